@@ -1,0 +1,34 @@
+"""holdfast: sentence embeddings that hold fast under attack.
+
+Train robust sentence encoders without labels, audit any encoder, and ship the result as an ordinary
+``SentenceTransformer``. Importing this package does no work and loads no model.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.evaluation.sts import evaluate_sts
+    from holdfast.models import load_sentence_transformer
+    from holdfast.training.config import TrainConfig
+    from holdfast.training.run import train
+
+__version__ = "0.1.0"
+
+__all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
+
+_HOMES = {
+    "TrainConfig": "holdfast.training.config",
+    "train": "holdfast.training.run",
+    "evaluate_sts": "holdfast.evaluation.sts",
+    "load_sentence_transformer": "holdfast.models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: torch is not loaded to print a version."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

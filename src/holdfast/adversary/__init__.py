@@ -1,0 +1,1 @@
+"""Small pure parts that adversarial objectives are made of."""

@@ -1,0 +1,100 @@
+"""Gradient ascent on a perturbation of the token embeddings: PGD, FGSM and RobustEmbed's mix of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from holdfast.adversary.balls import Norm, project, unit_direction
+
+Trajectory = Literal["mixed", "separate"]
+Gradient = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class MixedAscent:
+    """RobustEmbed's perturbation generator (RobustEmbed, eq. 3-5 and Algorithm 1).
+
+    At each of max(K, T) steps the gradient g at δ gives a PGD point ``Π(δ + α·g/‖g‖_P)`` (the first K steps) and an
+    FGSM point ``Π(δ + β·sign g)`` (the first T steps), and δ moves to ``λ·pgd + (1−λ)·fgsm``; where only one part is
+    still active, to that part. Both points lie in the convex ball, hence so does δ.
+
+    The paper leaves open what the next gradient is taken at ("separately"; one mix at the end).
+    ``trajectory="separate"`` is that other reading: two chains with a gradient each, mixed once at the end; it costs
+    one more gradient per step.
+
+    Attributes:
+        pgd_steps: K, steps of the PGD part.
+        fgsm_steps: T, steps of the FGSM part.
+        pgd_size: α, step of the PGD part in the norm P, in units of one embedding coordinate.
+        fgsm_size: β, step of the FGSM part in every coordinate.
+        mix: λ in [0, 1], the share of the PGD part; a part with share 0 is not computed.
+        radius: ε, radius of the ball, in units of one embedding coordinate.
+        norm: P, "1", "2" or "inf" (see :mod:`holdfast.adversary.balls`).
+        trajectory: "mixed" or "separate".
+    """
+
+    pgd_steps: int
+    fgsm_steps: int
+    pgd_size: float
+    fgsm_size: float
+    mix: float
+    radius: float
+    norm: Norm
+    trajectory: Trajectory = "mixed"
+
+    def run(self, start: Tensor, mask: Tensor, gradient: Gradient) -> Tensor:
+        """Climb from ``start`` (B, L, d), with ``gradient(δ)`` the gradient of the loss at δ; returns δ (B, L, d)."""
+        start = project(start, mask, self.norm, self.radius)
+        if self.trajectory == "separate":
+            return self._mixed(*self._chains(start, mask, gradient))
+        delta = start
+        for step in range(max(self._steps("pgd"), self._steps("fgsm"))):
+            slope = gradient(delta)
+            pgd = self._pgd(delta, slope, mask) if step < self._steps("pgd") else None
+            fgsm = self._fgsm(delta, slope, mask) if step < self._steps("fgsm") else None
+            delta = self._mixed(pgd, fgsm)
+        return delta
+
+    def _chains(self, start: Tensor, mask: Tensor, gradient: Gradient) -> tuple[Tensor, Tensor]:
+        pgd, fgsm = start, start
+        for _ in range(self._steps("pgd")):
+            pgd = self._pgd(pgd, gradient(pgd), mask)
+        for _ in range(self._steps("fgsm")):
+            fgsm = self._fgsm(fgsm, gradient(fgsm), mask)
+        return pgd, fgsm
+
+    def _steps(self, part: Literal["pgd", "fgsm"]) -> int:
+        share = self.mix if part == "pgd" else 1.0 - self.mix
+        if share == 0.0:
+            return 0
+        return self.pgd_steps if part == "pgd" else self.fgsm_steps
+
+    def _pgd(self, delta: Tensor, slope: Tensor, mask: Tensor) -> Tensor:
+        return project(delta + self.pgd_size * unit_direction(slope, mask, self.norm), mask, self.norm, self.radius)
+
+    def _fgsm(self, delta: Tensor, slope: Tensor, mask: Tensor) -> Tensor:
+        return project(delta + self.fgsm_size * slope.sign(), mask, self.norm, self.radius)
+
+    def _mixed(self, pgd: Tensor | None, fgsm: Tensor | None) -> Tensor:
+        if pgd is None or fgsm is None:
+            alone = fgsm if pgd is None else pgd
+            assert alone is not None  # run() only steps while at least one part is active
+            return alone
+        return self.mix * pgd + (1.0 - self.mix) * fgsm
+
+
+def perturbation_gradient(loss: Callable[[Tensor], Tensor], delta: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of ``loss`` at ``delta`` and the loss's value, both detached.
+
+    Only δ's gradient is formed: nothing is added to any parameter's ``.grad``.
+    """
+    leaf = delta.detach().requires_grad_()
+    with torch.enable_grad():
+        value = loss(leaf)
+        (slope,) = torch.autograd.grad(value, leaf)
+    return slope.to(torch.promote_types(slope.dtype, torch.float32)), value.detach()

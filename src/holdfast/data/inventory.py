@@ -1,0 +1,192 @@
+"""What data is known, what of it is here, and whether it is what it should be. Pure functions; nothing is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from holdfast.data.folder import VARIABLE, data_folder
+from holdfast.data.lines import open_bytes
+from holdfast.data.registry import locate
+from holdfast.data.sources import CORPORA, CorpusEntry, corpus_files
+from holdfast.data.tables import read_rows
+from holdfast.data.tasks import TASKS, Split, Task
+from holdfast.errors import UserError
+from holdfast.files import sha256
+
+MISSING = "missing"
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class DataRow:
+    """One task, resource or corpus.
+
+    Attributes:
+        name: the id to load it by.
+        kind: ``sts``, ``transfer``, ``classification``, ``pairs``, ``nli``, ``attack``, ``paraphrase``, ``lexicon``
+            or ``corpus``.
+        splits: what there is of it here; where nothing is here, what is known of it.
+        where: a local path, ``hf:owner/name`` or ``missing``.
+        rows: in the splits listed, as published or as the manifest says; ``None`` when not known without counting.
+        licence: whose terms apply.
+    """
+
+    name: str
+    kind: str
+    splits: tuple[str, ...]
+    where: str
+    rows: int | None
+    licence: str
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One file.
+
+    Attributes:
+        file: relative to the data folder.
+        status: ``ok``, ``changed`` (readable or not, it is not what it should be) or ``missing``.
+        rows: how many it holds, without the header; ``None`` when it is missing, unreadable or not a table.
+        sha256: of the file's bytes, ``""`` when missing.
+        note: what is off about it, ``""`` when nothing is.
+    """
+
+    file: str
+    status: Literal["ok", "changed", "missing"]
+    rows: int | None
+    sha256: str
+    note: str
+
+
+def list_data(data: Path | None = None) -> list[DataRow]:
+    """Every task, resource and corpus that is known, and where it would come from.
+
+    Args:
+        data: the data folder; by default the one ``HOLDFAST_DATA`` names, or none.
+
+    Raises:
+        UserError: a folder was named and is not there, or its manifest is damaged.
+    """
+    folder = data_folder(data)
+    counts = {name: entry.get("rows") for name, entry in _manifest(folder).items()}
+    return [
+        *(_task_row(task, folder, counts) for task in TASKS),
+        *(_corpus_row(corpus, folder, counts) for corpus in CORPORA),
+    ]
+
+
+def check_data(data: Path | None = None) -> list[CheckRow]:
+    """Read every known file of the data folder to its end, and compare it with the manifest where there is one.
+
+    Without a ``manifest.json`` (a list ``files`` of ``{file, rows, sha256}``) a file is ``ok`` when it reads cleanly
+    and holds the published number of rows.
+
+    Raises:
+        UserError: no folder was named, it is not there, or its manifest is damaged.
+    """
+    folder = data_folder(data)
+    if folder is None:
+        raise UserError(f"there is no data folder to check: give --data or set {VARIABLE}")
+    manifest = _manifest(folder)
+    expected: dict[str, int | None] = {name: entry.get("rows") for name, entry in manifest.items()}
+    for path, rows in _known_files(folder):
+        expected.setdefault(path.relative_to(folder).as_posix(), rows)
+    if not expected:
+        raise UserError(f"{folder} holds none of the known data sets: give the folder of <dataset>/<split>.tsv.gz")
+    return [_check(folder, name, expected[name], manifest.get(name)) for name in sorted(expected)]
+
+
+def _task_row(task: Task, folder: Path | None, counts: dict[str, Any]) -> DataRow:
+    here = {split: locate(split, folder) for split in task.splits} if folder is not None else {}
+    local = {split: paths for split, paths in here.items() if paths}
+    if folder is not None and local:
+        rows = [_local_rows(split, paths, folder, counts) for split, paths in local.items()]
+        where = _common(next(iter(local.values())), folder)
+        return DataRow(task.name, task.kind, _names(local), where, _sum(rows), task.licence)
+    remote = [split for split in task.splits if split.hub is not None] if folder is None else []
+    if remote:
+        where = ",".join(dict.fromkeys(f"hf:{split.hub.name}" for split in remote if split.hub is not None))
+        return DataRow(task.name, task.kind, _names(remote), where, _sum([s.rows for s in remote]), task.licence)
+    return DataRow(task.name, task.kind, _names(task.splits), MISSING, None, task.licence)
+
+
+def _corpus_row(corpus: CorpusEntry, folder: Path | None, counts: dict[str, Any]) -> DataRow:
+    files = corpus_files(corpus, folder)
+    if folder is not None and files:
+        rows = _sum([counts.get(path.relative_to(folder).as_posix()) for path in files])
+        return DataRow(corpus.name, "corpus", ("train",), str(folder / corpus.pattern), rows, corpus.licence)
+    where = f"hf:{corpus.hub.name}" if corpus.hub is not None else MISSING
+    rows = corpus.rows if corpus.hub is not None else None
+    return DataRow(corpus.name, "corpus", ("train",), where, rows, corpus.licence)
+
+
+def _names(splits: Any) -> tuple[str, ...]:
+    return tuple(split.name for split in splits)
+
+
+def _sum(rows: list[int | None]) -> int | None:
+    known = [count for count in rows if count is not None]
+    return sum(known) if len(known) == len(rows) else None
+
+
+def _local_rows(split: Split, paths: list[Path], folder: Path, counts: dict[str, Any]) -> int | None:
+    listed = [counts.get(path.relative_to(folder).as_posix()) for path in paths]
+    return _sum(listed) if counts else split.rows
+
+
+def _common(paths: list[Path], folder: Path) -> str:
+    parents = {path.parent for path in paths}
+    return str(parents.pop()) if len(parents) == 1 else str(folder)
+
+
+def _known_files(folder: Path) -> Iterator[tuple[Path, int | None]]:
+    """The known files that are here, with the rows each should hold, or ``None`` where that is not known by file."""
+    for task in TASKS:
+        for split in task.splits:
+            for text in ("raw", "senteval") if split.senteval else ("raw",):
+                paths = locate(split, folder, text) or []
+                for path in paths:
+                    yield path, split.rows if len(paths) == 1 else None
+    for corpus in CORPORA:
+        files = corpus_files(corpus, folder)
+        for path in files:
+            yield path, corpus.rows if len(files) == 1 else None
+
+
+def _check(folder: Path, name: str, rows: int | None, entry: dict[str, Any] | None) -> CheckRow:
+    path = folder / name
+    if not path.is_file():
+        return CheckRow(name, "missing", None, "", "the manifest lists it")
+    try:
+        digest, counted = sha256(path), _count_rows(path)
+    except (UserError, OSError) as error:
+        return CheckRow(name, "changed", None, "", str(error))
+    wanted = (entry or {}).get("sha256")
+    if wanted is not None and digest != wanted:
+        return CheckRow(name, "changed", counted, digest, f"its sha256 is not the manifest's ({wanted[:12]}...)")
+    if rows is not None and counted is not None and counted != rows:
+        return CheckRow(name, "changed", counted, digest, f"it holds {counted:,} rows, {rows:,} are expected")
+    return CheckRow(name, "ok", counted, digest, "")
+
+
+def _count_rows(path: Path) -> int | None:
+    if ".tsv" not in path.suffixes:
+        return None  # SentEval's files: some have headers, some unscored lines
+    with open_bytes(path) as file:
+        return sum(1 for _ in read_rows(file, str(path))) - 1
+
+
+def _manifest(folder: Path | None) -> dict[str, dict[str, Any]]:
+    if folder is None or not (folder / _MANIFEST).is_file():
+        return {}
+    path = folder / _MANIFEST
+    try:
+        return {str(entry["file"]): dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))["files"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is not a manifest ({error}): it is a JSON object whose 'files' name file and sha256"
+        ) from error

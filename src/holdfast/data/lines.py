@@ -1,0 +1,181 @@
+"""Reading lines of text that nobody has checked yet: bounded, strict about UTF-8, and exact about where an error is.
+
+Rows end in ``\n`` and nothing else. ``str.splitlines`` and quoting CSV readers are never used: real sentences hold
+stray quotes, U+0085 and U+2028, and those would tear rows apart.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from holdfast.errors import UserError
+
+# The bytes a UTF-8 character continues with: what is left after deleting them is one byte per character.
+_CONTINUATION = bytes(range(0x80, 0xC0))
+# An endless line is counted this far and no further.
+_COUNT_AT_MOST = 1 << 26
+_CHUNK = 1 << 16
+# A Zstandard frame can grow a thousandfold and more, so it is fed in small bites.
+_ZSTD_BITE = 1 << 13
+_MAGIC = {
+    b"\x1f\x8b": "gzip data: give it a name that ends in .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard data: give it a name that ends in .zst",
+    b"PAR1": "a Parquet file: give it a name that ends in .parquet",
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"BZh": "bzip2 data: unpack it first",
+    b"\xfd7zXZ": "xz data: unpack it first",
+    b"\xff\xfe": "UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8",
+}
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open ``path`` for reading bytes, unpacking ``.gz`` and ``.zst`` on the way.
+
+    Raises:
+        UserError: the file cannot be opened.
+    """
+    try:
+        raw: IO[bytes] = path.open("rb")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    with raw:
+        if path.suffix.lower() == ".gz":
+            # A larger buffer than gzip's own makes readline a C loop over decompressed bytes.
+            yield io.BufferedReader(gzip.GzipFile(fileobj=raw, mode="rb"), _CHUNK)
+        elif path.suffix.lower() == ".zst":
+            yield io.BufferedReader(_ZstdReader(raw), _CHUNK)
+        else:
+            yield raw
+
+
+def standard_input() -> IO[bytes]:
+    """The bytes of standard input, whatever encoding the terminal believes in."""
+    return sys.stdin.buffer
+
+
+def numbered_lines(stream: IO[bytes], name: str, max_chars: int) -> Iterator[tuple[int, str]]:
+    r"""Yield ``(line number from 1, text)``, one line at a time, without its end (``\n`` or ``\r\n``) or a first BOM.
+
+    At most ``4 * max_chars`` bytes are held, so a line that never ends is refused rather than read.
+
+    Args:
+        stream: where the bytes come from.
+        name: how errors call it, a path as a rule.
+        max_chars: the longest line accepted, in characters.
+
+    Raises:
+        UserError: with ``name:line``, for a NUL byte, invalid UTF-8, an over-long line or damaged compression.
+    """
+    bound = 4 * max_chars + len("\r\n") + len(b"\xef\xbb\xbf")
+    number = 0
+    while raw := _readline(stream, bound, name, number + 1):
+        number += 1
+        if number == 1:
+            _refuse_known_binary(raw, name)
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        if b"\0" in raw:
+            raise UserError(
+                f"{name}:{number}: byte {raw.index(0)} of the line is NUL, so this is not a text file: "
+                "give UTF-8 text with a sentence per line"
+            )
+        if not raw.endswith(b"\n") and len(raw) >= bound - 3:
+            raise over_long(f"{name}:{number}", _count_characters(stream, raw, name, number), max_chars)
+        text = _decode(raw, name, number).removesuffix("\n").removesuffix("\r")
+        if len(text) > max_chars and len(text.strip()) > max_chars:
+            raise over_long(f"{name}:{number}", len(text.strip()), max_chars)
+        yield number, text
+
+
+def over_long(where: str, length: int, max_chars: int) -> UserError:
+    """The line to show for a text of ``length`` characters where at most ``max_chars`` are accepted."""
+    counted = f"more than {_COUNT_AT_MOST:,}" if length > _COUNT_AT_MOST else f"{length:,}"
+    return UserError(
+        f"{where}: the line is {counted} characters long, over the limit of {max_chars:,}: "
+        "put one sentence on a line, or raise --max-chars"
+    )
+
+
+def _readline(stream: IO[bytes], bound: int, name: str, number: int) -> bytes:
+    try:
+        return stream.readline(bound)
+    except (EOFError, OSError, zlib.error) as error:
+        reason = "the compressed data ends too early" if isinstance(error, EOFError) else f"{error}"
+        raise UserError(f"{name}:{number}: cannot be read ({reason}): the file is damaged, get it again") from error
+
+
+def _count_characters(stream: IO[bytes], raw: bytes, name: str, number: int) -> int:
+    count = len(raw.translate(None, _CONTINUATION))
+    while not raw.endswith(b"\n") and count <= _COUNT_AT_MOST:
+        raw = _readline(stream, _CHUNK, name, number)
+        if not raw:
+            break
+        count += len(raw.rstrip(b"\r\n").translate(None, _CONTINUATION))
+    return count
+
+
+def _decode(raw: bytes, name: str, number: int) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}:{number}: byte {error.start} of the line (0x{raw[error.start]:02x}) is not valid UTF-8: "
+            "convert the file (iconv -f LATIN1 -t UTF-8, or what it was written in) or remove the line"
+        ) from error
+
+
+def _refuse_known_binary(raw: bytes, name: str) -> None:
+    for magic, what in _MAGIC.items():
+        if raw.startswith(magic):
+            raise UserError(f"{name}:1: this is {what}")
+
+
+class _ZstdReader(io.RawIOBase):
+    """Unpacks Zstandard frames. Unlike the library's own stream reader it notices a file that was cut short."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        import zstandard
+
+        self._source = source
+        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._error = zstandard.ZstdError
+        self._frame: Any = None
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            if not self._packed:
+                self._packed = self._source.read(_ZSTD_BITE)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError
+                return 0
+            self._ready = memoryview(self._unpack())
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _unpack(self) -> bytes:
+        if self._frame is None:
+            self._frame = self._new()
+        try:
+            text: bytes = self._frame.decompress(self._packed)
+        except self._error as error:
+            raise OSError(str(error)) from error
+        self._packed = self._frame.unused_data if self._frame.eof else b""
+        if self._frame.eof:
+            self._frame = None
+        return text

@@ -1,0 +1,242 @@
+"""Labelled tasks by name: scored pairs and labelled sentences, from local files or the hub.
+
+Files are looked for in ``data``, else in the folder that ``HOLDFAST_DATA`` names; that folder holds
+``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.data import hub, senteval
+from holdfast.data.folder import VARIABLE, data_folder
+from holdfast.data.senteval import Row
+from holdfast.data.tables import choose_column, read_columns
+from holdfast.data.tasks import NLI, Split, Task, task_named
+from holdfast.errors import UserError, did_you_mean
+
+_SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
+_TEXTS = ("raw", "senteval")
+# How the inference sets write "the annotators did not agree".
+_NO_LABEL = ("-", "-1")
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """Pairs of sentences with a graded similarity; the five lists are equally long.
+
+    Attributes:
+        task: the task's id.
+        split: the split's name.
+        sentences1: the first sentences.
+        sentences2: the second sentences.
+        scores: the similarity, higher is closer, on the task's own scale (0-5, SICK 1-5).
+        subsets: the part of the task each row comes from, ``""`` where it has none.
+        source: the files read, joined by commas, or the hub data set.
+        sha256: of the rows ``sentence1 TAB sentence2 TAB score``, joined by ``\\n``: of the data, not of its container.
+    """
+
+    task: str
+    split: str
+    sentences1: list[str]
+    sentences2: list[str]
+    scores: list[float]
+    subsets: list[str]
+    source: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Sentences, or pairs of sentences, with a class.
+
+    Attributes:
+        task: the task's id.
+        split: the split's name.
+        sentences1: the (first) sentences.
+        sentences2: the second sentences, or ``None`` for a task on single sentences.
+        labels: for each row a number below ``len(classes)``.
+        classes: the labels' names, the same for every split of a task whose classes are known.
+        source: the files read, joined by commas, or the hub data set.
+        sha256: of the rows ``text(s) TAB class``, joined by ``\\n``.
+    """
+
+    task: str
+    split: str
+    sentences1: list[str]
+    sentences2: list[str] | None
+    labels: list[int]
+    classes: list[str]
+    source: str
+    sha256: str
+
+
+def load_pairs(task: str, split: str, *, data: Path | None = None, text: str = "raw") -> ScoredPairs:
+    """The scored pairs of a similarity task.
+
+    Args:
+        task: ``sts12`` ... ``sts16``, ``stsb``, ``sickr`` or ``sickr-full``.
+        split: ``test``, ``dev``, ``train``, ...; ``sickr-full`` has ``all``.
+        data: the data folder; by default the one ``HOLDFAST_DATA`` names, and without that the hub.
+        text: ``raw``, or ``senteval`` for the text as SentEval tokenises and lower-cases it. (From a SentEval folder
+            the text always comes as it is there.)
+
+    Raises:
+        UserError: an unknown name, a file that is not there, a malformed row or score (with ``file:line``), or a hub
+            that cannot be reached or holds another number of rows than the task.
+    """
+    known, part = _lookup(task, split, text, ("sts",))
+    rows, source = _rows(known, part, data, text)
+    first, second, scores, subsets = [], [], [], []
+    for where, texts, value, subset in rows:
+        first.append(texts[0])
+        second.append(texts[1])
+        scores.append(_score(value, where))
+        subsets.append(subset)
+    if source.startswith("hf:") and part.rows not in (None, len(scores)):
+        raise UserError(f"{source} has {len(scores):,} rows, but {task} {split} has {part.rows:,}: give --data instead")
+    if not scores:
+        raise UserError(f"{source} holds no rows: get the file again")
+    lines = (f"{a}\t{b}\t{score!r}" for a, b, score in zip(first, second, scores, strict=True))
+    return ScoredPairs(task, split, first, second, scores, subsets, source, _digest(lines))
+
+
+def load_labelled(task: str, split: str, *, data: Path | None = None, text: str = "raw") -> Labelled:
+    """The labelled sentences or pairs of a classification task; rows the annotators did not agree on are left out.
+
+    Args:
+        task: any task of `holdfast data list` that has classes.
+        split: its split; ``all`` where there is only one.
+        data: the data folder, as for `load_pairs`.
+        text: ``raw`` or ``senteval``, as for `load_pairs`.
+
+    Raises:
+        UserError: as for `load_pairs`, and for a label the task does not have.
+    """
+    known, part = _lookup(task, split, text, ("transfer", "classification", "pairs", "nli", "attack"))
+    rows, source = _rows(known, part, data, text)
+    kept = [row for row in rows if not (known.classes == NLI and row[2] in _NO_LABEL)]
+    if not kept:
+        raise UserError(f"{source} holds no rows: get the file again")
+    classes = list(known.classes or sorted({row[2] for row in kept}))
+    labels = [_class(value, classes, where) for where, _, value, _ in kept]
+    second = [texts[1] for _, texts, _, _ in kept] if len(known.columns) == 2 else None
+    lines = ("\t".join([*row[1], classes[label]]) for row, label in zip(kept, labels, strict=True))
+    return Labelled(task, split, [row[1][0] for row in kept], second, labels, classes, source, _digest(lines))
+
+
+def is_local(task: str, split: str, data: Path | None = None) -> bool:
+    """Whether `load_pairs` or `load_labelled` would find the split on this machine; never touches the network."""
+    known = task_named(task)
+    try:
+        folder = data_folder(data)
+    except UserError:
+        return False
+    return folder is not None and locate(known.split(split), folder) is not None
+
+
+def locate(split: Split, folder: Path, text: str = "raw") -> list[Path] | None:
+    """The files of a split under ``folder``, in either layout, or ``None`` when one of them is not there."""
+    tables = _tables(split, folder, text)
+    if tables is not None:
+        return tables
+    root = senteval.find_root(folder)
+    if root is None or not all(senteval.has(root, name) for name in split.files):
+        return None
+    return [path for name in split.files for path in senteval.files_of(root, name)]
+
+
+def _lookup(task: str, split: str, text: str, kinds: tuple[str, ...]) -> tuple[Task, Split]:
+    if text not in _TEXTS:
+        raise UserError(f"unknown text {text!r}{did_you_mean(text, _TEXTS)}: it is raw or senteval")
+    known = task_named(task)
+    if known.kind not in kinds:
+        raise UserError(f"{task} is a {known.kind} task and cannot be loaded as {' or '.join(kinds)}")
+    return known, known.split(split)
+
+
+def _rows(task: Task, split: Split, data: Path | None, text: str) -> tuple[Iterable[Row], str]:
+    folder = data_folder(data)
+    if folder is None:
+        return _from_hub(task, split, text)
+    tables = _tables(split, folder, text)
+    if tables is not None:
+        return _from_tables(task, tables), ",".join(map(str, tables))
+    root = senteval.find_root(folder)
+    if root is not None and all(senteval.has(root, name) for name in split.files):
+        files = [path for name in split.files for path in senteval.files_of(root, name)]
+        return (row for name in split.files for row in senteval.read(root, name)), ",".join(map(str, files))
+    raise _missing(task, split, folder, text, root)
+
+
+def _tables(split: Split, folder: Path, text: str) -> list[Path] | None:
+    ending = "_senteval" if text == "senteval" else ""
+    found = []
+    for name in split.files:
+        candidates = [folder / f"{name}{ending}{suffix}" for suffix in _SUFFIXES]
+        path = next((path for path in candidates if path.is_file()), None)
+        if path is None:
+            return None
+        found.append(path)
+    return found
+
+
+def _from_tables(task: Task, paths: list[Path]) -> Iterator[Row]:
+    width = len(task.columns)
+    for path in paths:
+        for number, fields in read_columns(path, [*task.columns, task.label or "", "subset?"]):
+            yield f"{path}:{number}", fields[:width], fields[width], fields[width + 1]
+
+
+def _from_hub(task: Task, split: Split, text: str) -> tuple[list[Row], str]:
+    if split.hub is None or text == "senteval":
+        what = f"{task.name} {split.name}" + (" as SentEval tokenises it" if text == "senteval" else "")
+        raise UserError(f"{what} is not on the hub in a form that can be loaded: give --data or set {VARIABLE}")
+    table = hub.load(split.hub)
+    names = split.hub_columns or (*task.columns, task.label or "")
+    chosen = [choose_column(table.column_names, name, str(split.hub)) for name in names]
+    rows = []
+    for number, values in enumerate(zip(*(table[name] for name in chosen), strict=True), start=1):
+        where = f"{split.hub}: row {number}"
+        if any(not isinstance(value, str) for value in values[:-1]) or values[-1] is None:
+            raise UserError(f"{where}: a text or label is missing: give --data instead")
+        rows.append((where, [value.strip() for value in values[:-1]], str(values[-1]), ""))
+    return rows, str(split.hub)
+
+
+def _missing(task: Task, split: Split, folder: Path, text: str, root: Path | None) -> UserError:
+    ending = "_senteval" if text == "senteval" else ""
+    names = [f"{name}{ending}.tsv.gz" for name in split.files]
+    absent = next((name for name in names if not (folder / name).is_file()), names[0])
+    also = f", nor are SentEval's files in {root}" if root is not None else ""
+    return UserError(
+        f"{task.name} {split.name}: {folder / absent} does not exist{also}: "
+        f"give the folder of <dataset>/<split>.tsv.gz with --data or {VARIABLE}"
+    )
+
+
+def _score(value: str, where: str) -> float:
+    try:
+        score = float(value)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise UserError(f"{where}: the score {value[:40]!r} is not a number: mend or remove the row")
+    return score
+
+
+def _class(value: str, classes: list[str], where: str) -> int:
+    if value in classes:
+        return classes.index(value)
+    # The hub and some releases number the classes, in this same order.
+    if value.isascii() and value.isdigit() and int(value) < len(classes):
+        return int(value)
+    raise UserError(f"{where}: the label {value[:40]!r} is not one of {', '.join(classes)}: mend or remove the row")
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

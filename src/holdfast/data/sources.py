@@ -1,0 +1,141 @@
+"""From what a user writes after ``--corpus`` to the files, data sets and streams it means."""
+
+from __future__ import annotations
+
+import glob
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.data.folder import data_folder, missing_file
+from holdfast.data.hub import HubSource, parse_hub
+from holdfast.errors import UserError, did_you_mean
+
+STDIN = "-"
+SUFFIXES = (".txt", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_PACKED = (".gz", ".zst")
+_ADVICE = (
+    "give a file with a sentence per line, a .tsv, .jsonl or .parquet file, hf:owner/name, or - for standard input"
+)
+_REFUSED = {
+    ".csv": "CSV is quoted, and quotes tear sentences apart: convert it to .jsonl, .parquet or an unquoted .tsv",
+    ".json": "give .jsonl, one JSON object per line",
+    ".zip": "unpack it first",
+    ".bz2": "unpack it first",
+    ".xz": "unpack it first",
+}
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.+-]+){0,2}")
+
+
+@dataclass(frozen=True)
+class CorpusEntry:
+    """A corpus known by name: files under the data folder, else a hub data set."""
+
+    name: str
+    pattern: str
+    hub: HubSource | None
+    licence: str
+    rows: int | None = None
+
+
+_WIKI1M = HubSource("princeton-nlp/datasets-for-simcse", data_files="wiki1m_for_simcse.txt")
+_WIKIPEDIA = "CC BY-SA 3.0 (Wikipedia contributors)"
+CORPORA: tuple[CorpusEntry, ...] = (
+    CorpusEntry("wiki", "unlabelled/wiki_train_*.tsv*", _WIKI1M, _WIKIPEDIA, 1_000_000),
+    CorpusEntry("wiki-dev", "unlabelled/wiki_dev.tsv*", None, _WIKIPEDIA, 10_000),
+    CorpusEntry("wiki1m-head", "unlabelled/wiki1m_for_simcse_head.tsv*", None, _WIKIPEDIA, 11_914),
+)
+
+Part = Path | HubSource | str
+"""One thing to read: a file, a hub data set, or `STDIN`."""
+
+
+def resolve(source: str, data: Path | None = None) -> list[Part]:
+    """The files, hub data sets and streams that ``source`` means, in reading order; nothing is opened yet.
+
+    Args:
+        source: a path, a glob pattern, the name of a registered corpus, ``hf:owner/name[:config][:split]``, ``-``,
+            or several of these joined by commas. Relative paths are looked up here first, then in the data folder.
+        data: the data folder; by default the one ``HOLDFAST_DATA`` names.
+
+    Raises:
+        UserError: something named is not there, is a folder, or is of a kind that is not read.
+    """
+    folder = data_folder(data)
+    whole = Path(source).expanduser()
+    pieces = [source] if "," not in source or whole.exists() else [piece.strip() for piece in source.split(",")]
+    if not all(pieces):
+        raise UserError(f"the corpus {source!r} has an empty part: {_ADVICE}")
+    parts = [part for piece in pieces for part in _resolve_one(piece, folder)]
+    if parts.count(STDIN) > 1:
+        raise UserError("standard input (-) can be read only once: name it once")
+    return parts
+
+
+def kind_of(path: Path) -> str:
+    """``text``, ``tsv``, ``jsonl`` or ``parquet``, by the name of the file without ``.gz`` or ``.zst``."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
+    known = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+    return known.get(suffix.lower(), "text")
+
+
+def corpus_files(entry: CorpusEntry, folder: Path | None) -> list[Path]:
+    """The files of a registered corpus under ``folder``, sorted; empty when they are not there."""
+    return [] if folder is None else sorted(path for path in folder.glob(entry.pattern) if path.is_file())
+
+
+def _resolve_one(piece: str, folder: Path | None) -> list[Part]:
+    if piece == STDIN:
+        return [STDIN]
+    if piece.startswith("hf:"):
+        return [parse_hub(piece)]
+    for path in _candidates(piece, folder):
+        if path.exists():
+            return [_check_file(path)]
+    entry = next((entry for entry in CORPORA if entry.name == piece), None)
+    if entry is not None:
+        return _resolve_entry(entry, folder)
+    if glob.has_magic(piece):
+        return _resolve_glob(piece, folder)
+    if _HUB_NAME.fullmatch(piece) and not _looks_like_file(piece):
+        return [parse_hub(piece)]
+    known = did_you_mean(piece, [entry.name for entry in CORPORA]) if "/" not in piece and "." not in piece else ""
+    raise missing_file(Path(piece).expanduser(), "the corpus", _ADVICE + known)
+
+
+def _candidates(piece: str, folder: Path | None) -> list[Path]:
+    path = Path(piece).expanduser()
+    return [path] if folder is None or path.is_absolute() else [path, folder / path]
+
+
+def _resolve_entry(entry: CorpusEntry, folder: Path | None) -> list[Part]:
+    files = corpus_files(entry, folder)
+    if files:
+        return list(files)
+    if entry.hub is not None:
+        return [entry.hub]
+    where = f"no {entry.pattern} in {folder}" if folder else "no data folder is set"
+    raise UserError(f"the corpus {entry.name!r} is not here ({where}): give --data or set HOLDFAST_DATA")
+
+
+def _resolve_glob(pattern: str, folder: Path | None) -> list[Part]:
+    for candidate in _candidates(pattern, folder):
+        # Path.glob takes no absolute patterns, and these may be.
+        names = sorted(glob.glob(str(candidate), recursive=True))  # noqa: PTH207
+        files = [_check_file(Path(name)) for name in names]
+        if files:
+            return list(files)
+    raise UserError(f"no file matches {pattern!r}: check the pattern, and quote it so that the shell leaves it alone")
+
+
+def _check_file(path: Path) -> Path:
+    if path.is_dir():
+        raise UserError(f"the corpus {path} is a folder: name its files, for example '{path}/*.txt'")
+    if path.suffix.lower() in _REFUSED:
+        raise UserError(f"the corpus {path} cannot be read: {_REFUSED[path.suffix.lower()]}")
+    return path
+
+
+def _looks_like_file(piece: str) -> bool:
+    name = Path(piece)
+    return name.suffix in (*SUFFIXES, *_PACKED, *_REFUSED) or name.parent.is_dir()

@@ -1,0 +1,82 @@
+r"""Unquoted tables: a header row, then rows of fields split at tabs. One row is one line, and a quote is a letter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from holdfast.data.lines import numbered_lines, open_bytes
+from holdfast.errors import UserError, did_you_mean
+
+# A row of a labelled set may hold whole film reviews; anything longer than this is not a row.
+MAX_ROW_CHARS = 1 << 20
+
+
+def read_rows(stream: IO[bytes], name: str, max_chars: int = MAX_ROW_CHARS) -> Iterator[tuple[int, list[str]]]:
+    """Yield ``(line number, fields)`` of an unquoted TSV, the header row first; entirely empty lines give ``[]``.
+
+    Raises:
+        UserError: a row's number of fields differs from the header's, or what `numbered_lines` refuses.
+    """
+    width = 0
+    for number, line in numbered_lines(stream, name, max_chars):
+        fields = line.split("\t") if line or width == 1 else []
+        if number == 1:
+            if not fields:
+                raise UserError(f"{name}:1: the first line is empty: a header row with the columns' names is expected")
+            width = len(fields)
+        elif fields and len(fields) != width:
+            raise UserError(
+                f"{name}:{number}: the row has {_count(len(fields), 'field')}, the header has {width}: "
+                "fields are separated by one tab, unquoted, and a row is one line"
+            )
+        yield number, fields
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield ``(line number, the named columns' fields)`` for every row of a TSV file; ``''`` for an absent column
+    whose name here ends in ``?``.
+
+    Raises:
+        UserError: the file cannot be read, is empty, lacks a column, or has a malformed row.
+    """
+    with open_bytes(path) as stream:
+        rows = read_rows(stream, str(path))
+        _, header = next(rows, (1, []))
+        if not header:
+            raise UserError(f"{path}:1: the file is empty: a header row is expected")
+        places = [_place(name, header, path) for name in columns]
+        for number, fields in rows:
+            if not fields:
+                raise UserError(f"{path}:{number}: the row is empty: remove the line")
+            yield number, ["" if place is None else fields[place] for place in places]
+
+
+def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str:
+    """The column that holds the sentences: ``wanted``, else the only one, else ``sentence``, else ``text``.
+
+    Raises:
+        UserError: there is no such column, or none can be chosen; the line lists the columns.
+    """
+    listed = ", ".join(columns)
+    if wanted is not None:
+        if wanted in columns:
+            return wanted
+        raise UserError(f"{where}: no column {wanted!r}{did_you_mean(wanted, columns)}; the columns are: {listed}")
+    if len(columns) == 1:
+        return columns[0]
+    for usual in ("sentence", "text"):
+        if usual in columns:
+            return usual
+    raise UserError(f"{where}: name the column that holds the sentences with --column; the columns are: {listed}")
+
+
+def _place(name: str, header: Sequence[str], path: Path) -> int | None:
+    if name.endswith("?"):
+        return header.index(name[:-1]) if name[:-1] in header else None
+    return header.index(choose_column(header, name, f"{path}:1"))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

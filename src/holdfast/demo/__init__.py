@@ -1,0 +1,1 @@
+"""The embedded demo: its corpus, its graded pairs, its text noise."""

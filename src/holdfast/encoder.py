@@ -1,0 +1,391 @@
+"""The one place that knows a backbone's insides: encode, perturb, freeze.
+
+An :class:`Encoder` wraps a ``SentenceTransformer`` and gives objectives and attacks what they need of it, on every
+backbone whose structure it can find: sentence vectors, the embeddings that enter the first layer, and three contexts
+(:meth:`Encoder.perturbed`, :meth:`Encoder.recording`, :meth:`Encoder.attack_mode`) that undo themselves, whatever
+happens inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
+from sentence_transformers.util import batch_to_device
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from holdfast.errors import UserError
+from holdfast.models import evaluating, load_sentence_transformer
+
+Features = Mapping[str, Any]
+
+TESTED_BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
+"""Model types the tests cover. Others work where their structure is the same."""
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """Where a transformer keeps the parts that perturbations touch.
+
+    Attributes:
+        model: the Hugging Face model.
+        lookup: the module that embeds tokens.
+        embedding: the module whose output enters the first layer: as a rule the same.
+        layers: the transformer layers, first to last.
+    """
+
+    model: nn.Module
+    lookup: nn.Module
+    embedding: nn.Module
+    layers: nn.ModuleList
+
+    @classmethod
+    def of(cls, sentence_transformer: SentenceTransformer) -> Backbone:
+        """Find the parts by their structure.
+
+        Raises:
+            UserError: the model is no transformer, or not built of an embedding module and a list of layers.
+        """
+        model = sentence_transformer.transformers_model
+        if model is None:
+            raise UserError(
+                "this model has no transformer whose embeddings could be perturbed; "
+                f"supported backbones: {', '.join(TESTED_BACKBONES)}"
+            )
+        lookup = getattr(model, "embeddings", None)
+        # ELECTRA's generator projects its embeddings to the hidden size before the first layer.
+        embedding = getattr(model, "embeddings_project", None) or lookup
+        stack = getattr(model, "encoder", None) or getattr(model, "transformer", None) or model
+        layers = getattr(stack, "layer", None) or getattr(stack, "layers", None)
+        if (
+            not isinstance(lookup, nn.Module)
+            or not isinstance(embedding, nn.Module)
+            or not isinstance(layers, nn.ModuleList)
+        ):
+            kind = getattr(model.config, "model_type", type(model).__name__)
+            raise UserError(f"backbone {kind!r} is not supported; supported backbones: {', '.join(TESTED_BACKBONES)}")
+        return cls(model=model, lookup=lookup, embedding=embedding, layers=layers)
+
+    def embed(self, features: Features) -> Tensor:
+        """What enters the first layer, (rows, L, d), dropout applied; past any hook, so unperturbed."""
+        accepted = inspect.signature(self.lookup.forward).parameters
+        names = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
+        given = {name: features.get(name) for name in names if name in accepted}
+        if "mask" in accepted:  # DeBERTa
+            given["mask"] = features["attention_mask"]
+        embedded: Tensor = self.lookup.forward(**given)
+        return embedded if self.embedding is self.lookup else self.embedding.forward(embedded)
+
+
+@dataclass
+class Recording:
+    """What entered the first layer during :meth:`Encoder.recording`.
+
+    Attributes:
+        embeddings: (rows, L, d), dropout applied; still attached to the graph.
+    """
+
+    embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows of a batch that are run together, the width they are cut to, and their mask (rows, width)."""
+
+    rows: Tensor
+    width: int
+    mask: Tensor
+
+
+class Encoder:
+    """Sentence vectors of a ``SentenceTransformer``, with perturbations that cannot leak.
+
+    Args:
+        model: a ``SentenceTransformer``, or one wrapped by a trainer (DistributedDataParallel and the like), or the
+            name of a model to load (a folder, a hub name): a raw masked LM is pooled at [CLS].
+        length_groups: rows of a batch are sorted by length and run as this many groups of equal size, each padded
+            only to its own longest row. The result is the same; less work is spent on padding. Default: 4 on a CPU,
+            1 elsewhere.
+        first_token_only: compute the last layer for the first token alone where only that token is pooled and the
+            layer is BERT-shaped. The result is the same to rounding.
+    """
+
+    def __init__(
+        self, model: nn.Module | str | Path, *, length_groups: int | None = None, first_token_only: bool = True
+    ) -> None:
+        self._wrapped = load_sentence_transformer(str(model)) if isinstance(model, (str, Path)) else model
+        self.model = unwrap(self._wrapped)
+        self.backbone = Backbone.of(self.model)
+        on_cpu = self.model.device.type == "cpu"
+        self._length_groups = length_groups if length_groups is not None else (4 if on_cpu else 1)
+        self._first_token_only = first_token_only and _pools_first_token_only(self.model, self.backbone.layers[-1])
+        self._attacking = False
+        self._group: _Group | None = None
+        self._given: Tensor | None = None
+        self._recording: Recording | None = None
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of a sentence vector."""
+        dimension = self.model.get_embedding_dimension()
+        assert dimension is not None
+        return int(dimension)
+
+    def tokenise(self, sentences: Sequence[str]) -> Features:
+        """The features of B sentences that :meth:`encode` takes, on the model's device."""
+        return dict(batch_to_device(self.model.preprocess(list(sentences)), self.model.device))
+
+    def encode(self, features: Features, *, views: int = 1) -> Tensor:
+        """Sentence vectors, (views·B, d): all rows in their first view, then all in their second, and so on.
+
+        In training mode each view draws its own dropout masks.
+
+        Args:
+            features: what :meth:`tokenise` returns for B sentences: ``input_ids`` (B, L), ``attention_mask`` …
+            views: how often each sentence is encoded.
+        """
+        features = _repeat_rows(features, views)
+        mask: Tensor = features["attention_mask"]
+        starts_with_token = bool(mask[:, 0].all())
+        groups = _length_groups(mask, self._length_groups if starts_with_token else 1)
+        vectors = []
+        with self._embedded_once(features, groups), self._shortened_last_layer(enabled=starts_with_token):
+            for group in groups:
+                self._group = group
+                vectors.append(self._forward(_cut(features, group))["sentence_embedding"])
+        self._group = None
+        order = torch.cat([group.rows for group in groups])
+        return torch.cat(vectors)[order.argsort()]
+
+    @contextlib.contextmanager
+    def perturbed(
+        self,
+        *,
+        delta: Tensor | None = None,
+        weakening: Sequence[Tensor] | None = None,
+        embeddings: Tensor | None = None,
+    ) -> Iterator[None]:
+        """Perturb what the layers see, for every :meth:`encode` inside the context.
+
+        Args:
+            delta: (rows, L, d), added once to what enters the first layer; padding is left alone.
+            weakening: k tensors that broadcast to (rows, L, d): the first is multiplied into what enters the first
+                layer (after ``delta``), the i-th after layer i−1 (L2P-CSR, eq. 5-6).
+            embeddings: (rows, L, d), used in place of what the embedding module computes, such as a recording whose
+                dropout masks are to be kept.
+        """
+
+        def at_first_layer(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            if delta is not None:
+                # In the precision of δ: its steps can be smaller than the spacing of bf16 numbers.
+                output = output.to(torch.promote_types(output.dtype, delta.dtype)) + self._delta_of(delta)
+            return output * self._rows_of(weakening[0]) if weakening else output
+
+        def after_layer(mask: Tensor) -> Callable[..., Any]:
+            def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
+                hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+                hidden = hidden * self._rows_of(mask)
+                return hidden if rest is None else (hidden, *rest)
+
+            return hook
+
+        if weakening is not None and not 0 < len(weakening) <= len(self.backbone.layers):
+            raise ValueError(f"{len(weakening)} weakening masks do not fit {len(self.backbone.layers)} layers")
+        before = self._given
+        handles = [self.backbone.embedding.register_forward_hook(at_first_layer)]
+        for layer, mask in zip(self.backbone.layers, (weakening or [])[1:], strict=False):
+            handles.append(layer.register_forward_hook(after_layer(mask)))
+        try:
+            self._given = before if embeddings is None else embeddings
+            yield
+        finally:
+            self._given = before
+            for handle in handles:
+                handle.remove()
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[Recording]:
+        """Keep what enters the first layer in the one :meth:`encode` inside the context."""
+        self._recording = Recording()
+        try:
+            yield self._recording
+        finally:
+            self._recording = None
+
+    @contextlib.contextmanager
+    def attack_mode(self) -> Iterator[None]:
+        """Dropout off and parameters frozen; each module's mode, each parameter's flag and the RNG restored after.
+
+        Passes inside the context go to the model itself, not to a data-parallel wrapper: their gradients are of the
+        perturbation and concern no other process.
+        """
+        flags = [(parameter, parameter.requires_grad) for parameter in self.model.parameters()]
+        device = self.model.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), evaluating(self.model):
+            try:
+                self._attacking = True
+                for parameter, _ in flags:
+                    parameter.requires_grad_(False)
+                yield
+            finally:
+                self._attacking = False
+                for parameter, flag in flags:
+                    parameter.requires_grad_(flag)
+
+    def _forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        bypass = self._attacking and isinstance(self._wrapped, DistributedDataParallel)
+        result: dict[str, Any] = (self.model if bypass else self._wrapped)(features)
+        return result
+
+    def _rows_of(self, tensor: Tensor) -> Tensor:
+        """The part of a (rows, L, d) tensor, or of one that broadcasts to it, that belongs to the running group."""
+        assert self._group is not None
+        if tensor.shape[0] != 1:
+            tensor = tensor[self._group.rows]
+        return tensor if tensor.shape[1] == 1 else tensor[:, : self._group.width]
+
+    def _delta_of(self, delta: Tensor) -> Tensor:
+        """The running group's part of δ, zero at padding: a convolution, as DeBERTa has, would let that through."""
+        assert self._group is not None
+        return self._rows_of(delta) * self._group.mask.unsqueeze(-1)
+
+    @contextlib.contextmanager
+    def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
+        """Embed all rows together and let the groups take theirs.
+
+        Each pass through the embedding makes a gradient of the size of the vocabulary: one of them is enough.
+        """
+        if len(groups) == 1 and self._given is None and self._recording is None:
+            yield
+            return
+        embeddings = self.backbone.embed(features) if self._given is None else self._given
+        if self._recording is not None:
+            self._recording.embeddings = embeddings
+        module: Any = self.backbone.embedding
+        module.forward = lambda *_, **__: self._rows_of(embeddings)
+        try:
+            yield
+        finally:
+            del module.forward
+
+    @contextlib.contextmanager
+    def _shortened_last_layer(self, *, enabled: bool) -> Iterator[None]:
+        """Let the last layer compute its first token alone."""
+        if not (enabled and self._first_token_only):
+            yield
+            return
+        layer = self.backbone.layers[-1]
+        layer.forward = _first_token_forward(layer)
+        try:
+            yield
+        finally:
+            del layer.forward
+
+
+def unwrap(model: nn.Module) -> SentenceTransformer:
+    """The ``SentenceTransformer`` inside a trainer's wrappers."""
+    while not isinstance(model, SentenceTransformer):
+        inner = getattr(model, "module", None) or getattr(model, "_orig_mod", None)
+        if not isinstance(inner, nn.Module):
+            raise TypeError(f"expected a SentenceTransformer, got {type(model).__name__}")
+        model = inner
+    return model
+
+
+def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
+    """Freeze the parameters that no sentence vector depends on, such as BERT's pooler under [CLS] pooling.
+
+    They would never get a gradient, which data-parallel training refuses. Found by one backward pass on ``features``.
+
+    Returns:
+        The names of the parameters that were frozen.
+    """
+    model = encoder.model
+    trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    with evaluating(model):
+        vectors = model(dict(features))["sentence_embedding"]
+    grads = torch.autograd.grad(vectors.sum(), [parameter for _, parameter in trainable], allow_unused=True)
+    unused = [(name, parameter) for (name, parameter), grad in zip(trainable, grads, strict=True) if grad is None]
+    for _, parameter in unused:
+        parameter.requires_grad_(False)
+    return [name for name, _ in unused]
+
+
+def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
+    rows = len(features["attention_mask"])
+    return {
+        key: torch.cat([value] * views) if isinstance(value, Tensor) and len(value) == rows else value
+        for key, value in features.items()
+    }
+
+
+def _length_groups(mask: Tensor, count: int) -> list[_Group]:
+    """Split the rows into ``count`` groups of near-equal size, shortest rows first.
+
+    The number of groups depends on the number of rows alone, so that all processes run equally many.
+    """
+    if count <= 1 or len(mask) < 2 * count:
+        return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], mask)]
+    lengths = mask.sum(dim=1)
+    widths = [(rows, int(lengths[rows].max())) for rows in lengths.argsort(stable=True).chunk(count)]
+    return [_Group(rows, width, mask[rows, :width]) for rows, width in widths]
+
+
+def _cut(features: dict[str, Any], group: _Group) -> dict[str, Any]:
+    rows, width = features["attention_mask"].shape
+    cut: dict[str, Any] = {}
+    for key, value in features.items():
+        if isinstance(value, Tensor) and value.ndim >= 1 and len(value) == rows:
+            value = value[group.rows]
+            if value.ndim >= 2 and value.shape[1] == width:
+                value = value[:, : group.width]
+        cut[key] = value
+    return cut
+
+
+def _pools_first_token_only(model: SentenceTransformer, layer: nn.Module) -> bool:
+    """Whether the last layer's output is read at the first token alone, and the layer is one we can shorten."""
+    _, *after = model.children()
+    if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":
+        return False
+    if not all(isinstance(module, (Dense, Normalize)) for module in after[1:]):
+        return False
+    attention = getattr(layer, "attention", None)
+    inner = getattr(attention, "self", None)
+    linear = all(isinstance(getattr(inner, name, None), nn.Linear) for name in ("query", "key", "value"))
+    rest = hasattr(attention, "output") and hasattr(layer, "intermediate") and hasattr(layer, "output")
+    return linear and rest and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
+
+
+def _first_token_forward(layer: Any) -> Callable[..., Tensor]:
+    """The forward of a BERT-shaped layer for its first token: (rows, L, d) → (rows, 1, d).
+
+    Keys and values are of all tokens; the query, both feed-forward maps and the norms are of the first alone.
+    """
+    attention, inner = layer.attention, layer.attention.self
+    heads, size = inner.num_attention_heads, inner.attention_head_size
+
+    def split(projected: Tensor) -> Tensor:
+        return projected.view(*projected.shape[:-1], heads, size).transpose(1, 2)
+
+    def forward(hidden: Tensor, attention_mask: Tensor | None = None, *_: Any, **__: Any) -> Tensor:
+        first = hidden[:, :1]
+        scores = split(inner.query(first)) @ split(inner.key(hidden)).transpose(2, 3) * inner.scaling
+        if attention_mask is not None:
+            shown = attention_mask[:, :, :1]
+            scores = scores.masked_fill(~shown, float("-inf")) if shown.dtype == torch.bool else scores + shown
+        weights = inner.dropout(scores.softmax(dim=-1))
+        context = (weights @ split(inner.value(hidden))).transpose(1, 2).flatten(2)
+        attended = attention.output(context, first)
+        result: Tensor = layer.output(layer.intermediate(attended), attended)
+        return result
+
+    return forward

@@ -1,0 +1,35 @@
+"""The one exception that a user ever sees."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class UserError(Exception):
+    """A user's mistake, told in one line: what is wrong, where (file:line), and what to do about it.
+
+    The command line prints the message and exits with code 2; it never shows a traceback for it. Library users can
+    catch it like any exception.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'x'?)"`` for the known name nearest to ``name``, or ``""`` when none is near."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def one_of(where: str, value: object, known: Sequence[str]) -> str:
+    """``value``, which must be one of the names in ``known``.
+
+    Raises:
+        UserError: it is not; ``where`` (an option, a file and line) and the nearest name are in the line.
+    """
+    if value not in known:
+        hint = did_you_mean(str(value), known)
+        raise UserError(f"{where} does not take {value!r}{hint}: it is one of {', '.join(known)}")
+    return str(value)

@@ -1,0 +1,1 @@
+"""Measuring encoders: encoding many sentences fast, and semantic textual similarity as the papers report it."""

@@ -1,0 +1,154 @@
+"""Semantic textual similarity: how well the cosine of two sentence vectors follows the similarity that people gave.
+
+The protocol of SimCSE (Gao et al. 2021, "all" setting), which every paper here follows: the subsets of a year are put
+together and one Spearman correlation is taken over all of their pairs; no regressor is trained; the mean of the seven
+test sets is the number that the papers compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.errors import UserError, did_you_mean
+from holdfast.evaluation.encoding import Precision, Progress, Vectors, encode_sentences
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from holdfast.data.registry import ScoredPairs
+    from holdfast.evaluation.sts_dev import StsDev as StsDev
+
+STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+# sickr-full is SICK's train, trial and test pairs together: what all-MiniLM's published figure was taken on.
+ALL_STS_TASKS = (*STS_TASKS, "sickr-full")
+_SPLITS = {"sickr-full": "all"}
+# Cosines of float32 vectors that differ by less than this differ by rounding only.
+_ROUNDING = 1e-6
+
+
+def evaluate_sts(
+    model: SentenceTransformer,
+    *,
+    tasks: Sequence[str] = STS_TASKS,
+    data: Path | None = None,
+    precision: Precision = "fp32",
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Spearman and Pearson correlations of cosine similarity with the gold scores, one row per task.
+
+    Each distinct sentence of all the tasks together is encoded once.
+
+    Args:
+        model: any SentenceTransformer.
+        tasks: any of `ALL_STS_TASKS`.
+        data: the folder with the data sets, as for ``--data``; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        precision: ``"fp32"`` or ``"bf16"``.
+        progress: called with (sentences done, distinct sentences).
+
+    Returns:
+        For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source}``; correlations
+        are x100; ``subsets`` holds ``{name: {n, spearman, pearson}}`` for the years that have subsets.
+
+    Raises:
+        UserError: an unknown task, data that is missing or damaged, or vectors that have no correlation with anything
+            (not finite, zero, or all the same).
+    """
+    for task in tasks:
+        if task not in ALL_STS_TASKS:
+            hint = did_you_mean(task, ALL_STS_TASKS)
+            raise UserError(f"unknown STS task {task!r}{hint}: the tasks are {', '.join(ALL_STS_TASKS)}")
+    from holdfast.data.registry import load_pairs
+
+    # All of the data first: a missing file should not be found after minutes of encoding.
+    sets = [load_pairs(task, _SPLITS.get(task, "test"), data=data) for task in dict.fromkeys(tasks)]
+    sentences = list(dict.fromkeys(text for pairs in sets for text in (*pairs.sentences1, *pairs.sentences2)))
+    vectors = encode_sentences(model, sentences, precision=precision, progress=progress)
+    row = {sentence: index for index, sentence in enumerate(sentences)}
+    return [
+        score_pairs(pairs, vectors[[row[s] for s in pairs.sentences1]], vectors[[row[s] for s in pairs.sentences2]])
+        for pairs in sets
+    ]
+
+
+def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors) -> dict[str, Any]:
+    """One result row, from the vectors (n, d) of both sides of ``pairs``.
+
+    Raises:
+        UserError: the correlation is undefined; the message names the task.
+    """
+    gold = np.asarray(pairs.scores, dtype=np.float64)
+    name = f"{pairs.task} ({pairs.split})"
+    similarity = _cosines(vectors1, vectors2, name)
+    return {
+        "task": pairs.task,
+        "split": pairs.split,
+        "n": len(gold),
+        "metrics": _correlations(similarity, gold, name),
+        "subsets": _subset_scores(pairs.subsets, similarity, gold),
+        "data_sha256": pairs.sha256,
+        "source": pairs.source,
+    }
+
+
+def average(rows: Iterable[dict[str, Any]]) -> float | None:
+    """The mean test Spearman x100 of the seven tasks; ``None`` unless all seven are there."""
+    found = {row["task"]: float(row["metrics"]["spearman"]) for row in rows if row["split"] == "test"}
+    if not all(task in found for task in STS_TASKS):
+        return None
+    return sum(found[task] for task in STS_TASKS) / len(STS_TASKS)
+
+
+def _cosines(vectors1: Vectors, vectors2: Vectors, name: str) -> npt.NDArray[np.float64]:
+    """Cosine of each row of the two (n, d) arrays, in double precision so that ties are the vectors' and not ours."""
+    a, b = vectors1.astype(np.float64), vectors2.astype(np.float64)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise UserError(f"{name}: the model gives vectors that are not finite (NaN or infinity), so there is no score")
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    if not norms.all():
+        raise UserError(f"{name}: the model gives a zero vector, whose cosine is undefined, so there is no score")
+    cosines: npt.NDArray[np.float64] = (a * b).sum(axis=1) / norms
+    return cosines
+
+
+def _correlations(similarity: npt.NDArray[np.float64], gold: npt.NDArray[np.float64], name: str) -> dict[str, float]:
+    from scipy.stats import pearsonr, spearmanr
+
+    if not _varies(gold):
+        raise UserError(f"{name}: fewer than two different gold scores, so there is no correlation")
+    if not _varies(similarity):
+        raise UserError(f"{name}: the model finds every pair equally similar (collapsed?), so there is no correlation")
+    return {
+        "spearman": 100 * float(spearmanr(similarity, gold).statistic),
+        "pearson": 100 * float(pearsonr(similarity, gold).statistic),
+    }
+
+
+def _varies(values: npt.NDArray[np.float64]) -> bool:
+    return len(values) > 1 and float(np.ptp(values)) > _ROUNDING
+
+
+def _subset_scores(
+    subsets: Sequence[str], similarity: npt.NDArray[np.float64], gold: npt.NDArray[np.float64]
+) -> dict[str, dict[str, float]]:
+    """Scores of each subset on its own, for reading; a subset too small or too even for one has only its size."""
+    scores: dict[str, dict[str, float]] = {}
+    for subset in dict.fromkeys(name for name in subsets if name):
+        chosen = np.array([name == subset for name in subsets])
+        scores[subset] = {"n": int(chosen.sum())}
+        if _varies(similarity[chosen]) and _varies(gold[chosen]):
+            scores[subset] |= _correlations(similarity[chosen], gold[chosen], subset)
+    return scores
+
+
+def __getattr__(name: str) -> Any:
+    # StsDev's base class is sentence-transformers', whose import takes seconds: `holdfast --help` must not pay for it.
+    if name == "StsDev":
+        from holdfast.evaluation.sts_dev import StsDev
+
+        return StsDev
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

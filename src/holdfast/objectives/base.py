@@ -1,0 +1,108 @@
+"""What all objectives share: the sentence-transformers loss contract, the train-only head, and saved state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.encoder import Encoder, Features
+from holdfast.objectives.contrastive import full_precision
+
+HeadKind = Literal["tanh", "none"]
+
+
+class Objective(nn.Module, ABC):
+    """A sentence-transformers loss over an :class:`~holdfast.encoder.Encoder`.
+
+    Subclasses implement :meth:`forward`, which returns named terms: the trainer sums them and logs each by name.
+    Everything a method keeps besides the encoder (heads, queues, copies) is a registered parameter or buffer, so that
+    it is trained, saved and moved with the module.
+
+    Attributes:
+        model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
+        diagnostics: scalars of the last forward pass that are logged and not optimised.
+    """
+
+    TITLE: ClassVar[str]
+    """The method's name as its authors write it."""
+
+    IDEA: ClassVar[str]
+    """What it does, in one line, with the equations it implements."""
+
+    CITATION: ClassVar[str]
+    """The paper."""
+
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named sets of options, by name: what ``preset=...`` stands for."""
+
+    TRAINING: ClassVar[Mapping[str, Any]] = {}
+    """The paper's training hyper-parameters that become the trainer's defaults for this method."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.diagnostics: dict[str, Tensor] = {}
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder over the current (possibly wrapped) model."""
+        return Encoder(self.model)
+
+    @abstractmethod
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
+
+    def own_state(self) -> dict[str, Tensor]:
+        """The state that belongs to the objective and not to the encoder: what a checkpoint must add."""
+        return {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
+
+    def load_own_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what :meth:`own_state` returned.
+
+        Raises:
+            ValueError: the state is of another objective.
+        """
+        if set(state) != set(self.own_state()):
+            raise ValueError(f"state holds {sorted(state)}, this objective has {sorted(self.own_state())}")
+        self.load_state_dict(dict(state), strict=False)
+
+    def own_parameters(self) -> list[nn.Parameter]:
+        """The trainable parameters that belong to the objective and not to the encoder."""
+        return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]
+
+
+class Head(nn.Module):
+    """The train-only head of SimCSE: ``Linear(d, d)`` and ``Tanh``, dropped at evaluation and export.
+
+    Computed in fp32. Initialised like BERT's own pooler: weights N(0, 0.02²), bias 0.
+
+    Args:
+        dimension: d.
+        kind: "tanh", or "none" for no head at all.
+    """
+
+    def __init__(self, dimension: int, kind: HeadKind = "tanh") -> None:
+        super().__init__()
+        self.dense: nn.Linear | None = None
+        if kind == "tanh":
+            self.dense = nn.Linear(dimension, dimension)
+            nn.init.normal_(self.dense.weight, std=0.02)
+            nn.init.zeros_(self.dense.bias)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(rows, d) → (rows, d)."""
+        with full_precision(vectors):
+            vectors = vectors if vectors.dtype == torch.float64 else vectors.float()
+            return vectors if self.dense is None else self.dense(vectors).tanh()
+
+
+def one_or_two_columns(sentence_features: Iterable[Features], method: str) -> tuple[Features, Features | None]:
+    """The features of the sentences, and of their given positives where the data has a second column."""
+    columns = list(sentence_features)
+    if not 1 <= len(columns) <= 2:
+        raise ValueError(f"{method} takes a column of sentences, or sentences and their positives: got {len(columns)}")
+    return columns[0], columns[1] if len(columns) == 2 else None

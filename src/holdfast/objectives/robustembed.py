@@ -1,0 +1,224 @@
+"""RobustEmbed (Rafiei Asl, Blanco and Takabi, Findings of EMNLP 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adversary.ascent import MixedAscent, Trajectory, perturbation_gradient
+from holdfast.adversary.balls import Norm, sentence_norm
+from holdfast.encoder import Encoder, Features
+from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.contrastive import cosine_matrix, full_precision, gather_keys, info_nce
+
+Negatives = Literal["views", "clean"]
+
+
+class RobustEmbed(Objective):
+    r"""A worst-case perturbation of the token embeddings becomes a second positive of each sentence.
+
+    With X and X⁺ the embeddings of a sentence under two dropout masks, δ climbs the contrastive loss for max(K, T)
+    steps inside a norm ball (eq. 3-5, :class:`~holdfast.adversary.ascent.MixedAscent`), with the encoder's dropout
+    off, its parameters frozen and the keys taken from the training pass. Then (eq. 7-8)
+
+    .. math::
+        L = L_{con}(x, \{x^+, x^{adv}\}) + \gamma\, L_{con}(x^{adv}, \{x^+\}), \qquad
+        L_{con}(x, P) = -\log \frac{\sum_{p \in P} e^{\mathrm{sim}(z, z_p)/\tau}}
+                                   {\sum_{p \in P} \sum_j e^{\mathrm{sim}(z, z_{p,j})/\tau}}
+
+    where j runs over the batch. With γ = 0 and without the adversarial positive it is SimCSE.
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        pgd_steps: K.
+        fgsm_steps: T.
+        pgd_size: α, step of the PGD part, in units of one embedding coordinate.
+        fgsm_size: β, step of the FGSM part in each coordinate.
+        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go.
+        mix: λ in [0, 1], share of the PGD part.
+        gamma: γ, weight of the second term.
+        norm: P of the ball, "1", "2" or "inf", per sentence over its real tokens. ε and α are in per-coordinate units
+            (power-mean norms), so that the three balls meet in the vectors whose every coordinate is ±ε.
+        init_std: σ of δ⁰ ~ N(0, σ²I).
+        temperature: τ.
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
+        trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
+        negatives: "views": the other sentences' keys of the same views as the positives; "clean": of x⁺ alone.
+        adversarial_positive: whether x_adv is a positive in the first term.
+        as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
+
+    Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
+
+    Differences from the release (``preset="as_released"`` reproduces these): there δ is clamped to ±1e-6, below the
+    spacing of half-precision numbers; the pairs of the adversarial term are *different* sentences, through a reshape
+    of (2B, d) to (B, 2, d), and carry each other's attention masks; the perturbed embeddings pass through the
+    embedding layer's positions, LayerNorm and dropout a second time; the adversarial view is not a positive; and four
+    of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have.
+
+    Inputs:
+        A column of sentences, (B,). Returns ``{"robust", "adversarial"}``, the two terms of eq. 8.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import RobustEmbed
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> loss = RobustEmbed(model, norm="2", gamma=1 / 256)  # doctest: +SKIP
+
+    Citation:
+        Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
+        Contrastive Pre-Training. Findings of EMNLP 2023.
+    """
+
+    TITLE: ClassVar = "RobustEmbed"
+    IDEA: ClassVar = "a worst-case perturbation of the token embeddings becomes a second positive (eq. 3-5, 7-8)"
+    CITATION: ClassVar = (
+        "Rafiei Asl, Blanco and Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised Contrastive "
+        "Pre-Training. Findings of EMNLP 2023."
+    )
+    PRESETS: ClassVar = {
+        "paper": {},  # the defaults are the paper's wherever it gives a value
+        "as_released": {
+            "pgd_steps": 4,
+            "fgsm_steps": 4,
+            "pgd_size": 1e-6,
+            "fgsm_size": 9.7e-4,
+            "radius": 1e-6,
+            "init_std": 1e-5,
+            "adversarial_positive": False,
+            "as_released": True,
+        },
+    }
+    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 2.0}
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        pgd_steps: int = 5,
+        fgsm_steps: int = 5,
+        pgd_size: float = 1e-5,
+        fgsm_size: float = 1e-3,
+        radius: float | None = None,
+        mix: float = 0.5,
+        gamma: float = 1 / 128,
+        norm: Norm = "inf",
+        init_std: float | None = None,
+        temperature: float = 0.05,
+        head: HeadKind = "tanh",
+        trajectory: Trajectory = "mixed",
+        negatives: Negatives = "views",
+        adversarial_positive: bool = True,
+        as_released: bool = False,
+    ) -> None:
+        super().__init__(model)
+        radius = fgsm_steps * fgsm_size if radius is None else radius
+        self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
+        self.init_std = radius / 10 if init_std is None else init_std
+        self.gamma, self.temperature, self.negatives = gamma, temperature, negatives
+        self.adversarial_positive, self.as_released = adversarial_positive, as_released
+        self.head = Head(self.encoder.dimension, head)
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The training pass, the attack, the pass of x_adv; returns ``{"robust", "adversarial"}``, both scalars."""
+        sentences, positives = one_or_two_columns(sentence_features, "RobustEmbed")
+        if positives is not None:
+            raise ValueError("RobustEmbed takes one column, of sentences: their positives are dropout views")
+        encoder = self.encoder
+        with encoder.recording() as recording:
+            z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
+        x = recording.embeddings[: len(z)]
+        delta = self.attack(encoder, sentences, x.detach(), z_positive.detach())
+        z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
+        return self.compute_loss(z, z_positive, z_adversarial)
+
+    def compute_loss(self, z: Tensor, z_positive: Tensor, z_adversarial: Tensor) -> dict[str, Tensor]:
+        """The two terms of eq. 8, from projected vectors (B, d): of x, of x⁺ and of x_adv."""
+        clean, offset = gather_keys(z_positive)
+        perturbed, _ = gather_keys(z_adversarial)
+        robust = [clean, perturbed] if self.adversarial_positive else [clean]
+        return {
+            "robust": self._contrast(z, robust, offset),
+            "adversarial": self.gamma * self._adversarial_term(z_adversarial, z_positive),
+        }
+
+    def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z_positive: Tensor) -> Tensor:
+        """The perturbation δ (B, L, d) of embeddings x (B, L, d) against detached keys z_positive (B, d).
+
+        Leaves parameters, their gradients, the module's mode and the random state as they were.
+        """
+        mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
+        start = self.initial_noise(x)
+        losses: list[Tensor] = []
+
+        def loss(delta: Tensor) -> Tensor:
+            z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
+            return self._adversarial_term(z_adversarial, z_positive)
+
+        def gradient(delta: Tensor) -> Tensor:
+            slope, value = perturbation_gradient(loss, delta)
+            losses.append(value)
+            return slope
+
+        with encoder.attack_mode():
+            delta = self.ascent.run(start, mask, gradient).detach()
+        self.diagnostics = {"delta_norm": sentence_norm(delta, mask, self.ascent.norm).mean()}
+        if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
+            self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
+        return delta
+
+    def initial_noise(self, x: Tensor) -> Tensor:
+        """δ⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
+        return torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32)) * self.init_std
+
+    def _encode_perturbed(self, encoder: Encoder, sentences: Features, x: Tensor, delta: Tensor) -> Tensor:
+        if self.as_released:
+            return _encode_twice_embedded(encoder, sentences, x + delta)
+        with encoder.perturbed(embeddings=x, delta=delta):
+            return encoder.encode(sentences)
+
+    def _adversarial_term(self, z_adversarial: Tensor, z_positive: Tensor) -> Tensor:
+        """``L_con(x_adv, {x⁺})``: what the attack climbs, and the second term of eq. 8."""
+        if self.as_released:
+            queries, keys = _released_pairs(z_positive, z_adversarial)
+            return info_nce(queries, [keys], temperature=self.temperature)
+        keys, offset = gather_keys(z_positive)
+        return info_nce(z_adversarial, [keys], temperature=self.temperature, offset=offset)
+
+    def _contrast(self, queries: Tensor, positives: list[Tensor], offset: int) -> Tensor:
+        if self.negatives == "views" or len(positives) == 1:
+            return info_nce(queries, positives, temperature=self.temperature, offset=offset)
+        return _clean_negatives(queries, positives, self.temperature, offset)
+
+
+def _clean_negatives(queries: Tensor, positives: list[Tensor], temperature: float, offset: int) -> Tensor:
+    """As :func:`info_nce`, with the negatives of the first view alone: {z_j⁺, j ≠ i} (B−1 of them, not 2B−2)."""
+    rows = torch.arange(len(queries), device=queries.device)
+    with full_precision(queries):
+        similarities = torch.stack([cosine_matrix(queries, keys) for keys in positives], dim=1) / temperature
+        matching = similarities[rows, :, rows + offset]  # (B, views)
+        others = similarities[:, 0].scatter(1, (rows + offset)[:, None], float("-inf"))
+        return (torch.cat([matching, others], dim=1).logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
+
+
+def _encode_twice_embedded(encoder: Encoder, sentences: Features, embeddings: Tensor) -> Tensor:
+    """As in the release: finished embeddings are fed as word embeddings; positions, LayerNorm and dropout come twice.
+
+    Each row carries the attention mask that the release gives it: its batch is (target rows, perturbed rows) while the
+    masks stay interleaved, so the perturbed row i of B has the mask of sentence (B+i)//2.
+    """
+    rows = len(embeddings)
+    borrowed = (rows + torch.arange(rows, device=embeddings.device)) // 2
+    features: dict[str, Any] = {key: value for key, value in sentences.items() if key != "input_ids"}
+    features["inputs_embeds"] = embeddings
+    features["attention_mask"] = sentences["attention_mask"][borrowed]
+    vectors: Tensor = encoder.encode(features)
+    return vectors
+
+
+def _released_pairs(z_positive: Tensor, z_adversarial: Tensor) -> tuple[Tensor, Tensor]:
+    """As in the release: (2B, d) is read as (B, 2, d), so that rows 2i and 2i+1, different sentences, are pairs."""
+    rows = torch.cat([z_positive, z_adversarial])
+    return rows[0::2], rows[1::2]

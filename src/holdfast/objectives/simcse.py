@@ -1,0 +1,68 @@
+"""SimCSE, unsupervised (Gao, Yao and Chen, EMNLP 2021): the baseline of all five papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from holdfast.encoder import Features
+from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.contrastive import gather_keys, info_nce
+
+
+class SimCSE(Objective):
+    r"""Two dropout passes of the same sentence are positives; the other sentences of the batch are negatives.
+
+    .. math::
+        \ell_i = -\log \frac{e^{\mathrm{sim}(z_i, z_i^+)/\tau}}{\sum_{j} e^{\mathrm{sim}(z_i, z_j^+)/\tau}}
+
+    (SimCSE, eq. 4) with :math:`z = g(h)`, h the sentence vector, g the train-only head and sim the cosine. Under
+    several processes the keys :math:`z_j^+` of all of them are joined, with gradient.
+
+    Args:
+        model: the ``SentenceTransformer`` to train, in training mode with its dropout on.
+        temperature: τ.
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
+
+    Differences from the release: the negatives of other processes carry gradient (there, only one's own do).
+
+    Inputs:
+        A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive"}``.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import SimCSE
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> data = Dataset.from_dict({"sentence": ["A cat sleeps.", "Rain fell all day.", "She sold the house."]})
+        >>> SentenceTransformerTrainer(model, train_dataset=data, loss=SimCSE(model)).train()  # doctest: +SKIP
+
+    Citation:
+        Tianyu Gao, Xingcheng Yao, Danqi Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021.
+    """
+
+    TITLE: ClassVar = "SimCSE"
+    IDEA: ClassVar = "two dropout passes of a sentence are pulled together, the batch's others pushed away (eq. 4)"
+    CITATION: ClassVar = "Gao, Yao and Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021."
+    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
+
+    def __init__(self, model: nn.Module, *, temperature: float = 0.05, head: HeadKind = "tanh") -> None:
+        super().__init__(model)
+        self.temperature = temperature
+        self.head = Head(self.encoder.dimension, head)
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """One forward pass of both views; returns ``{"contrastive": scalar}``."""
+        sentences, positives = one_or_two_columns(sentence_features, "SimCSE")
+        if positives is None:
+            z, z_positive = self.head(self.encoder.encode(sentences, views=2)).chunk(2)
+        else:
+            z, z_positive = self.head(self.encoder.encode(sentences)), self.head(self.encoder.encode(positives))
+        return {"contrastive": self.compute_loss(z, z_positive)}
+
+    def compute_loss(self, z: Tensor, z_positive: Tensor) -> Tensor:
+        """InfoNCE of projected vectors z and their positives, both (B, d)."""
+        keys, offset = gather_keys(z_positive)
+        return info_nce(z, [keys], temperature=self.temperature, offset=offset)

@@ -1,0 +1,199 @@
+"""The one JSON file that every command writes and that ``report`` and ``compare`` read.
+
+A result says what was measured (``results``, one row per task and split), on what (``model``, ``model_sha256``), how
+(``protocol``, ``seed``, ``command``) and where (``environment``), so that a number can be traced and made again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast import __version__
+from holdfast.errors import UserError
+from holdfast.files import write_json
+from holdfast.models import model_identity
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCHEMA = "holdfast.results/1"
+
+_PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "datasets", "numpy", "scipy")
+# What a file must hold, and of which type, to be read; a writer may add keys.
+_REQUIRED: dict[str, type | tuple[type, ...]] = {
+    "schema": str,
+    "kind": str,
+    "created": str,
+    "model": str,
+    "model_sha256": str,
+    "protocol": dict,
+    "environment": dict,
+    "command": str,
+    "seed": (int, type(None)),
+    "results": list,
+}
+_ROW_REQUIRED: dict[str, type | tuple[type, ...]] = {"task": str, "split": str, "n": int, "metrics": dict}
+
+
+def new_result(
+    kind: str,
+    *,
+    command: Sequence[str] | None = None,
+    model: str,
+    path: Path,
+    protocol: dict[str, Any],
+    seed: int | None,
+    results: Sequence[dict[str, Any]] = (),
+    timing: dict[str, float] | None = None,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """A result, ready for `write_result`; more keys may be added to it.
+
+    Args:
+        kind: the verb that made it: ``"evaluate"``, ``"train"``, ``"attack"``, ...
+        command: the words of the command; ``None`` takes this process's own.
+        model: the model as the user named it.
+        path: the folder it was loaded from, for its hashes.
+        protocol: everything that decides the numbers and is not the model or the data.
+        seed: the seed, or ``None`` where no random number was drawn.
+        results: rows of ``{task, split, n, metrics, ...}``.
+        timing: seconds by name.
+        device: where the model ran (``"cpu"``, ``"cuda:0"``).
+    """
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]] if command is None else list(command)
+    return {
+        "schema": SCHEMA,
+        "kind": kind,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "model": model,
+        **model_identity(path),
+        "protocol": protocol,
+        "environment": environment(device),
+        "command": shlex.join(words),
+        "seed": seed,
+        "timing": dict(timing or {}),
+        "results": list(results),
+    }
+
+
+def write_result(path: Path, result: dict[str, Any]) -> None:
+    """Write ``result`` to ``path``, whole or not at all.
+
+    Raises:
+        UserError: the result is not valid (see `read_result`), or the file cannot be written.
+    """
+    _validate(result, "this result")
+    write_json(path, result)
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Read a result and check that it is one.
+
+    Raises:
+        UserError: no such file, not JSON (with the line), another schema, a missing or mistyped key, or a metric that
+            is not a finite number.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a result file: not UTF-8 text") from error
+    except OSError as error:
+        raise UserError(f"cannot read the result file {path}: {error.strerror or error}") from error
+    try:
+        result = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
+    _validate(result, str(path))
+    return dict(result)
+
+
+def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
+    """The STS rows as a table 80 columns wide: Spearman x100 per task, and the mean once all seven are there."""
+    from rich import box
+    from rich.table import Table
+
+    from holdfast.evaluation.sts import average
+
+    rows = list(rows)
+    table = Table(title=title, caption="Spearman ×100 of cosine similarity", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("")
+    for row in rows:
+        table.add_column(
+            row["task"] if row["split"] in ("test", "all") else f"{row['task']} {row['split']}", justify="right"
+        )
+    scores = [f"{row['metrics']['spearman']:.2f}" for row in rows]
+    mean = average(rows)
+    if mean is not None:
+        table.add_column("Avg.", justify="right", style="bold")
+        scores.append(f"{mean:.2f}")
+    table.add_row("score", *scores)
+    table.add_row("pairs", *(f"{row['n']:,}" for row in rows), style="dim")
+    return table
+
+
+def environment(device: str = "cpu") -> dict[str, Any]:
+    """The machine and the package versions, as far as they can change a number or a time."""
+    import torch
+
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
+        "packages": {"holdfast": __version__, **{name: _version(name) for name in _PACKAGES}},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    """Linux keeps the name in a file; elsewhere the platform knows it, or at least the architecture."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _validate(result: Any, where: str) -> None:
+    if not isinstance(result, dict) or "schema" not in result:
+        raise UserError(f"{where}: not a holdfast result: it has no 'schema'")
+    if result["schema"] != SCHEMA:
+        raise UserError(f"{where}: its schema is {result['schema']!r}, this version of holdfast reads {SCHEMA!r}")
+    _check_keys(result, _REQUIRED, where)
+    for number, row in enumerate(result["results"], start=1):
+        place = f"{where}: row {number} of results"
+        if not isinstance(row, dict):
+            raise UserError(f"{place} is not an object")
+        _check_keys(row, _ROW_REQUIRED, place)
+        for name, value in row["metrics"].items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise UserError(f"{place}: the metric {name!r} is {value!r}, not a finite number")
+
+
+def _check_keys(value: dict[str, Any], required: dict[str, type | tuple[type, ...]], where: str) -> None:
+    missing = [key for key in required if key not in value]
+    if missing:
+        raise UserError(f"{where}: not a complete holdfast result: {', '.join(map(repr, missing))} missing")
+    for key, kind in required.items():
+        # JSON's true is Python's int as well; no key here is a yes or no.
+        if not isinstance(value[key], kind) or isinstance(value[key], bool):
+            raise UserError(f"{where}: {key!r} is of the wrong type ({type(value[key]).__name__})")

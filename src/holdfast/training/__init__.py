@@ -1,0 +1,1 @@
+"""Training: the trainer adapter, checkpoints that can be trusted, selection, export."""

@@ -1,0 +1,83 @@
+"""What makes training on a CPU faster without changing what is computed."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+# mallopt's parameters, and the values that glibc's own adjustment ends up at.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_USUAL_TRIM, _USUAL_MMAP = 64 << 20, 32 << 20
+
+
+@contextmanager
+def fast_on_cpu(model: SentenceTransformer) -> Iterator[None]:
+    """Eager attention, cheaper dropout and freed memory kept at hand, for a model on a CPU; nothing on other devices.
+
+    The fused attention kernels of CPUs are the slower ones in training: their dropout takes a slow path, and so does
+    their backward pass in bf16.
+    """
+    transformer = model.transformers_model
+    if transformer is None or model.device.type != "cpu":
+        yield
+        return
+    before = transformer.config._attn_implementation
+    modules: list[Any] = [module for module in transformer.modules() if type(module) is nn.Dropout]
+    transformer.set_attn_implementation("eager")
+    for module in modules:
+        module.forward = partial(_dropout_of, module)
+    try:
+        with _freed_memory_kept():
+            yield
+    finally:
+        for module in modules:
+            del module.forward
+        transformer.set_attn_implementation(before)
+
+
+@contextmanager
+def _freed_memory_kept() -> Iterator[None]:
+    """Let glibc keep large blocks that are freed; other C libraries are left alone.
+
+    It gives blocks over 32 MiB back to the system at once. The gradient of the word embeddings is one, each step, and
+    faulting its pages in anew takes a few per cent of the step.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        yield
+        return
+    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    try:
+        yield
+    finally:
+        mallopt(_M_MMAP_THRESHOLD, _USUAL_MMAP)
+        mallopt(_M_TRIM_THRESHOLD, _USUAL_TRIM)
+
+
+def dropout(values: Tensor, probability: float) -> Tensor:
+    """Dropout from 16 random bits a value, where torch spends 32 or more and draws them one by one on a CPU.
+
+    The probability is rounded to a multiple of 2⁻¹⁶, and the scale of what is kept is that of the rounded one.
+    """
+    cut = round(probability * 65536)
+    if cut == 0:
+        return values
+    if cut == 65536:
+        return values * 0.0
+    words = torch.empty((values.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    lanes = words.view(torch.int16)[: values.numel()].view(values.shape)
+    mask = (lanes >= cut - 32768).to(values.dtype)
+    return values * mask.div_(1 - cut / 65536)
+
+
+def _dropout_of(module: nn.Dropout, values: Tensor) -> Tensor:
+    return dropout(values, module.p) if module.training else values

@@ -1,0 +1,121 @@
+"""The finished model: a plain SentenceTransformer of native modules, with a card that says how it was made."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from sentence_transformers import SentenceTransformer
+
+from holdfast.errors import UserError
+from holdfast.files import telling_write_errors, write_text
+from holdfast.objectives import METHODS
+
+MODULES_FILE = "modules.json"
+
+
+def export(model: SentenceTransformer, output: Path, card: str) -> None:
+    """Write ``model`` and its card into ``output``, ``modules.json`` last: with it the folder becomes a model."""
+    staging = output / ".export"
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        with telling_write_errors(output):
+            model.save_pretrained(str(staging), create_model_card=False)
+        write_text(staging / "README.md", card)
+    except UserError:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    for path in staging.rglob("*.safetensors"):
+        path.chmod(0o644)  # safetensors writes for the owner alone; a model is there to be read
+    entries = sorted(staging.iterdir(), key=lambda entry: entry.name == MODULES_FILE)
+    for entry in entries:
+        target = output / entry.name
+        if target.is_dir():
+            shutil.rmtree(target)
+        entry.replace(target)
+    staging.rmdir()
+
+
+def model_card(
+    record: Mapping[str, Any], selection: Mapping[str, Any], sts_rows: Sequence[Mapping[str, Any]] | None
+) -> str:
+    """The text of the model card.
+
+    Args:
+        record: the run's record (``run.json``): method, options, base model, corpus, training settings, versions.
+        selection: how the weights were chosen: ``protocol``, and ``step`` and ``score`` where they were.
+        sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`, or None where no test data was at hand.
+    """
+    method = METHODS[record["method"]]
+    front = {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", record["method"]],
+    }
+    chosen = f", step {selection['step']} with {selection['score']:.2f}" if selection.get("step") else ""
+    training = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record))
+    return f"""---
+{yaml.safe_dump(front, sort_keys=False).strip()}
+---
+
+# {Path(record["model"]).name}, trained with {method.TITLE}
+
+A sentence encoder trained without labels: {method.IDEA}.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+vectors = model.encode(["A cat sits on the mat.", "On the mat there is a cat."])
+print(model.similarity(vectors, vectors))
+```
+
+It is made of sentence-transformers' own modules; holdfast is not needed to use it.
+
+## Training
+
+| | |
+|---|---|
+{training}
+
+**Selection:** {selection["protocol"]}{chosen}. No test split was used to choose anything.
+
+## Semantic textual similarity
+
+{_sts_table(sts_rows)}
+
+## Citation
+
+{method.CITATION}
+"""
+
+
+def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    corpus = record["corpus"]
+    rows: list[tuple[str, Any]] = [
+        ("method", record["method"]),
+        ("preset", record["preset"] or "default"),
+        ("base model", f"{record['model']} (sha256 {record['model_sha256'][:16]}…)"),
+        ("corpus", f"{corpus['source']}: {corpus['sentences']} sentences (sha256 {corpus['sha256'][:16]}…)"),
+    ]
+    training = dict(record["training"])
+    training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that did not decide
+    rows += [(key.replace("_", " "), value) for key, value in training.items()]
+    rows += [(key, value) for key, value in record["options"].items()]
+    return [*rows, ("holdfast", record["versions"]["holdfast"])]
+
+
+def _sts_table(rows: Sequence[Mapping[str, Any]] | None) -> str:
+    if rows is None:
+        return "Not measured: no STS test data was at hand. `holdfast evaluate` measures it."
+    names = " | ".join(row["task"] for row in rows)
+    scores = [row["metrics"]["spearman"] for row in rows]
+    cells = " | ".join(f"{score:.2f}" for score in scores)
+    mean = sum(scores) / len(scores)
+    return (
+        f"Spearman ×100 on the test sets (cosine, all subsets of a year together, fp32).\n\n| {names} | average |\n"
+        f"|{'---|' * (len(scores) + 1)}\n| {cells} | {mean:.2f} |"
+    )

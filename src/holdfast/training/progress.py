@@ -1,0 +1,122 @@
+"""What a person sees while a run trains, and what a machine reads of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from holdfast.training.selection import METRIC
+
+
+class TrainingProgress(TrainerCallback):
+    """A bar with steps, sentences/s, loss, best score and ETA on a terminal; a line per log record elsewhere.
+
+    Args:
+        console: where to draw.
+        batch_size: sentences per optimiser step, over all processes.
+    """
+
+    def __init__(self, console: Console, batch_size: int) -> None:
+        self.console, self.batch_size = console, batch_size
+        self._bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:.0f} sentences/s"),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("training", rate=0.0, note="", start=False)
+        self._loss, self._best = "", ""
+        self._began, self._first_step = 0.0, 0
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Start the clock."""
+        if state.is_world_process_zero:
+            self._began, self._first_step = time.monotonic(), state.global_step
+            self._bar.start()
+            self._bar.update(self._task, total=state.max_steps, completed=state.global_step)
+            self._bar.start_task(self._task)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Advance."""
+        if state.is_world_process_zero:
+            self._bar.update(self._task, completed=state.global_step, rate=self._rate(state), note=self._note())
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Show the loss; without a terminal, print a line."""
+        logs = kwargs["logs"]
+        if not state.is_world_process_zero or "loss" not in logs:
+            return
+        self._loss = f"loss {logs['loss']:.4f}"
+        if not self.console.is_terminal:
+            left = (state.max_steps - state.global_step) * self.batch_size / max(self._rate(state), 1e-9)
+            self.console.print(
+                f"step {state.global_step}/{state.max_steps}  {self._note()}  {self._rate(state):.0f} sentences/s  "
+                f"ETA {left / 60:.1f} min",
+                highlight=False,
+            )
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Show the score that checkpoints are selected by."""
+        score = kwargs["metrics"].get(METRIC)
+        if score is not None and state.is_world_process_zero:
+            self._best = f"STS-B dev {score:.2f}"
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Stop drawing."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop drawing, also after an error."""
+        self._bar.stop()
+
+    def _rate(self, state: TrainerState) -> float:
+        steps = int(state.global_step) - self._first_step
+        return steps * self.batch_size / max(time.monotonic() - self._began, 1e-9)
+
+    def _note(self) -> str:
+        return "  ".join(text for text in (self._loss, self._best) if text)
+
+
+class MetricsFile(TrainerCallback):
+    """Appends every log record to ``OUTPUT/metrics.jsonl``, one JSON object a line, as it comes.
+
+    A resumed run first drops the records after the step it resumes from, so that no step is told twice.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Drop what the resumed run will tell again."""
+        if not state.is_world_process_zero or not self.path.exists():
+            return
+        kept = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                if json.loads(line)["step"] <= state.global_step:
+                    kept.append(line + "\n")
+            except (ValueError, KeyError):  # the line that a kill cut short
+                continue
+        self.path.write_text("".join(kept), encoding="utf-8")
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Append one record."""
+        if state.is_world_process_zero:
+            record = {"step": state.global_step, **kwargs["logs"]}
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")

@@ -1,0 +1,334 @@
+"""One training run from a corpus to a finished model: load, train, select, export; killed at any point, resumable."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from accelerate import PartialState
+from rich.console import Console
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from transformers import PrinterCallback, set_seed
+from transformers.utils import logging as transformers_logging
+
+from holdfast import __version__
+from holdfast.data.corpus import SpooledCorpus, spool_corpus
+from holdfast.data.registry import is_local, load_pairs
+from holdfast.encoder import Encoder, freeze_unused
+from holdfast.errors import UserError
+from holdfast.evaluation.sts import evaluate_sts
+from holdfast.evaluation.sts_dev import StsDev
+from holdfast.files import write_json
+from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.objectives import Objective
+from holdfast.results import environment, new_result, write_result
+from holdfast.training import precision as arithmetic
+from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
+from holdfast.training.config import TrainConfig, processes
+from holdfast.training.cpu import fast_on_cpu
+from holdfast.training.export import MODULES_FILE, export, model_card
+from holdfast.training.options import method_options, objective_class, option_defaults
+from holdfast.training.progress import MetricsFile, TrainingProgress
+from holdfast.training.selection import BEST_FOLDER, KeepBest
+from holdfast.training.trainer import HoldfastTrainer
+
+RUN_FILE = "run.json"
+RESULT_FILE = "results.json"
+METRICS_FILE = "metrics.jsonl"
+
+
+def train(
+    config: TrainConfig, *, resume: bool = False, console: Console | None = None, command: list[str] | None = None
+) -> dict[str, Any]:
+    """Run ``config`` to its end and return its result, which is also written to ``OUTPUT/results.json``.
+
+    Args:
+        config: the run.
+        resume: continue the run that is in ``config.output``; the weights at the end are those of an unbroken run.
+        console: where progress is shown; None: nowhere.
+        command: the words of the command, for the record; None: this process's.
+
+    Raises:
+        UserError: a mistake in the configuration or the data, an output folder that holds something else, a loss that
+            is not finite, a full disk.
+    """
+    console = console or Console(quiet=True)
+    objective_type = objective_class(config.method)
+    options = method_options(config.method, config.preset, config.options)
+    config = config.completed(objective_type)
+    if processes() > 1:
+        PartialState(cpu=not torch.cuda.is_available())
+    # Without --resume only the first process looks: the others might see what it has begun to write.
+    if (resume or _is_first_process()) and (finished := _check_output(config.output, resume)) is not None:
+        console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
+        _clear(config)
+        return finished
+    _quiet_transformers()
+    set_seed(config.seed)
+    model = load_sentence_transformer(config.model, pooling=config.pooling)
+    with console.status(f"reading {config.corpus}"):
+        corpus = spool_corpus(
+            config.corpus,
+            column=config.column,
+            data=config.data,
+            max_chars=config.max_chars,
+            at_least=config.batch_size or 1,
+        )
+    selection = _selection(config)
+    record = _record(config, {**option_defaults(objective_type), **options}, corpus, selection, model)
+    checkpoint = _begin(config.output, record, resume, console) if _is_first_process() else None
+    if processes() > 1:
+        dist.barrier()
+        checkpoint, _ = latest_intact(config.output) if resume else (None, [])
+    where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {record['training']['precision']}"
+    console.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", highlight=False)
+    if config.selection == "auto" and selection == "last":
+        console.print("no STS-B dev at hand (--data or HOLDFAST_DATA): the last step will be kept", highlight=False)
+    objective = objective_type(model, **options)
+    try:
+        return _run(config, model, objective, corpus, record, checkpoint, console, command)
+    except UserError:
+        _forget_unless_resumable(config.output)
+        raise
+
+
+def _run(
+    config: TrainConfig,
+    model: SentenceTransformer,
+    objective: Objective,
+    corpus: SpooledCorpus,
+    record: dict[str, Any],
+    checkpoint: Path | None,
+    console: Console,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    limit = model.max_seq_length
+    model.max_seq_length = min(config.max_length, limit or config.max_length)
+    dev = None
+    if record["selection"] == "stsb-dev":
+        # The trainer's model computes in the training's precision whatever it is asked for; this says so.
+        pairs = load_pairs("stsb", "dev", data=config.data)
+        dev = StsDev(pairs, max_seq_length=limit, precision=record["training"]["precision"])
+    encoder = Encoder(model)
+    freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
+    best = KeepBest(config.output)
+    progress = TrainingProgress(console, (config.batch_size or 1) * config.accumulate)
+    trainer = HoldfastTrainer(
+        model=model,
+        args=_arguments(config, record, evaluate=dev is not None, on_cpu=model.device.type == "cpu"),
+        train_dataset=corpus.dataset,
+        loss=objective,
+        evaluator=dev,
+        callbacks=[progress, MetricsFile(config.output / METRICS_FILE), *([best] if dev else [])],
+        keep_checkpoints=config.keep_checkpoints,
+    )
+    trainer.remove_callback(PrinterCallback)
+    began = time.monotonic()
+    try:
+        with fast_on_cpu(model):
+            trainer.train_from(checkpoint)
+    finally:
+        progress.close()
+    seconds = time.monotonic() - began
+    trainer.accelerator.wait_for_everyone()
+    PartialState().destroy_process_group()  # what follows is the first process's work alone
+    if not trainer.is_world_process_zero():
+        return {}
+    model.max_seq_length = limit
+    chosen: dict[str, Any] = {"protocol": _PROTOCOLS[record["selection"]], "steps": trainer.state.global_step}
+    if best.score is not None and dev is not None:
+        best.restore(model)
+        chosen |= {"step": best.step, "score": best.score}
+    return _finish(config, model, record, chosen, seconds, console, command)
+
+
+_PROTOCOLS = {
+    "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
+    "last": "the last step was kept (no STS-B dev data was used)",
+}
+
+
+def _finish(
+    config: TrainConfig,
+    model: SentenceTransformer,
+    record: dict[str, Any],
+    chosen: dict[str, Any],
+    seconds: float,
+    console: Console,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    """Export, measure what was exported, write card and results, and clear what only the run needed."""
+    output = config.output
+    export(model, output, model_card(record, chosen, None))
+    rows = None
+    if config.report_sts and is_local("sts12", "test", config.data):
+        console.print("measuring the seven STS test sets", highlight=False)
+        finished = load_sentence_transformer(str(output))
+        rows = evaluate_sts(finished, data=config.data)
+        export(model, output, model_card(record, chosen, rows))
+    result = new_result(
+        "train",
+        command=command,
+        model=str(output),
+        path=output,
+        protocol={key: record[key] for key in ("method", "preset", "options", "training", "corpus", "selection")}
+        | {"base_model": record["model"], "base_model_sha256": record["model_sha256"]},
+        seed=config.seed,
+        results=rows or [],
+        timing={"train_seconds": seconds},
+        device=str(model.device),
+    )
+    result["selected"] = chosen
+    write_result(output / RESULT_FILE, result)
+    _clear(config)
+    return result
+
+
+def _is_first_process() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def _forget_unless_resumable(output: Path) -> None:
+    """After an error before the first checkpoint, leave the output folder as if the run had not begun."""
+    if checkpoints(output) or not _is_first_process():
+        return
+    for name in (BEST_FOLDER, "eval", ".export"):
+        shutil.rmtree(output / name, ignore_errors=True)
+    for name in (RUN_FILE, METRICS_FILE):
+        (output / name).unlink(missing_ok=True)
+    if output.is_dir() and not any(output.iterdir()):
+        output.rmdir()
+
+
+def _clear(config: TrainConfig) -> None:
+    """Remove what only an unfinished run needs. Checkpoints that were asked for stay."""
+    folders = [config.output / BEST_FOLDER, config.output / "eval"]  # the trainer makes an empty "eval"
+    folders += checkpoints(config.output) if config.save_steps is None else []
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_output(output: Path, resume: bool) -> dict[str, Any] | None:
+    """Refuse a folder that holds something else; return the result of a run that is finished already."""
+    if not output.exists():
+        return None
+    if not output.is_dir():
+        raise UserError(f"{output} is a file; --output takes a folder")
+    names = {path.name for path in output.iterdir()}
+    if not names:
+        return None
+    if RUN_FILE not in names:
+        raise UserError(f"{output} holds other files and no training run: choose an empty --output folder")
+    if not resume:
+        raise UserError(f"{output} holds another run: continue it with --resume or choose another --output folder")
+    if MODULES_FILE in names and RESULT_FILE in names:
+        finished: dict[str, Any] = json.loads((output / RESULT_FILE).read_text(encoding="utf-8"))
+        return finished
+    return None
+
+
+def _selection(config: TrainConfig) -> str:
+    if config.selection != "auto":
+        return config.selection
+    return "stsb-dev" if is_local("stsb", "dev", config.data) else "last"
+
+
+def _record(
+    config: TrainConfig, options: dict[str, Any], corpus: SpooledCorpus, selection: str, model: SentenceTransformer
+) -> dict[str, Any]:
+    """What ``run.json`` says, and what a resumed run must agree with."""
+    identity = model_identity(resolve_model(config.model))
+    keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
+    training = {key: getattr(config, key) for key in keys}
+    training["precision"] = arithmetic.resolve(config.precision, model.device)
+    training["processes"] = processes()
+    return {
+        "method": config.method,
+        "preset": config.preset,
+        "options": options,
+        "model": config.model,
+        "model_sha256": identity["model_sha256"],
+        "pooling": config.pooling,
+        "corpus": {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256},
+        "training": training,
+        "selection": selection,
+        "eval_steps": config.eval_steps,
+        "versions": {"holdfast": __version__, **environment()["packages"]},
+    }
+
+
+_MUST_AGREE = ("method", "preset", "options", "model_sha256", "pooling", "training", "selection", "eval_steps")
+
+
+def _begin(output: Path, record: dict[str, Any], resume: bool, console: Console) -> Path | None:
+    """Write ``run.json``, or check it against this run and return the checkpoint to continue from."""
+    path = output / RUN_FILE
+    if not (resume and path.exists()):
+        write_json(path, record)
+        return None
+    before = json.loads(path.read_text(encoding="utf-8"))
+    now = json.loads(json.dumps(record))
+    for key, was, given in _differences(before, now):
+        raise UserError(f"cannot resume {output}: {key} was {was!r} and is now {given!r}")
+    checkpoint, damaged = latest_intact(output)
+    for folder in damaged:
+        unfinished = "" if (folder / SEAL).exists() else "unfinished "
+        console.print(f"removing {unfinished}{folder.name}: it is damaged", highlight=False)
+        shutil.rmtree(folder, ignore_errors=True)
+    console.print(f"resuming from {checkpoint.name if checkpoint else 'the start'}", highlight=False)
+    return checkpoint
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for key in _MUST_AGREE:
+        if isinstance(before.get(key), dict):
+            for name in sorted({*before[key], *now[key]}):
+                if before[key].get(name) != now[key].get(name):
+                    yield name, before[key].get(name), now[key].get(name)
+        elif before.get(key) != now[key]:
+            yield key, before.get(key), now[key]
+    if before["corpus"]["sha256"] != now["corpus"]["sha256"]:
+        yield "the corpus", before["corpus"]["sha256"][:12], now["corpus"]["sha256"][:12]
+
+
+def _arguments(
+    config: TrainConfig, record: dict[str, Any], *, evaluate: bool, on_cpu: bool
+) -> SentenceTransformerTrainingArguments:
+    training = record["training"]
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(config.output),
+        per_device_train_batch_size=training["batch_size"] // training["processes"],
+        gradient_accumulation_steps=config.accumulate,
+        num_train_epochs=config.epochs or 1.0,
+        max_steps=config.max_steps or -1,
+        learning_rate=training["learning_rate"],
+        lr_scheduler_type="linear",
+        max_grad_norm=config.max_grad_norm,
+        optim="adamw_torch_fused",
+        bf16=training["precision"] == "bf16",
+        use_cpu=on_cpu,
+        seed=config.seed,
+        dataloader_drop_last=True,  # a smaller last batch would have fewer negatives
+        ddp_find_unused_parameters=False,
+        ddp_broadcast_buffers=False,  # length groups: ranks must not wait for each other inside a step
+        eval_strategy="steps" if evaluate else "no",
+        eval_steps=config.eval_steps,
+        save_strategy="steps",
+        save_steps=config.save_steps or 500,
+        logging_steps=25,
+        logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
+        report_to=list(config.report_to) or "none",
+        disable_tqdm=True,
+    )
+
+
+def _quiet_transformers() -> None:
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()

@@ -1,0 +1,35 @@
+"""The order of a training corpus: a fresh permutation every epoch, known from the seed and the epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.utils.data import BatchSampler, Sampler
+
+
+class EpochOrder(Sampler[int]):
+    """Row numbers 0…n−1 in an order drawn from (seed, epoch).
+
+    The stock random sampler draws each epoch's order from one generator, so that the order of epoch 2 cannot be had
+    without drawing that of epoch 1: a run resumed in epoch 2 would see other batches.
+
+    Args:
+        rows: n.
+        seed: the run's seed.
+    """
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self.rows, self.seed, self.epoch = rows, seed, 0
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        yield from torch.randperm(self.rows, generator=generator).tolist()
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+def epoch_batches(rows: int, batch_size: int, seed: int) -> BatchSampler:
+    """Batches of ``batch_size`` row numbers; an incomplete last batch is dropped."""
+    return BatchSampler(EpochOrder(rows, seed), batch_size, drop_last=True)

@@ -1,0 +1,122 @@
+"""A run's configuration from a YAML file and the command line, with every mistake told by file and line."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.training.config import TrainConfig
+from holdfast.training.options import split_settings
+
+
+def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str]) -> TrainConfig:
+    """The run that the configuration file and, before it, the command line describe."""
+    hints = get_type_hints(TrainConfig)
+    values: dict[str, Any] = {}
+    if file is not None:
+        for key, value, where in _config_entries(file, hints):
+            values[key] = _fitted(f"{where}: {key}", value, hints[key])
+        if values.get("method", given["method"]) != given["method"]:
+            raise UserError(f"{file} is for the method {values['method']}, the command line says {given['method']}")
+    for key, value in given.items():
+        values[key] = _fitted(f"--{key.replace('_', '-')}", value, hints[key])
+    if "max_steps" in given and "epochs" in given:
+        raise UserError("--max-steps and --epochs exclude each other: give one of them")
+    if "epochs" in given:
+        values.pop("max_steps", None)  # a number of steps in the file would silently win over --epochs
+    if missing := [key for key in ("model", "corpus", "output") if key not in values]:
+        raise UserError(f"missing: --{missing[0]} (on the command line or in --config)")
+    options = {str(key).replace("-", "_"): value for key, value in values.pop("options", {}).items()}
+    _check_loggers(values.get("report_to", ()))
+    return TrainConfig(**values, options={**options, **split_settings(settings)})
+
+
+def _config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
+    """The key, value and ``file:line`` of each entry of a YAML mapping whose keys are all in ``known``."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UserError(f"{file}{line}: not valid YAML: {error.problem or error.context}") from error
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(f"cannot read the configuration {file}: {reason}") from error
+    if node is None:
+        return
+    if not isinstance(node, yaml.MappingNode):
+        raise UserError(f"{file}:{node.start_mark.line + 1}: a configuration is a list of 'key: value' lines")
+    known = list(known)
+    seen: dict[str, int] = {}
+    for name_node, _ in node.value:
+        name, line = str(name_node.value), name_node.start_mark.line + 1
+        key = name.replace("-", "_")
+        if key not in known:
+            raise UserError(f"{file}:{line}: unknown key {name!r}{did_you_mean(key, known)}")
+        if key in seen:
+            raise UserError(f"{file}:{line}: {name!r} is given twice, first in line {seen[key]}")
+        seen[key] = line
+        yield key, values[name], f"{file}:{line}"
+
+
+def _fitted(where: str, value: Any, hint: Any) -> Any:
+    """``value`` as the type ``hint`` says, or the line that tells what the key takes."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            return one_of(where, value, get_args(kind))
+        fits, converted = _as_kind(value, kind)
+        if fits:
+            return converted
+    wanted = " or ".join(_DESCRIPTIONS[get_origin(kind) or kind] for kind in kinds)
+    raise UserError(f"{where} takes {wanted}, not {value!r}")
+
+
+_DESCRIPTIONS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+    tuple: "a list of names",
+    Mapping: "a mapping of options",
+    type(None): "null",
+}
+# typing's Mapping[str, Any] has the class of collections.abc as its origin; both are the same object here.
+
+
+def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
+    if kind is Path:
+        return isinstance(value, (str, Path)), Path(value).expanduser() if isinstance(value, (str, Path)) else None
+    if kind is float:
+        if isinstance(value, str):  # YAML 1.1 reads 3e-5, without a point, as text
+            with contextlib.suppress(ValueError):
+                return True, float(value)
+        return type(value) in (int, float), value
+    if get_origin(kind) is tuple:
+        names = value.split(",") if isinstance(value, str) else value
+        fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+        return fits, tuple(name.strip() for name in names if name.strip()) if fits else None
+    if get_origin(kind) is Mapping:
+        return isinstance(value, dict), value
+    return type(value) is kind, value
+
+
+def _check_loggers(names: Iterable[str]) -> None:
+    """Refuse a logger that the trainer does not know or that is not installed, before the model is loaded."""
+    from transformers.integrations.integration_utils import (
+        INTEGRATION_TO_CALLBACK,
+        get_available_reporting_integrations,
+    )
+
+    for name in names:
+        one_of("--report-to", name, tuple(INTEGRATION_TO_CALLBACK))
+        if name not in get_available_reporting_integrations():
+            raise UserError(f"--report-to {name}: {name} is not installed: pip install {name.replace('_', '-')}")

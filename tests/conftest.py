@@ -1,0 +1,123 @@
+"""Small random models, built in seconds without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+WORDS = [
+    *("the", "a", "man", "woman", "child", "dog", "cat"),
+    *("runs", "sleeps", "eats", "plays", "sings", "on", "under", "in"),
+    *("park", "house", "bed", "red", "big", "old"),
+]
+
+
+@pytest.fixture(scope="session")
+def make_masked_lm() -> Callable[..., Path]:
+    """``make_masked_lm(folder, seed=0, layers=2)``: a random BERT with its MLM head and a tokeniser of 21 words."""
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    def make(folder: Path, *, seed: int = 0, layers: int = 2, max_positions: int = 64) -> Path:
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+        tokenizer = BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, model_max_length=max_positions)
+        assert tokenizer("the dog")["input_ids"] == [2, tokens.index("the"), tokens.index("dog"), 3]
+        torch.manual_seed(seed)
+        config = BertConfig(
+            vocab_size=len(tokens),
+            hidden_size=16,
+            num_hidden_layers=layers,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=max_positions,
+            # The usual 0.02 leaves a two-layer model so close to constant that tests of it would prove little.
+            initializer_range=0.5,
+        )
+        model = BertForMaskedLM(config)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def masked_lm(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> Path:
+    return make_masked_lm(tmp_path / "masked-lm")
+
+
+BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
+
+
+@pytest.fixture(params=BACKBONES)
+def backbone(request: pytest.FixtureRequest) -> str:
+    """Each kind of backbone in turn."""
+    kind: str = request.param
+    return kind
+
+
+def _backbone_config(kind: str, layers: int) -> Any:
+    import transformers as t
+
+    common = {"vocab_size": 5 + len(WORDS), "hidden_size": 16, "num_hidden_layers": layers, "num_attention_heads": 2}
+    common |= {"intermediate_size": 32, "max_position_embeddings": 64, "initializer_range": 0.5, "pad_token_id": 0}
+    if kind == "distilbert":
+        names = {"vocab_size": common["vocab_size"], "max_position_embeddings": 64, "initializer_range": 0.5}
+        return t.DistilBertConfig(dim=16, n_layers=layers, n_heads=2, hidden_dim=32, **names)
+    if kind == "electra":  # embeddings narrower than the layers, hence projected
+        return t.ElectraConfig(embedding_size=8, **common)
+    if kind == "deberta-v2":
+        relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
+        return t.DebertaV2Config(conv_kernel_size=3, conv_act="gelu", **relative, **common)
+    if kind == "modernbert":
+        tokens = {"cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
+        dropout = {"embedding_dropout": 0.1, "mlp_dropout": 0.1, "attention_dropout": 0.1}
+        return t.ModernBertConfig(local_attention=8, global_attn_every_n_layers=2, **tokens, **dropout, **common)
+    return {"bert": t.BertConfig, "roberta": t.RobertaConfig, "mpnet": t.MPNetConfig}[kind](**common)
+
+
+@pytest.fixture(scope="session")
+def make_encoder_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """``make_encoder_model(kind="bert", pooling="cls", layers=3, seed=0)``: a random SentenceTransformer on the CPU."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import AutoModel, PreTrainedTokenizerFast
+
+    def make(kind: str = "bert", *, pooling: str = "cls", layers: int = 3, seed: int = 0) -> SentenceTransformer:
+        folder = tmp_path_factory.mktemp(kind)
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+        backend = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token="[UNK]"))
+        backend.pre_tokenizer = pre_tokenizers.Whitespace()
+        backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+        names = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
+        PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=48, **names).save_pretrained(folder)
+        torch.manual_seed(seed)
+        AutoModel.from_config(_backbone_config(kind, layers)).save_pretrained(folder)
+        transformer = Transformer(str(folder))
+        transformer.model.set_attn_implementation("eager")
+        model = SentenceTransformer(modules=[transformer, Pooling(16, pooling)], device="cpu")
+        return model.eval()
+
+    return make
+
+
+SENTENCES = [
+    "the old man sleeps on the big red bed in the house",
+    "a dog runs",
+    "the woman sings under the house",
+    "a cat eats in the park",
+    "child plays",
+    "the big dog sleeps in the red house on a bed under the park",
+    "a man runs in the park",
+    "the child sings",
+]
+
+
+@pytest.fixture
+def sentences() -> list[str]:
+    """Eight sentences of different lengths."""
+    return list(SENTENCES)

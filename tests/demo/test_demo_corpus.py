@@ -1,0 +1,154 @@
+"""The corpus: markup, code and tables are left out of small documents, and this installation gives enough prose."""
+
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from holdfast.demo import corpus
+from holdfast.errors import UserError
+
+DOCUMENT = """The "with" statement
+********************
+
+The "with" statement is used to wrap the execution of a block with
+*methods* defined by a **context manager**, e.g. The File Object of the
+user.  This also works when the block raises an exception! [1]
+
+   with_stmt ::= "with" with_item ":" suite
+   The suite of this production is not a sentence of the text.
+
+   with_item: expression ["as" target]
+
+The following code shows how the statement works in practice::
+
+   This indented line only looks like a sentence of the text.
+
+   Neither is this line after a blank one a part of it.
+
+* The first item of this list is wrapped over
+  two lines of the text.
+* The second item is a sentence of its own, and it ends in a non-
+  negative integer.
+
+=========  ==================================
+operator   The meaning of this is in a table.
+=========  ==================================
+
+>>> print("This is not a sentence of the text.")
+This is the output of a session with the interpreter.
+
+Note:
+
+  The note of this page is indented, but it is still prose.
+
+Changed in version 3.9: The old behaviour of this was
+removed from the language.
+"""
+
+SENTENCES = [
+    "The with statement is used to wrap the execution of a block with methods defined by a context manager, "
+    "e.g. The File Object of the user.",
+    "This also works when the block raises an exception!",
+    "The first item of this list is wrapped over two lines of the text.",
+    "The second item is a sentence of its own, and it ends in a non-negative integer.",
+    "The note of this page is indented, but it is still prose.",
+    "The old behaviour of this was removed from the language.",
+]
+
+
+def test_only_the_prose_of_a_document_is_kept() -> None:
+    assert corpus.extract_sentences(DOCUMENT) == SENTENCES
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "sentences"),
+    [
+        ("It works. It is fast.", ["It works.", "It is fast."]),
+        ("Use a list, e.g. This one, i.e. That one.", ["Use a list, e.g. This one, i.e. That one."]),
+        ("Lists, tuples, etc. are fine.", ["Lists, tuples, etc. are fine."]),
+        ("It takes lists, tuples, etc. Sets work too.", ["It takes lists, tuples, etc.", "Sets work too."]),
+        ("Dr. Smith met J. R. Jones in the U.S. Army.", ["Dr. Smith met J. R. Jones in the U.S. Army."]),
+        ('He said "stop." Then he left. (Nobody saw it.)', ['He said "stop."', "Then he left.", "(Nobody saw it.)"]),
+        ("Version 3.5 is out. 7 bugs are fixed", ["Version 3.5 is out.", "7 bugs are fixed"]),
+        ("", []),
+    ],
+)
+def test_sentences_are_split_at_their_ends_and_not_at_abbreviations(paragraph: str, sentences: list[str]) -> None:
+    assert corpus.split_sentences(paragraph) == sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Too short to be.",
+        "The " + "very " * 60 + "long sentence is left out.",
+        "this one does not begin with a capital letter.",
+        "This one does not end as a sentence does",
+        "The value of my_name is taken from the table.",
+        "The result of len(x) is one of the numbers.",
+        "The result of x + y is one of the numbers.",
+        "The name of os.path is one of the modules.",
+        "The value is one of <a> and <b> in the text.",
+        "It (and this is never closed is a part of it.",
+        "Alpha beta gamma delta epsilon zeta eta theta.",
+        "If it is 12345678901234 then 12345678901234 is it.",
+    ],
+)
+def test_what_is_not_prose_is_left_out(text: str) -> None:
+    assert corpus.extract_sentences(text) == []
+
+
+def test_roles_and_links_become_their_text() -> None:
+    text = "See :class:`~Thread`, the ``lock`` and `the guide <https://example.org>`_ for all of this."
+    assert corpus.extract_sentences(text) == ["See Thread, the lock and the guide for all of this."]
+
+
+def _write_library(root: Path) -> None:
+    (root / "package" / "test").mkdir(parents=True)
+    (root / "a.py").write_text(
+        '"""The module comes first in the list."""\nraise SystemExit("imported")\n'
+        'class C:\n    """The class is the second in the list."""\n'
+        '    async def m(self):\n        """The method is the third in the list."""\n'
+    )
+    (root / "bad.py").write_text('"""The file is not in the list of the files."""\ndef (:\n')
+    (root / "binary.py").write_bytes(b'"""The file is not a text."""\0')
+    (root / "package" / "b.py").write_text('"""The package is the last in the list."""\n"\\d"\n')
+    (root / "package" / "test" / "c.py").write_text('"""The tests are not in the list."""\n')
+
+
+def test_docstrings_are_read_in_order_without_importing_and_past_broken_files(tmp_path: Path) -> None:
+    _write_library(tmp_path)
+    assert [text.split()[1] for text in corpus._docstrings(tmp_path)] == ["module", "class", "method", "package"]
+
+
+def test_the_amount_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_library(tmp_path)
+    monkeypatch.setattr(corpus, "_MAX_TOTAL_BYTES", 10)
+    assert len(list(corpus._docstrings(tmp_path))) == 3
+    monkeypatch.setattr(corpus, "_MAX_FILE_BYTES", 10)
+    assert list(corpus._docstrings(tmp_path)) == []
+
+
+def test_an_installation_without_documentation_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_library(tmp_path)
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
+    with pytest.raises(UserError, match=r"needs 500 sentences.* gave 4: ") as error:
+        corpus.demo_corpus()
+    assert "\n" not in str(error.value)
+
+
+def test_this_installation_gives_a_clean_corpus() -> None:
+    sentences = corpus.demo_corpus()
+    assert len(sentences) >= corpus.MIN_SENTENCES
+    assert len(set(sentences)) == len(sentences)
+    for sentence in sentences:
+        assert len(re.findall("[A-Za-z]+", sentence)) >= 5
+        assert len(sentence.split()) <= 60
+        assert not set(sentence) & set("_<>{}[]|=\n\t`")
+    assert sentences == corpus.demo_corpus()

@@ -1,0 +1,88 @@
+"""InfoNCE against loops in NumPy and against what is known without computing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.objectives.contrastive import gather_keys, info_nce
+
+
+def draw(seed: int, rows: int = 6) -> torch.Tensor:
+    return torch.randn(rows, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def reference(queries: np.ndarray, views: list[np.ndarray], temperature: float, offset: int = 0) -> float:
+    """RobustEmbed, eq. 2, term by term."""
+
+    def sim(a: np.ndarray, b: np.ndarray) -> float:
+        return math.exp(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) / temperature)
+
+    total = 0.0
+    for i, query in enumerate(queries):
+        above = sum(sim(query, keys[i + offset]) for keys in views)
+        below = sum(sim(query, key) for keys in views for key in keys)
+        total += -math.log(above / below)
+    return total / len(queries)
+
+
+@pytest.mark.parametrize("views", [1, 2, 3])
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+def test_value_matches_the_equation(views: int, temperature: float) -> None:
+    queries, keys = draw(0), [draw(1 + v) for v in range(views)]
+    expected = reference(queries.numpy(), [key.numpy() for key in keys], temperature)
+    assert info_nce(queries, keys, temperature=temperature).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_offset_picks_the_keys_of_this_process() -> None:
+    queries, keys = draw(0, rows=3), draw(1, rows=9)
+    expected = reference(queries.numpy(), [keys.numpy()], 0.1, offset=3)
+    assert info_nce(queries, [keys], temperature=0.1, offset=3).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_view_is_cross_entropy_with_its_gradient() -> None:
+    queries, keys = draw(0).requires_grad_(), draw(1).requires_grad_()
+    ours = torch.autograd.grad(info_nce(queries, [keys], temperature=0.05), (queries, keys))
+    unit = torch.nn.functional.normalize
+    logits = unit(queries) @ unit(keys).T / 0.05
+    stock = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, torch.arange(6)), (queries, keys))
+    for mine, theirs in zip(ours, stock, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_special_cases() -> None:
+    queries, keys = draw(0), draw(1)
+    assert info_nce(queries, [keys], temperature=1e9).item() == pytest.approx(math.log(6)), "τ → ∞: a uniform guess"
+    same = queries[:1].expand(6, 5)
+    assert info_nce(same, [same], temperature=0.05).item() == pytest.approx(math.log(6)), "identical sentences"
+    assert info_nce(queries, [queries], temperature=1e-3).item() == pytest.approx(0, abs=1e-9), "τ → 0: certain"
+    one = info_nce(queries, [keys], temperature=0.1)
+    torch.testing.assert_close(info_nce(queries, [keys, keys], temperature=0.1), one)
+    assert info_nce(queries[:1], [keys[:1]], temperature=0.1).item() == pytest.approx(0), "no negatives, no loss"
+
+
+def test_permuting_the_batch_changes_nothing_and_length_of_vectors_neither() -> None:
+    queries, keys = draw(0), draw(1)
+    order = torch.tensor([3, 1, 5, 0, 2, 4])
+    expected = info_nce(queries, [keys], temperature=0.1)
+    torch.testing.assert_close(info_nce(queries[order], [keys[order]], temperature=0.1), expected)
+    torch.testing.assert_close(info_nce(queries * 7, [keys * 0.1], temperature=0.1), expected)
+
+
+def test_stays_in_full_precision_under_autocast() -> None:
+    queries, keys = draw(0).float(), draw(1).float()
+    expected = info_nce(queries, [keys], temperature=0.05)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = info_nce(queries, [keys], temperature=0.05)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected, rtol=0, atol=0)
+
+
+def test_one_process_keeps_its_keys() -> None:
+    keys = draw(0)
+    joined, offset = gather_keys(keys)
+    assert joined is keys
+    assert offset == 0

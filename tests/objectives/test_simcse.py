@@ -1,0 +1,110 @@
+"""SimCSE against a slow rendering of its equation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from holdfast.objectives import SimCSE
+
+
+def slow_simcse(model: Any, head: Any, batch: dict[str, Any], positives: dict[str, Any], tau: float) -> torch.Tensor:
+    """Each sentence alone, each similarity by itself (SimCSE, eq. 4)."""
+
+    def vectors(features: dict[str, Any]) -> list[torch.Tensor]:
+        rows = []
+        for i in range(len(features["input_ids"])):
+            length = int(features["attention_mask"][i].sum())
+            alone = {key: features[key][i : i + 1, :length] for key in ("input_ids", "attention_mask")}
+            hidden = model.transformers_model(**alone).last_hidden_state[0, 0]
+            rows.append(torch.tanh(head.dense.weight @ hidden + head.dense.bias))
+        return rows
+
+    z, keys = vectors(batch), vectors(positives)
+    terms = []
+    for i in range(len(z)):
+        sims = torch.stack([torch.cosine_similarity(z[i], key, dim=0) / tau for key in keys])
+        terms.append(sims.exp().sum().log() - sims[i])
+    return torch.stack(terms).mean()
+
+
+def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    module.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+def test_loss_and_gradients_match_the_slow_reference(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = SimCSE(exact_model, temperature=0.07).double()
+    terms = objective([dict(batch)])
+    assert list(terms) == ["contrastive"]
+    ours = gradients(terms["contrastive"], objective)
+    slow = slow_simcse(exact_model, objective.head, batch, batch, 0.07)
+    assert terms["contrastive"].item() == pytest.approx(slow.item(), rel=1e-9)
+    theirs = gradients(slow, objective)
+    assert ours.keys() == theirs.keys()
+    for name, grad in theirs.items():
+        torch.testing.assert_close(ours[name], grad, rtol=1e-6, atol=1e-10)
+    assert max(grad.abs().max() for grad in theirs.values()) > 1e-3
+
+
+def test_given_positives_are_used(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = SimCSE(exact_model).double()
+    others = {key: value.flip(0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    slow = slow_simcse(exact_model, objective.head, batch, others, 0.05)
+    assert objective([dict(batch), dict(others)])["contrastive"].item() == pytest.approx(slow.item(), rel=1e-9)
+
+
+def test_dropout_makes_the_two_views_differ(make_encoder_model: Any, sentences: list[str]) -> None:
+    model = make_encoder_model("bert")
+    objective = SimCSE(model, head="none", temperature=1e-4)
+    features = model.preprocess(sentences)
+    model.eval()
+    sure = objective([dict(features)])["contrastive"].item()
+    model.train()
+    assert objective([dict(features)])["contrastive"].item() > sure + 1e-3
+
+
+def test_permuting_the_batch_changes_nothing(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = SimCSE(exact_model).double()
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
+    mixed = {key: value[order] if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    torch.testing.assert_close(objective([dict(batch)]), objective([mixed]), rtol=1e-9, atol=1e-12)
+
+
+def test_wider_padding_changes_nothing(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = SimCSE(exact_model).double()
+    wide = {
+        key: torch.nn.functional.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value
+        for key, value in batch.items()
+    }
+    torch.testing.assert_close(objective([dict(batch)]), objective([wide]), rtol=1e-9, atol=1e-12)
+
+
+def test_own_state_is_the_head_and_not_the_encoder(exact_model: Any, make_encoder_model: Any) -> None:
+    objective = SimCSE(exact_model)
+    state = objective.own_state()
+    assert sorted(state) == ["head.dense.bias", "head.dense.weight"]
+    model = make_encoder_model("bert")
+    torch.manual_seed(5)
+    other = SimCSE(model)
+    assert not torch.equal(other.head.dense.weight, objective.head.dense.weight)
+    other.load_own_state(state)
+    assert torch.equal(other.head.dense.weight, objective.head.dense.weight)
+    with pytest.raises(ValueError, match="this objective has"):
+        SimCSE(exact_model, head="none").load_own_state(state)
+
+
+def test_works_as_a_loss_of_the_stock_trainer(make_encoder_model: Any, sentences: list[str], tmp_path: Any) -> None:
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+    model = make_encoder_model("bert")
+    objective = SimCSE(model)
+    before = objective.head.dense.weight.clone()
+    arguments = SentenceTransformerTrainingArguments(str(tmp_path), max_steps=2, use_cpu=True, report_to="none")
+    data = Dataset.from_dict({"sentence": sentences})
+    SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=objective).train()
+    assert not torch.equal(before, objective.head.dense.weight), "the head was not trained"

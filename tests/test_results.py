@@ -1,0 +1,151 @@
+"""A result file says what, how and where; anything else is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from holdfast.errors import UserError
+from holdfast.evaluation.sts import STS_TASKS
+from holdfast.models import model_identity
+from holdfast.results import SCHEMA, new_result, read_result, render_sts_table, write_result
+
+
+def row(task: str = "stsb", split: str = "test", spearman: float = 82.03) -> dict[str, Any]:
+    return {"task": task, "split": split, "n": 1379, "metrics": {"spearman": spearman, "pearson": 80.0}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files of a model, as far as its identity goes."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+@pytest.fixture
+def result(folder: Path) -> dict[str, Any]:
+    return new_result(
+        "evaluate",
+        command=["holdfast", "evaluate", "my model", "--tasks", "sts"],
+        model="my model",
+        path=folder,
+        protocol={"precision": "fp32"},
+        seed=None,
+        timing={"encode_s": 1.5},
+        results=[row()],
+    )
+
+
+def test_what_is_written_is_read_again(result: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "out" / "result.json"
+    write_result(path, result)
+    assert read_result(path) == result
+    assert [file.name for file in path.parent.iterdir()] == ["result.json"]
+
+
+def test_a_result_says_where_it_comes_from(result: dict[str, Any], folder: Path) -> None:
+    import torch
+
+    assert result["schema"] == SCHEMA == "holdfast.results/1"
+    assert result["model"] == "my model"
+    assert result["model_sha256"] == model_identity(folder)["model_sha256"]
+    assert shlex.split(result["command"]) == ["holdfast", "evaluate", "my model", "--tasks", "sts"]
+    assert datetime.fromisoformat(result["created"]).utcoffset() is not None
+    environment = result["environment"]
+    assert environment["threads"] == torch.get_num_threads()
+    assert environment["packages"]["torch"] == torch.__version__
+    assert {"holdfast", "transformers", "sentence-transformers"} <= environment["packages"].keys()
+    assert {"python", "platform", "cpu", "device"} <= environment.keys()
+
+
+def test_the_command_is_this_process_own_by_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/some/where/bin/holdfast", "evaluate", "a b"])
+    result = new_result("evaluate", model="a b", path=folder, protocol={}, seed=3)
+    assert result["command"] == "holdfast evaluate 'a b'"
+
+
+def without(key: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda result: {name: value for name, value in result.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda r: r | {"schema": "holdfast.results/2"},
+            "its schema is 'holdfast.results/2'.*reads 'holdfast.results/1'",
+        ),
+        (without("schema"), "not a holdfast result"),
+        (lambda r: [r], "not a holdfast result"),
+        (without("model_sha256"), "'model_sha256' missing"),
+        (without("protocol"), "'protocol' missing"),
+        (lambda r: r | {"model": ["m"]}, r"'model' is of the wrong type \(list\)"),
+        (lambda r: r | {"seed": True}, "'seed' is of the wrong type"),
+        (lambda r: r | {"results": [row(), 3]}, "row 2 of results is not an object"),
+        (lambda r: r | {"results": [without("split")(row())]}, "row 1 of results.*'split' missing"),
+        (lambda r: r | {"results": [row() | {"n": "9"}]}, "'n' is of the wrong type"),
+        (lambda r: r | {"results": [row(spearman=float("nan"))]}, "the metric 'spearman' is nan, not a finite number"),
+        (lambda r: r | {"results": [row() | {"metrics": {"accuracy": "high"}}]}, "'accuracy' is 'high'"),
+    ],
+)
+def test_a_changed_result_is_refused(
+    result: dict[str, Any], tmp_path: Path, change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(change(result)))
+    with pytest.raises(UserError, match=rf"result\.json: .*{message}"):
+        read_result(path)
+
+
+def test_a_result_that_could_not_be_read_again_is_not_written(result: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with pytest.raises(UserError, match="not a finite number"):
+        write_result(path, result | {"results": [row(spearman=float("nan"))]})
+    assert not path.exists()
+
+
+def test_files_that_are_not_json(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with pytest.raises(UserError, match="cannot read the result file"):
+        read_result(path)
+    path.write_text('{\n  "schema": \n}')
+    with pytest.raises(UserError, match=r"result\.json:3: not JSON"):
+        read_result(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="not UTF-8"):
+        read_result(path)
+
+
+def printed(rows: list[dict[str, Any]]) -> list[str]:
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(render_sts_table(rows))
+    return capture.get().splitlines()
+
+
+def test_the_table_shows_each_task_and_the_average_of_the_seven_within_80_columns() -> None:
+    rows = [row(task, spearman=70.0 + i) for i, task in enumerate(STS_TASKS)]
+    text = printed([*rows, row("sickr-full", "all", 99.99)])
+    assert all(len(line) <= 80 for line in text)
+    header = next(line for line in text if "sts12" in line)
+    assert header.split() == [*STS_TASKS, "sickr-full", "Avg."]
+    scores = next(line for line in text if "70.00" in line)
+    assert scores.split()[-2:] == ["99.99", "73.00"]
+    assert "…" not in "".join(text)
+
+
+def test_the_table_shows_no_average_of_fewer_than_seven_and_names_other_splits() -> None:
+    text = "\n".join(printed([row(), row("stsb", "dev", 85.5)]))
+    assert "Avg." not in text
+    assert "stsb dev" in text
+    assert "85.50" in text

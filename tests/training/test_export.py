@@ -1,0 +1,86 @@
+"""A finished run is a plain SentenceTransformer: the same vectors where holdfast cannot be imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.models import load_sentence_transformer, model_identity
+from holdfast.training.config import TrainConfig
+from holdfast.training.run import train
+
+RELOAD = """
+import sys
+sys.modules["holdfast"] = None
+import json, numpy
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1])
+assert model.max_seq_length == 64, model.max_seq_length
+numpy.save(sys.argv[2], model.encode(json.loads(sys.argv[3])))
+"""
+
+
+def config(tiny: Path, corpus: Path, output: Path, labelled: Path | None = None) -> TrainConfig:
+    return TrainConfig(
+        method="simcse",
+        model=str(tiny),
+        corpus=str(corpus),
+        output=output,
+        data=labelled,
+        selection="stsb-dev" if labelled else "last",
+        max_steps=4,
+        batch_size=8,
+        eval_steps=2,
+        learning_rate=1e-2,
+        report_sts=False,
+    )
+
+
+@pytest.mark.slow
+def test_loads_without_holdfast_and_gives_the_same_vectors(
+    tiny: Path, corpus: Path, labelled: Path, tmp_path: Path, sentences: list[str]
+) -> None:
+    output = tmp_path / "run"
+    result = train(config(tiny, corpus, output, labelled))
+    ours = load_sentence_transformer(str(output)).encode(sentences)
+    start = load_sentence_transformer(str(tiny)).encode(sentences)
+    assert np.abs(ours - start).max() > 1e-3, "nothing was trained"
+    file = tmp_path / "vectors.npy"
+    command = [sys.executable, "-c", RELOAD, str(output), str(file), json.dumps(sentences)]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    assert np.abs(np.load(file) - ours).max() < 1e-5
+    modules = json.loads((output / "modules.json").read_text())
+    assert all(module["type"].startswith("sentence_transformers.") for module in modules)
+    assert result["model_sha256"] == model_identity(output)["model_sha256"]
+    left = {path.name for path in output.iterdir()}
+    assert not {name for name in left if name.startswith(("checkpoint", "best", ".", "eval"))}
+
+
+def test_the_card_tells_method_corpus_protocol_and_how_to_load(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    train(config(tiny, corpus, output))
+    card = (output / "README.md").read_text(encoding="utf-8")
+    for words in ("SimCSE", "eq. 4", str(corpus), "60 sentences", 'SentenceTransformer("path/to', "last step was kept"):
+        assert words in card, words
+    assert "Not measured" in card
+
+
+def test_a_failure_before_the_first_checkpoint_leaves_nothing(
+    tiny: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.errors import UserError
+    from holdfast.training import run
+
+    def full(*_: object) -> None:
+        raise UserError("no space left on the disk")
+
+    monkeypatch.setattr(run, "export", full)
+    with pytest.raises(UserError, match="no space left"):
+        train(config(tiny, corpus, tmp_path / "run"))
+    assert not (tmp_path / "run" / "modules.json").exists()

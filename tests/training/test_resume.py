@@ -1,0 +1,53 @@
+"""A run killed at any point and resumed ends in the same bits as an unbroken one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.files import sha256
+
+DIE = Path(__file__).with_name("die.py")
+
+
+def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
+
+
+KILLS = {
+    # between two checkpoints in epoch 2; a checkpoint written but not sealed; after an evaluation in epoch 3
+    "robustembed": ("step-11", "saving-16", "best-18"),
+    "simcse": ("exporting",),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", KILLS)
+def test_killed_runs_end_in_the_same_bits(
+    method: str, tiny: Path, corpus: Path, labelled: Path, tmp_path: Path
+) -> None:
+    given = [str(tiny), str(corpus), str(labelled)]
+    unbroken, output = tmp_path / "unbroken", tmp_path / "killed"
+    finished = run([*given, str(unbroken), method, "never"])
+    assert finished.returncode == 0, finished.stderr
+    for point in KILLS[method]:
+        killed = run([*given, str(output), method, point])
+        assert killed.returncode == -9, killed.stderr
+        assert not (output / "modules.json").exists(), "a killed run must not look finished"
+    resumed = run([*given, str(output), method, "never"])
+    assert resumed.returncode == 0, resumed.stderr
+    last = "checkpoint-20"
+    for name in ("model.safetensors", f"{last}/model.safetensors", f"{last}/objective.safetensors"):
+        assert sha256(output / name) == sha256(unbroken / name), name
+    selected = [json.loads((folder / "results.json").read_text())["selected"] for folder in (unbroken, output)]
+    assert selected[0] == selected[1]
+    assert selected[0]["steps"] == 20
+    steps = [json.loads(line)["step"] for line in (output / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+    assert steps.count(3) == 1, "a step evaluated twice must be told once"

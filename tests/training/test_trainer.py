@@ -1,0 +1,166 @@
+"""What the trainer adapter adds to the stock trainer, and what it must not let through."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainingArguments
+from transformers import TrainerCallback
+
+from holdfast.errors import UserError
+from holdfast.objectives import SimCSE
+from holdfast.training.sampling import EpochOrder, epoch_batches
+from holdfast.training.selection import METRIC, KeepBest
+from holdfast.training.trainer import HoldfastTrainer
+
+
+def arguments(folder: Path, **changes: Any) -> SentenceTransformerTrainingArguments:
+    defaults: dict[str, Any] = {"max_steps": 2, "per_device_train_batch_size": 4, "save_strategy": "no"}
+    return SentenceTransformerTrainingArguments(
+        str(folder), use_cpu=True, report_to="none", disable_tqdm=True, **{**defaults, **changes}
+    )
+
+
+def trainer_for(model: Any, objective: Any, sentences: list[str], folder: Path, **changes: Any) -> HoldfastTrainer:
+    data = Dataset.from_dict({"sentence": sentences})
+    return HoldfastTrainer(model=model, args=arguments(folder, **changes), train_dataset=data, loss=objective)
+
+
+def test_order_is_a_permutation_known_from_seed_and_epoch() -> None:
+    order = EpochOrder(50, seed=3)
+    first = list(order)
+    assert sorted(first) == list(range(50))
+    assert list(order) == first, "asking twice must not move it on"
+    order.epoch = 1
+    assert list(order) != first
+    fresh = EpochOrder(50, seed=3)
+    fresh.epoch = 1
+    assert list(fresh) == list(order), "epoch 2 must not depend on having drawn epoch 1"
+    assert list(EpochOrder(50, seed=4)) != first
+    assert [len(batch) for batch in epoch_batches(50, 8, seed=0)] == [8] * 6
+
+
+def test_epochs_are_ordered_differently(make_encoder_model: Any, sentences: list[str], tmp_path: Path) -> None:
+    model = make_encoder_model("bert")
+    seen: list[torch.Tensor] = []
+
+    class Watch(SimCSE):
+        def forward(self, sentence_features: Any, labels: Any = None) -> Any:
+            columns = list(sentence_features)
+            seen.append(columns[0]["input_ids"].sum(dim=1))
+            return super().forward(columns, labels)
+
+    trainer_for(model, Watch(model), sentences, tmp_path, max_steps=4, per_device_train_batch_size=4).train()
+    assert len(seen) == 4
+    first, second = torch.cat(seen[:2]), torch.cat(seen[2:])
+    assert sorted(first.tolist()) == sorted(second.tolist())
+    assert first.tolist() != second.tolist()
+
+
+def test_clipping_covers_the_objective(make_encoder_model: Any, sentences: list[str], tmp_path: Path) -> None:
+    model = make_encoder_model("bert").train()
+    objective = SimCSE(model, temperature=0.01)
+    norms = []
+
+    class Norms(TrainerCallback):
+        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+            own = [p.grad for p in objective.own_parameters()]
+            norms.append(
+                (torch.nn.utils.get_total_norm([p.grad for p in objective.parameters() if p.grad is not None]), own)
+            )
+
+    trainer = trainer_for(model, objective, sentences, tmp_path, max_grad_norm=1e-3)
+    trainer.add_callback(Norms())
+    trainer.train()
+    for total, own in norms:
+        assert total == pytest.approx(1e-3, rel=1e-3), "model and objective together have the norm that was asked for"
+        assert torch.nn.utils.get_total_norm(own) > 1e-5
+
+
+def test_a_term_that_is_not_finite_stops_before_the_weights(
+    make_encoder_model: Any, sentences: list[str], tmp_path: Path
+) -> None:
+    model = make_encoder_model("bert")
+
+    class Broken(SimCSE):
+        calls = 0
+
+        def compute_loss(self, z: Any, z_positive: Any) -> Any:
+            self.calls += 1
+            return super().compute_loss(z, z_positive) * (float("nan") if self.calls == 3 else 1.0)
+
+    trainer = trainer_for(model, Broken(model), sentences, tmp_path, max_steps=5, save_strategy="steps", save_steps=1)
+    with pytest.raises(UserError) as told:
+        trainer.train()
+    assert "the 'contrastive' term of the loss became nan at step 3" in str(told.value)
+    assert str(tmp_path / "checkpoint-2") in str(told.value)
+    assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
+
+
+def test_a_full_disk_leaves_no_half_checkpoint(
+    make_encoder_model: Any, sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_encoder_model("bert")
+    trainer = trainer_for(model, SimCSE(model), sentences, tmp_path, max_steps=3, save_strategy="steps", save_steps=1)
+    save = trainer._save_optimizer_and_scheduler
+
+    def full(folder: str) -> None:
+        if folder.endswith("checkpoint-2"):
+            raise OSError(28, "No space left on device")
+        save(folder)
+
+    monkeypatch.setattr(trainer, "_save_optimizer_and_scheduler", full)
+    with pytest.raises(UserError) as told:
+        trainer.train()
+    assert "no space left on the disk while writing" in str(told.value)
+    assert f"last good checkpoint: {tmp_path / 'checkpoint-1'}" in str(told.value)
+    assert not (tmp_path / "checkpoint-2").exists()
+
+
+def test_other_losses_are_refused(make_encoder_model: Any, sentences: list[str], tmp_path: Path) -> None:
+    model = make_encoder_model("bert")
+    with pytest.raises(TypeError, match="loss must be an Objective"):
+        trainer_for(model, torch.nn.Identity(), sentences, tmp_path)
+
+
+class TestKeepBest:
+    """The best evaluation's weights, ties to the earlier one, across a restart."""
+
+    def evaluate(self, best: KeepBest, model: Any, step: int, score: float, folder: Path) -> None:
+        state = type("State", (), {"global_step": step})()
+        best.on_evaluate(arguments(folder), state, None, metrics={METRIC: score}, model=model)
+
+    def test_best_is_kept_and_restored(self, make_encoder_model: Any, tmp_path: Path) -> None:
+        model = make_encoder_model("bert")
+        parameter = next(model.parameters())
+        best = KeepBest(tmp_path)
+        for step, score in ((1, 50.0), (2, 60.0), (3, 60.0), (4, 55.0)):
+            with torch.no_grad():
+                parameter.fill_(step)
+            self.evaluate(best, model, step, score, tmp_path)
+        assert (best.step, best.score) == (2, 60.0)
+        again = KeepBest(tmp_path)
+        assert (again.step, again.score) == (2, 60.0)
+        self.evaluate(again, model, 5, 59.0, tmp_path)
+        again.restore(model)
+        assert (parameter == 2).all()
+
+
+def test_diagnostics_are_logged_beside_the_terms(make_encoder_model: Any, sentences: list[str], tmp_path: Path) -> None:
+    from holdfast.objectives import RobustEmbed
+
+    model = make_encoder_model("bert")
+    trainer = trainer_for(model, RobustEmbed(model), sentences, tmp_path, logging_steps=1)
+    trainer.train()
+    logged = [record for record in trainer.state.log_history if "robust" in record]
+    assert len(logged) == 2
+    for record in logged:
+        assert record["loss"] == pytest.approx(record["robust"] + record["adversarial"], abs=2e-4)
+        assert 0 < record["delta_norm"] <= 5e-3
+        assert "attack_loss_rise" in record
+    json.dumps(trainer.state.log_history)
