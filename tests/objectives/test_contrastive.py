@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.objectives.contrastive import gather_keys, info_nce
+from holdfast.distributed import gather_keys
+from holdfast.objectives.contrastive import info_nce
 
 
 def draw(seed: int, rows: int = 6) -> torch.Tensor:

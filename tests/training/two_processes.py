@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate import PartialState
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainerCallback, set_seed
 
+from holdfast.distributed import leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS, RobustEmbed
@@ -89,7 +89,7 @@ def main() -> None:
     trainer.train()
     if trainer.is_world_process_zero():
         torch.save(keep.gradients, output + f"/gradients-{arguments.world_size}.pt")
-    PartialState().destroy_process_group()
+    leave_process_group()
 
 
 if __name__ == "__main__":

@@ -22,9 +22,15 @@ class Objective(nn.Module, ABC):
     Everything a method keeps besides the encoder (heads, queues, copies) is a registered parameter or buffer, so that
     it is trained, saved and moved with the module.
 
+    Some of that state follows the optimiser instead of being trained by it: a momentum copy, a queue, negatives that
+    ascend. :meth:`follow` moves it on, once per optimiser step. Holdfast's trainer calls it after each. Under any other
+    trainer nobody does, and each forward pass in training mode begins with it (:meth:`catch_up`): the same, unless
+    gradients are accumulated over several batches.
+
     Attributes:
         model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
         diagnostics: scalars of the last forward pass that are logged and not optimised.
+        followed_by_trainer: whether a trainer calls :meth:`follow`.
     """
 
     TITLE: ClassVar[str]
@@ -46,6 +52,7 @@ class Objective(nn.Module, ABC):
         super().__init__()
         self.model = model
         self.diagnostics: dict[str, Tensor] = {}
+        self.followed_by_trainer = False
 
     @property
     def encoder(self) -> Encoder:
@@ -55,6 +62,14 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
+
+    def follow(self) -> None:
+        """Move on the state that follows the optimiser: called once after each of its steps."""
+
+    def catch_up(self) -> None:
+        """What a stateful method's forward pass begins with: :meth:`follow`, unless a trainer calls that."""
+        if self.training and not self.followed_by_trainer:
+            self.follow()
 
     def own_state(self) -> dict[str, Tensor]:
         """The state that belongs to the objective and not to the encoder: what a checkpoint must add."""

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -46,30 +45,3 @@ def full_precision(tensor: Tensor) -> Iterator[None]:
     """No autocast on the tensor's device: heads and losses are computed in fp32."""
     with torch.autocast(tensor.device.type, enabled=False):
         yield
-
-
-def gather_keys(keys: Tensor) -> tuple[Tensor, int]:
-    """Join the keys of all processes, (W·B, d), with gradient to each of them, and this process's first row.
-
-    Every process must hold the same number of keys. With one process the keys are returned as they are.
-    """
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return keys, 0
-    joined: Tensor = _Gather.apply(keys)  # type: ignore[no-untyped-call]
-    return joined, dist.get_rank() * len(keys)
-
-
-class _Gather(torch.autograd.Function):
-    """All-gather whose backward sums what every process's loss says about my keys."""
-
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, keys: Tensor) -> Tensor:
-        parts = [torch.empty_like(keys) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, keys.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> Tensor:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total.chunk(dist.get_world_size())[dist.get_rank()]

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from holdfast.adversary.ascent import MixedAscent, Trajectory, perturbation_gradient
 from holdfast.adversary.balls import Norm, sentence_norm
+from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
 from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
-from holdfast.objectives.contrastive import cosine_matrix, full_precision, gather_keys, info_nce
+from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 
 Negatives = Literal["views", "clean"]
 

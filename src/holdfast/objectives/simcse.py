@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from holdfast.distributed import gather_keys
 from holdfast.encoder import Features
 from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
-from holdfast.objectives.contrastive import gather_keys, info_nce
+from holdfast.objectives.contrastive import info_nce
 
 
 class SimCSE(Objective):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
 from holdfast.objectives import Objective
 from holdfast.training.precision import Precision
@@ -85,11 +85,6 @@ class TrainConfig:
         config = replace(self, output=Path(self.output), **chosen)
         _check(config)
         return config
-
-
-def processes() -> int:
-    """How many processes train together; the launcher (torchrun, accelerate) says so."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _check(config: TrainConfig) -> None:

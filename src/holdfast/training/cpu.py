@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,24 +18,35 @@ _USUAL_TRIM, _USUAL_MMAP = 64 << 20, 32 << 20
 
 
 @contextmanager
-def fast_on_cpu(model: SentenceTransformer) -> Iterator[None]:
-    """Eager attention, cheaper dropout and freed memory kept at hand, for a model on a CPU; nothing on other devices.
+def fast_on_cpu(module: nn.Module) -> Iterator[None]:
+    """Eager attention, cheaper dropout and freed memory kept at hand, on a CPU; nothing on other devices.
+
+    Holds for every ``SentenceTransformer`` in ``module``: an objective's own copies of the model are among them.
 
     The fused attention kernels of CPUs are the slower ones in training: their dropout takes a slow path, and so does
     their backward pass in bf16.
     """
-    transformer = model.transformers_model
-    if transformer is None or model.device.type != "cpu":
+    models = [part for part in module.modules() if isinstance(part, SentenceTransformer)]
+    transformers = [m.transformers_model for m in models if m.device.type == "cpu" and m.transformers_model is not None]
+    if not transformers:
         yield
         return
+    with ExitStack() as stack:
+        stack.enter_context(_freed_memory_kept())
+        for transformer in transformers:
+            stack.enter_context(_eager_with_cheap_dropout(transformer))
+        yield
+
+
+@contextmanager
+def _eager_with_cheap_dropout(transformer: Any) -> Iterator[None]:
     before = transformer.config._attn_implementation
     modules: list[Any] = [module for module in transformer.modules() if type(module) is nn.Dropout]
     transformer.set_attn_implementation("eager")
     for module in modules:
         module.forward = partial(_dropout_of, module)
     try:
-        with _freed_memory_kept():
-            yield
+        yield
     finally:
         for module in modules:
             del module.forward

@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 from holdfast import __version__
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
+from holdfast.distributed import leave_process_group, processes
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
@@ -31,7 +32,7 @@ from holdfast.objectives import Objective
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import precision as arithmetic
 from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
-from holdfast.training.config import TrainConfig, processes
+from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.export import MODULES_FILE, export, model_card
 from holdfast.training.options import method_options, objective_class, option_defaults
@@ -132,13 +133,12 @@ def _run(
     trainer.remove_callback(PrinterCallback)
     began = time.monotonic()
     try:
-        with fast_on_cpu(model):
+        with fast_on_cpu(objective):
             trainer.train_from(checkpoint)
     finally:
         progress.close()
     seconds = time.monotonic() - began
-    trainer.accelerator.wait_for_everyone()
-    PartialState().destroy_process_group()  # what follows is the first process's work alone
+    leave_process_group()  # what follows is the first process's work alone
     if not trainer.is_world_process_zero():
         return {}
     model.max_seq_length = limit

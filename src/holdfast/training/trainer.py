@@ -31,9 +31,10 @@ class HoldfastTrainer(SentenceTransformerTrainer):
     """Trains a ``SentenceTransformer`` with an :class:`~holdfast.objectives.Objective`.
 
     Everything is inherited but this: the objective's own state is saved in checkpoints and restored, its gradients are
-    averaged over processes and clipped with the model's; the order of the corpus is a function of seed and epoch, so
-    that a resumed run continues bit-exactly; a checkpoint is sealed with hashes when it is complete; a term of the
-    loss that is not finite stops the run before it reaches the weights.
+    averaged over processes and clipped with the model's; what in it follows the optimiser moves on once per optimiser
+    step, however many batches that takes; the order of the corpus is a function of seed and epoch, so that a resumed
+    run continues bit-exactly; a checkpoint is sealed with hashes when it is complete; a term of the loss that is not
+    finite stops the run before it reaches the weights.
 
     Args:
         keep_checkpoints: how many checkpoints are kept while training.
@@ -47,6 +48,7 @@ class HoldfastTrainer(SentenceTransformerTrainer):
         if not isinstance(self.loss, Objective):
             raise TypeError(f"loss must be an Objective, got {type(self.loss).__name__}")
         self.objective: Objective = self.loss
+        self.objective.followed_by_trainer = True
         self.add_callback(_RunOrder(self))
 
     def train_from(self, checkpoint: Path | None) -> None:
@@ -152,7 +154,7 @@ class HoldfastTrainer(SentenceTransformerTrainer):
 
 
 class _RunOrder(TrainerCallback):
-    """Tells the corpus order its epoch, and gives each process a random stream of its own."""
+    """Tells the corpus order its epoch and the objective of each optimiser step; gives each process a random stream."""
 
     def __init__(self, trainer: HoldfastTrainer) -> None:
         self.trainer = trainer
@@ -162,6 +164,11 @@ class _RunOrder(TrainerCallback):
         # resume the checkpoint's state replaces this.
         if args.process_index:
             torch.manual_seed(args.seed + 7919 * args.process_index)
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self.trainer.objective.follow()
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         assert self.trainer._order is not None
