@@ -221,15 +221,19 @@ class Encoder:
             self._recording = None
 
     @contextlib.contextmanager
-    def attack_mode(self) -> Iterator[None]:
-        """Dropout off and parameters frozen; each module's mode, each parameter's flag and the RNG restored after.
+    def attack_mode(self, *, dropout: bool = False) -> Iterator[None]:
+        """Parameters frozen and dropout off; each module's mode, each parameter's flag and the RNG restored after.
 
         Passes inside the context go to the model itself, not to a data-parallel wrapper: their gradients are of the
         perturbation and concern no other process.
+
+        Args:
+            dropout: leave dropout as it is.
         """
         flags = [(parameter, parameter.requires_grad) for parameter in self.model.parameters()]
         device = self.model.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), evaluating(self.model):
+        mode = contextlib.nullcontext() if dropout else evaluating(self.model)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), mode:
             try:
                 self._attacking = True
                 for parameter, _ in flags:
