@@ -34,11 +34,11 @@ def test_values_take_the_type_of_the_option(text: str, expected: dict[str, Any])
     ("text", "line"),
     [
         ("gama=1", "no option 'gama' (did you mean 'gamma'?)"),
-        ("gamma=much", "'gamma' does not take 'much'; it takes a number"),
-        ("gamma=true", "'gamma' does not take True; it takes a number"),
-        ("pgd_steps=2.5", "it takes a whole number"),
-        ("norm=3", "it takes one of 1, 2, inf"),
-        ("adversarial_positive=7", "it takes true or false"),
+        ("gamma=much", "option 'gamma' takes a number, not 'much'"),
+        ("gamma=true", "option 'gamma' takes a number, not True"),
+        ("pgd_steps=2.5", "option 'pgd_steps' takes a whole number, not 2.5"),
+        ("norm=3", "1, 2, inf"),
+        ("adversarial_positive=7", "option 'adversarial_positive' takes true or false, not 7"),
         ("gamma", "--set takes name=value, got 'gamma'"),
     ],
 )

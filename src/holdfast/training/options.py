@@ -11,6 +11,7 @@ import yaml
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.objectives import METHODS, Objective
+from holdfast.training.values import fitted
 
 
 def objective_class(method: str) -> type[Objective]:
@@ -52,7 +53,7 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
         if name not in known_options:
             names = ", ".join(known_options)
             raise UserError(f"{method} has no option {name!r}{did_you_mean(name, known_options)}; options: {names}")
-        options[name] = _fitted(name, value, hints[name])
+        options[name] = _option(name, value, hints[name])
     return options
 
 
@@ -71,37 +72,20 @@ def split_settings(words: list[str]) -> dict[str, str]:
     return settings
 
 
-def _fitted(name: str, value: Any, hint: Any) -> Any:
-    if get_origin(hint) is Literal and str(value) in get_args(hint):
-        return str(value)
-    if isinstance(value, str):
-        value = _parsed(value)
-    for kind in _kinds(hint):
-        if kind is type(None) and value is None:
-            return None
-        if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-        if kind in (int, bool) and type(value) is kind:
-            return value
-    raise UserError(f"option {name!r} does not take {value!r}; it takes {_described(hint)}")
+def _option(name: str, value: Any, hint: Any) -> Any:
+    """The value of an option, whose text is read as YAML unless the option takes text."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if isinstance(value, str) and get_origin(hint) is not Literal:
+        parsed = _parsed(value)
+        value = parsed if str not in kinds or parsed is None else value
+    return fitted(f"option {name!r}", value, hint)
 
 
 def _parsed(text: str) -> Any:
     try:
-        return float(text) if "e" in text.lower() else yaml.safe_load(text)  # YAML reads 1e-3 as text
-    except (ValueError, yaml.YAMLError):
-        return yaml.safe_load(text) if text.isidentifier() else text
-
-
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-
-
-def _described(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    names = {float: "a number", int: "a whole number", bool: "true or false", type(None): "null"}
-    return " or ".join(names.get(kind, str(kind)) for kind in _kinds(hint))
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
 def describe(name: str, objective: type[Objective]) -> dict[str, Any]:

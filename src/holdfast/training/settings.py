@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import yaml
 
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.training.config import TrainConfig
 from holdfast.training.options import split_settings
+from holdfast.training.values import fitted
 
 
 def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str]) -> TrainConfig:
@@ -21,11 +20,11 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
     values: dict[str, Any] = {}
     if file is not None:
         for key, value, where in _config_entries(file, hints):
-            values[key] = _fitted(f"{where}: {key}", value, hints[key])
+            values[key] = fitted(f"{where}: {key}", value, hints[key])
         if values.get("method", given["method"]) != given["method"]:
             raise UserError(f"{file} is for the method {values['method']}, the command line says {given['method']}")
     for key, value in given.items():
-        values[key] = _fitted(f"--{key.replace('_', '-')}", value, hints[key])
+        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key])
     if "max_steps" in given and "epochs" in given:
         raise UserError("--max-steps and --epochs exclude each other: give one of them")
     if "epochs" in given:
@@ -64,49 +63,6 @@ def _config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any
             raise UserError(f"{file}:{line}: {name!r} is given twice, first in line {seen[key]}")
         seen[key] = line
         yield key, values[name], f"{file}:{line}"
-
-
-def _fitted(where: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type ``hint`` says, or the line that tells what the key takes."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    for kind in kinds:
-        if get_origin(kind) is Literal:
-            return one_of(where, value, get_args(kind))
-        fits, converted = _as_kind(value, kind)
-        if fits:
-            return converted
-    wanted = " or ".join(_DESCRIPTIONS[get_origin(kind) or kind] for kind in kinds)
-    raise UserError(f"{where} takes {wanted}, not {value!r}")
-
-
-_DESCRIPTIONS: dict[Any, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    Path: "a path",
-    tuple: "a list of names",
-    Mapping: "a mapping of options",
-    type(None): "null",
-}
-# typing's Mapping[str, Any] has the class of collections.abc as its origin; both are the same object here.
-
-
-def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
-    if kind is Path:
-        return isinstance(value, (str, Path)), Path(value).expanduser() if isinstance(value, (str, Path)) else None
-    if kind is float:
-        if isinstance(value, str):  # YAML 1.1 reads 3e-5, without a point, as text
-            with contextlib.suppress(ValueError):
-                return True, float(value)
-        return type(value) in (int, float), value
-    if get_origin(kind) is tuple:
-        names = value.split(",") if isinstance(value, str) else value
-        fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-        return fits, tuple(name.strip() for name in names if name.strip()) if fits else None
-    if get_origin(kind) is Mapping:
-        return isinstance(value, dict), value
-    return type(value) is kind, value
 
 
 def _check_loggers(names: Iterable[str]) -> None:
