@@ -217,6 +217,17 @@ def test_the_command_line_goes_before_the_configuration(here: Path) -> None:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
+def test_evaluate_tells_the_shape_of_the_space(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "lm", "--tasks", "space,stsb", "--data", "data", "--output", "r.json"]) == 0
+    out = capsys.readouterr().out
+    assert "alignment" in out
+    rows = json.loads((here / "r.json").read_text())["results"]
+    assert [row["task"] for row in rows] == ["stsb", "space"]
+    assert rows[1]["metrics"].keys() == {"alignment", "uniformity"}
+    assert main(["evaluate", "lm", "--tasks", "space", "--data", "data"]) == 0
+    assert "stsb" not in capsys.readouterr().out
+
+
 def test_train_then_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "run.yaml").write_text("model: lm\ncorpus: corpus.txt\nmax_steps: 1\noptions: {temperature: 0.1}\n")
     words = [

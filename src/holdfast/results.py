@@ -124,7 +124,7 @@ def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None
 
     from holdfast.evaluation.sts import average
 
-    rows = list(rows)
+    rows = [row for row in rows if "spearman" in row["metrics"]]
     table = Table(title=title, caption="Spearman ×100 of cosine similarity", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
     for row in rows:
