@@ -364,7 +364,7 @@ def test_methods_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "fgsm_steps" in text
     assert "--preset as_released: pgd_steps=4" in text
-    assert "adversarial_positive=false" in text
+    assert "positives=clean" in text
     assert "--learning-rate 3e-05" in text
 
 

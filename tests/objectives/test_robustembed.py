@@ -160,7 +160,7 @@ def test_the_rise_under_bf16_matches_fp32(make_encoder_model: Any, sentences: li
 
 def test_without_its_two_additions_it_is_simcse(exact_model: Any, batch: dict[str, Any]) -> None:
     simcse = SimCSE(exact_model).double()
-    objective = RobustEmbed(exact_model, gamma=0.0, adversarial_positive=False).double()
+    objective = RobustEmbed(exact_model, gamma=0.0, positives="clean").double()
     objective.head.load_state_dict(simcse.head.state_dict())
     terms = objective([dict(batch)])
     assert terms["adversarial"].item() == 0
@@ -275,3 +275,30 @@ class TestAsReleased:
 def test_a_second_column_is_refused(exact_model: Any, batch: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="takes one column"):
         RobustEmbed(exact_model)([dict(batch), dict(batch)])
+
+
+@pytest.mark.parametrize(("preset", "norm"), [("uscal", "2"), ("atcl", "inf")])
+def test_one_step_presets_contrast_with_the_gradient_step(
+    exact_model: Any, batch: dict[str, Any], preset: str, norm: Any
+) -> None:
+    objective = RobustEmbed(exact_model, **RobustEmbed.PRESETS[preset]).double()
+    encoder = Encoder(exact_model)
+    with encoder.recording() as recording:
+        z = objective.head(encoder.encode(batch))
+    x = recording.embeddings.detach()
+    # Without dropout x⁺ is x, where the loss is flat for its own pair but not for the others: there is a gradient.
+    delta = objective.attack(encoder, batch, x, z.detach())
+    leaf = torch.zeros_like(x, requires_grad=True)
+    with encoder.perturbed(embeddings=x, delta=leaf):
+        loss = objective._adversarial_term(objective.head(encoder.encode(batch)), z.detach())
+    (slope,) = torch.autograd.grad(loss, leaf)
+    radius = objective.ascent.radius
+    mask = batch["attention_mask"].double()
+    step = slope.sign() * mask[..., None] if norm == "inf" else slope / sentence_norm(slope, mask, "2")[:, None, None]
+    torch.testing.assert_close(delta, radius * step, rtol=1e-9, atol=1e-12)
+    with encoder.perturbed(embeddings=x, delta=delta):
+        z_adversarial = objective.head(encoder.encode(batch))
+    terms = objective([batch])
+    expected = SimCSE(exact_model, temperature=objective.temperature).compute_loss(z, z_adversarial)
+    torch.testing.assert_close(terms["robust"], expected, rtol=1e-9, atol=1e-12)
+    assert terms["adversarial"] == 0

@@ -21,7 +21,8 @@ from holdfast.training.options import describe, method_options, option_defaults,
         ("radius=1", {"radius": 1.0}),
         ("norm=2", {"norm": "2"}),
         ("norm=inf", {"norm": "inf"}),
-        ("adversarial_positive=false", {"adversarial_positive": False}),
+        ("as-released=false", {"as_released": False}),
+        ("positives=adversarial", {"positives": "adversarial"}),
     ],
 )
 def test_values_take_the_type_of_the_option(text: str, expected: dict[str, Any]) -> None:
@@ -38,7 +39,7 @@ def test_values_take_the_type_of_the_option(text: str, expected: dict[str, Any])
         ("gamma=true", "option 'gamma' takes a number, not True"),
         ("pgd_steps=2.5", "option 'pgd_steps' takes a whole number, not 2.5"),
         ("norm=3", "1, 2, inf"),
-        ("adversarial_positive=7", "option 'adversarial_positive' takes true or false, not 7"),
+        ("as_released=7", "option 'as_released' takes true or false, not 7"),
         ("gamma", "--set takes name=value, got 'gamma'"),
     ],
 )

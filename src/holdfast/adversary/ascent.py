@@ -60,6 +60,17 @@ class MixedAscent:
             delta = self._mixed(pgd, fgsm)
         return delta
 
+    def climb(self, start: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """:meth:`run` on a loss of δ: the detached δ (B, L, d), and the loss at every point a gradient was taken."""
+        losses: list[Tensor] = []
+
+        def gradient(delta: Tensor) -> Tensor:
+            slope, value = perturbation_gradient(loss, delta)
+            losses.append(value)
+            return slope
+
+        return self.run(start, mask, gradient).detach(), losses
+
     def _chains(self, start: Tensor, mask: Tensor, gradient: Gradient) -> tuple[Tensor, Tensor]:
         pgd, fgsm = start, start
         for _ in range(self._steps("pgd")):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.ascent import MixedAscent, Trajectory, perturbation_gradient
+from holdfast.adversary.ascent import MixedAscent, Trajectory
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
@@ -16,6 +16,7 @@ from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_colum
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 
 Negatives = Literal["views", "clean"]
+Positives = Literal["both", "clean", "adversarial"]
 
 
 class RobustEmbed(Objective):
@@ -48,7 +49,7 @@ class RobustEmbed(Objective):
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
         negatives: "views": the other sentences' keys of the same views as the positives; "clean": of x⁺ alone.
-        adversarial_positive: whether x_adv is a positive in the first term.
+        positives: of the first term: "both" x⁺ and x_adv, "clean" x⁺ alone or "adversarial" x_adv alone.
         as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
@@ -67,6 +68,10 @@ class RobustEmbed(Objective):
         >>> from holdfast.objectives import RobustEmbed
         >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
         >>> loss = RobustEmbed(model, norm="2", gamma=1 / 256)  # doctest: +SKIP
+
+    Two one-step methods are presets, re-implemented from their descriptions: ``preset="uscal"`` (Miao et al. 2021: one
+    step along the L2-normalised gradient; its result is the positive) and ``preset="atcl"`` (Rima et al. 2022: one
+    step along the gradient's sign).
 
     Citation:
         Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
@@ -88,8 +93,31 @@ class RobustEmbed(Objective):
             "fgsm_size": 9.7e-4,
             "radius": 1e-6,
             "init_std": 1e-5,
-            "adversarial_positive": False,
+            "positives": "clean",
             "as_released": True,
+        },
+        # One gradient step, L2 or sign, whose result is the positive; re-implemented from the papers' descriptions.
+        "uscal": {
+            "pgd_steps": 1,
+            "fgsm_steps": 0,
+            "mix": 1.0,
+            "norm": "2",
+            "pgd_size": 5e-3,
+            "radius": 5e-3,
+            "init_std": 0.0,
+            "positives": "adversarial",
+            "gamma": 0.0,
+        },
+        "atcl": {
+            "pgd_steps": 0,
+            "fgsm_steps": 1,
+            "mix": 0.0,
+            "norm": "inf",
+            "fgsm_size": 5e-3,
+            "radius": 5e-3,
+            "init_std": 0.0,
+            "positives": "adversarial",
+            "gamma": 0.0,
         },
     }
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 2.0}
@@ -111,7 +139,7 @@ class RobustEmbed(Objective):
         head: HeadKind = "tanh",
         trajectory: Trajectory = "mixed",
         negatives: Negatives = "views",
-        adversarial_positive: bool = True,
+        positives: Positives = "both",
         as_released: bool = False,
     ) -> None:
         super().__init__(model)
@@ -119,7 +147,7 @@ class RobustEmbed(Objective):
         self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
         self.init_std = radius / 10 if init_std is None else init_std
         self.gamma, self.temperature, self.negatives = gamma, temperature, negatives
-        self.adversarial_positive, self.as_released = adversarial_positive, as_released
+        self.positives, self.as_released = positives, as_released
         self.head = Head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
@@ -139,7 +167,7 @@ class RobustEmbed(Objective):
         """The two terms of eq. 8, from projected vectors (B, d): of x, of x⁺ and of x_adv."""
         clean, offset = gather_keys(z_positive)
         perturbed, _ = gather_keys(z_adversarial)
-        robust = [clean, perturbed] if self.adversarial_positive else [clean]
+        robust = {"both": [clean, perturbed], "clean": [clean], "adversarial": [perturbed]}[self.positives]
         return {
             "robust": self._contrast(z, robust, offset),
             "adversarial": self.gamma * self._adversarial_term(z_adversarial, z_positive),
@@ -151,20 +179,13 @@ class RobustEmbed(Objective):
         Leaves parameters, their gradients, the module's mode and the random state as they were.
         """
         mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
-        start = self.initial_noise(x)
-        losses: list[Tensor] = []
 
         def loss(delta: Tensor) -> Tensor:
             z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
             return self._adversarial_term(z_adversarial, z_positive)
 
-        def gradient(delta: Tensor) -> Tensor:
-            slope, value = perturbation_gradient(loss, delta)
-            losses.append(value)
-            return slope
-
         with encoder.attack_mode():
-            delta = self.ascent.run(start, mask, gradient).detach()
+            delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
         self.diagnostics = {"delta_norm": sentence_norm(delta, mask, self.ascent.norm).mean()}
         if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
             self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]

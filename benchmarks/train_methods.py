@@ -1,0 +1,123 @@
+"""Train every method alike on real sentences, several seeds each, and tell what it brought and what it cost.
+
+Each arm is one `holdfast train` from the same model and corpus, selected on STS-B dev, and one `holdfast evaluate` of
+what it exported. A finished arm is not made again and a killed one is resumed, so the command can be given until the
+table is full.
+
+    python benchmarks/train_methods.py --model DIR --corpus FILE --data DIR --output DIR [--arms simcse,adcse] [--seeds 1,2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# What an arm adds to `holdfast train`. The first word is the method; batch size and learning rate are the method's own.
+ARMS: dict[str, list[str]] = {
+    "simcse": ["simcse"],
+    "robustembed": ["robustembed"],
+}
+EVALUATIONS = 8
+"""Evaluations on STS-B dev in a run: every 50 steps of a run of 400."""
+
+
+def batch_size(method: str) -> int:
+    from holdfast.objectives import METHODS
+
+    return int(METHODS[method].TRAINING["batch_size"])
+
+
+def holdfast(arguments: list[str], log: Path) -> int:
+    """Run a command of holdfast and return the peak of its resident memory in MiB."""
+    with log.open("a", encoding="utf-8") as file:
+        child = subprocess.Popen([sys.executable, "-m", "holdfast", *arguments], stdout=file, stderr=file)
+        _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        sys.exit(f"holdfast {' '.join(arguments)} failed; see {log}")
+    return usage.ru_maxrss // 1024
+
+
+def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One arm with one seed: trained, evaluated, and told in a JSON file of its own."""
+    method, *rest = ARMS[arm]
+    told = options.output / f"{arm}-{seed}.json"
+    if told.exists():
+        return dict(json.loads(told.read_text(encoding="utf-8")))
+    folder, log = options.output / f"{arm}-{seed}", options.output / f"{arm}-{seed}.log"
+    size = batch_size(method)
+    steps = -(-options.sentences // size)
+    every = max(1, steps // EVALUATIONS)
+    words = ["train", method, *rest, "--model", options.model, "--corpus", options.corpus, "--data", str(options.data)]
+    words += ["--output", str(folder), "--max-steps", str(steps), "--eval-steps", str(every), "--seed", str(seed)]
+    began = time.monotonic()
+    peak = holdfast([*words, "--no-report-sts", "--resume"], log)
+    print(f"{arm} seed {seed}: trained in {time.monotonic() - began:.0f} s, peak {peak} MiB", flush=True)
+    evaluated = options.output / f"{arm}-{seed}-sts.json"
+    holdfast(
+        ["evaluate", str(folder), "--tasks", "sts,space", "--data", str(options.data), "--output", str(evaluated)], log
+    )
+    result = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    rows = {row["task"]: row["metrics"] for row in json.loads(evaluated.read_text(encoding="utf-8"))["results"]}
+    space = rows.pop("space")
+    record = {
+        "arm": arm,
+        "seed": seed,
+        "command": result["command"],
+        "steps": steps,
+        "batch_size": size,
+        "dev": result["selected"].get("score"),
+        "kept_step": result["selected"].get("step"),
+        "sts": {task: metrics["spearman"] for task, metrics in rows.items()},
+        "average": statistics.mean(metrics["spearman"] for metrics in rows.values()),
+        **space,
+        "train_seconds": result["timing"]["train_seconds"],
+        "peak_mib": peak,
+    }
+    told.write_text(json.dumps(record, indent=2), encoding="utf-8")
+    return record
+
+
+def line(arm: str, records: list[dict[str, Any]]) -> str:
+    def mean(key: str, digits: int) -> str:
+        values = [record[key] for record in records]
+        spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+        return f"{statistics.mean(values):.{digits}f}{spread}"
+
+    seeds = "/".join(str(record["seed"]) for record in records)
+    cells = [arm, seeds, mean("dev", 2), mean("average", 2), mean("alignment", 3), mean("uniformity", 3)]
+    return "| " + " | ".join([*cells, mean("train_seconds", 0), str(max(r["peak_mib"] for r in records))]) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--corpus", required=True)
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--output", required=True, type=Path)
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--seeds", default="1,2")
+    parser.add_argument("--sentences", type=int, default=25_600)
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    arms = options.arms.split(",")
+    if unknown := [arm for arm in arms if arm not in ARMS]:
+        sys.exit(f"no such arm: {unknown[0]}; arms: {', '.join(ARMS)}")
+    records: dict[str, list[dict[str, Any]]] = {arm: [] for arm in arms}
+    for seed in map(int, options.seeds.split(",")):
+        for arm in arms:
+            records[arm].append(train(arm, seed, options))
+    print("| arm | seeds | STS-B dev | STS average | alignment | uniformity | training, s | peak MiB |")
+    print("|---|---|---|---|---|---|---|---|")
+    for arm in arms:
+        print(line(arm, records[arm]))
+
+
+if __name__ == "__main__":
+    main()
