@@ -11,14 +11,23 @@ import pytest
 WORDS = "the a man woman child dog cat runs sleeps eats plays sings on under in park house bed red big old".split()
 
 
+@pytest.fixture(scope="session")
+def write_corpus() -> Callable[[Path], Path]:
+    """``write_corpus(path)``: 60 different sentences of 2 to 14 words."""
+
+    def write(path: Path) -> Path:
+        draw = random.Random(0)
+        lines = [" ".join(draw.choices(WORDS, k=draw.randint(2, 14))) for _ in range(60)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return write
+
+
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path: Path, write_corpus: Callable[[Path], Path]) -> Path:
     """60 different sentences of 2 to 14 words."""
-    draw = random.Random(0)
-    lines = [" ".join(draw.choices(WORDS, k=draw.randint(2, 14))) for _ in range(60)]
-    path = tmp_path / "corpus.txt"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return write_corpus(tmp_path / "corpus.txt")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""Run by test_distributed.py, alone or under torchrun: a few exact training steps, whose gradients are kept.
+"""Run by test_distributed.py, alone or under torchrun: a few exact steps of each method, whose gradients are kept.
 
-Usage: two_processes.py MODEL CORPUS OUTPUT METHOD ACCUMULATE
+Usage: two_processes.py MODEL CORPUS OUTPUT METHOD...
 """
 
 from __future__ import annotations
@@ -12,48 +12,50 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from datasets import Dataset
+from methods import exact_objective
 from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainerCallback, set_seed
 
 from holdfast.distributed import leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.models import load_sentence_transformer
-from holdfast.objectives import METHODS, RobustEmbed
+from holdfast.objectives import Objective
 from holdfast.training.trainer import HoldfastTrainer
 
 GLOBAL_BATCH = 8
+STEPS = 3
+# Batches are not split: each process holds half of every one, so accumulating two adds the same terms.
+ACCUMULATE = {"simcse": 2, "adcse": 2, "adcl": 2}
 
 
 class Keep(TrainerCallback):
-    """Keeps the gradients of each step, and checks after it that all processes hold the same weights."""
+    """Keeps the gradients of each step, and checks after it that all processes hold the same weights and state."""
 
-    def __init__(self, objective: torch.nn.Module) -> None:
+    def __init__(self, objective: Objective) -> None:
         self.objective = objective
         self.gradients: list[dict[str, torch.Tensor]] = []
 
-    def named(self) -> list[tuple[str, torch.nn.Parameter]]:
-        return [(name.replace("module.", ""), p) for name, p in self.objective.named_parameters() if p.requires_grad]
-
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.gradients.append({name: p.grad.clone() for name, p in self.named()})
+        named = [(name.replace("module.", ""), p) for name, p in self.objective.named_parameters() if p.requires_grad]
+        self.gradients.append({name: p.grad.clone() for name, p in named if p.grad is not None})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if args.world_size == 1:
             return
-        for name, parameter in self.named():
-            mine = parameter.detach().contiguous()
+        for name, value in self.objective.state_dict().items():
+            mine = value.detach().contiguous()
             both = [torch.empty_like(mine) for _ in range(args.world_size)]
             dist.all_gather(both, mine)
             if not torch.equal(both[0], both[1]):
                 raise SystemExit(f"{name} differs between the processes at step {state.global_step}")
 
 
-def main() -> None:
-    path, corpus, output, method, accumulate = sys.argv[1:]
+def train(method: str, path: str, sentences: list[str], output: str) -> dict[str, Any]:
+    """The gradients of each step, and the objective's state at the end."""
     arguments = SentenceTransformerTrainingArguments(
         output_dir=output + "/trainer",
-        max_steps=3,
-        gradient_accumulation_steps=int(accumulate),
+        max_steps=STEPS,
+        gradient_accumulation_steps=ACCUMULATE.get(method, 1),
         learning_rate=1e-2,
         optim="adamw_torch_fused",
         dataloader_drop_last=True,
@@ -72,12 +74,8 @@ def main() -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    sentences = Path(corpus).read_text(encoding="utf-8").split("\n")[:-1]
     freeze_unused(Encoder(model), model.preprocess(sentences[:2]))
-    objective = METHODS[method](model).double()
-    if isinstance(objective, RobustEmbed):
-        noise = torch.randn(64, 16, dtype=torch.float64) * 1e-3  # the same for each sentence, wherever it is computed
-        objective.initial_noise = lambda x: noise[: x.shape[1]].expand_as(x)  # type: ignore[method-assign]
+    objective = exact_objective(method, model, path)
     keep = Keep(objective)
     trainer = HoldfastTrainer(
         model=model,
@@ -87,8 +85,16 @@ def main() -> None:
         callbacks=[keep],
     )
     trainer.train()
-    if trainer.is_world_process_zero():
-        torch.save(keep.gradients, output + f"/gradients-{arguments.world_size}.pt")
+    return {"gradients": keep.gradients, "state": objective.own_state()}
+
+
+def main() -> None:
+    path, corpus, output, *methods = sys.argv[1:]
+    sentences = Path(corpus).read_text(encoding="utf-8").split("\n")[:-1]
+    kept = {method: train(method, path, sentences, output) for method in methods}
+    world = dist.get_world_size() if dist.is_initialized() else 1
+    if world == 1 or dist.get_rank() == 0:
+        torch.save(kept, output + f"/kept-{world}.pt")
     leave_process_group()
 
 
