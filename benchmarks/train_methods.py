@@ -4,7 +4,7 @@ Each arm is one `holdfast train` from the same model and corpus, selected on STS
 what it exported. A finished arm is not made again and a killed one is resumed, so the command can be given until the
 table is full.
 
-    python benchmarks/train_methods.py --model DIR --corpus FILE --data DIR --output DIR [--arms simcse,adcse] [--seeds 1,2]
+    python benchmarks/train_methods.py --model DIR --corpus FILE --data DIR --output DIR [--arms simcse] [--seeds 1,2]
 """
 
 from __future__ import annotations
@@ -34,14 +34,32 @@ def batch_size(method: str) -> int:
     return int(METHODS[method].TRAINING["batch_size"])
 
 
-def holdfast(arguments: list[str], log: Path) -> int:
-    """Run a command of holdfast and return the peak of its resident memory in MiB."""
+def holdfast(arguments: list[str], log: Path) -> tuple[int, list[int]]:
+    """Run a command of holdfast; the peak of its resident memory in MiB, and what it was every ten seconds."""
+    samples = []
     with log.open("a", encoding="utf-8") as file:
         child = subprocess.Popen([sys.executable, "-m", "holdfast", *arguments], stdout=file, stderr=file)
-        _, status, usage = os.wait4(child.pid, 0)
+        statm = Path(f"/proc/{child.pid}/statm")
+        pid = 0
+        while not pid:
+            for _ in range(10):
+                time.sleep(1)
+                pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+                if pid:
+                    break
+            else:
+                samples.append(int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
     if status:
         sys.exit(f"holdfast {' '.join(arguments)} failed; see {log}")
-    return usage.ru_maxrss // 1024
+    return usage.ru_maxrss // 1024, samples
+
+
+def growth(samples: list[int]) -> int | None:
+    """MiB between the medians of the second and the last quarter of a run; the first quarter warms up."""
+    quarter = len(samples) // 4
+    if quarter < 3:
+        return None
+    return int(statistics.median(samples[-quarter:]) - statistics.median(samples[quarter : 2 * quarter]))
 
 
 def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -57,7 +75,7 @@ def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     words = ["train", method, *rest, "--model", options.model, "--corpus", options.corpus, "--data", str(options.data)]
     words += ["--output", str(folder), "--max-steps", str(steps), "--eval-steps", str(every), "--seed", str(seed)]
     began = time.monotonic()
-    peak = holdfast([*words, "--no-report-sts", "--resume"], log)
+    peak, samples = holdfast([*words, "--no-report-sts", "--resume"], log)
     print(f"{arm} seed {seed}: trained in {time.monotonic() - began:.0f} s, peak {peak} MiB", flush=True)
     evaluated = options.output / f"{arm}-{seed}-sts.json"
     holdfast(
@@ -79,6 +97,7 @@ def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         **space,
         "train_seconds": result["timing"]["train_seconds"],
         "peak_mib": peak,
+        "growth_mib": growth(samples),
     }
     told.write_text(json.dumps(record, indent=2), encoding="utf-8")
     return record
@@ -92,7 +111,9 @@ def line(arm: str, records: list[dict[str, Any]]) -> str:
 
     seeds = "/".join(str(record["seed"]) for record in records)
     cells = [arm, seeds, mean("dev", 2), mean("average", 2), mean("alignment", 3), mean("uniformity", 3)]
-    return "| " + " | ".join([*cells, mean("train_seconds", 0), str(max(r["peak_mib"] for r in records))]) + " |"
+    grown = [record["growth_mib"] for record in records if record["growth_mib"] is not None]
+    memory = [str(max(record["peak_mib"] for record in records)), f"{max(grown):+d}" if grown else ""]
+    return "| " + " | ".join([*cells, mean("train_seconds", 0), *memory]) + " |"
 
 
 def main() -> None:
@@ -113,8 +134,8 @@ def main() -> None:
     for seed in map(int, options.seeds.split(",")):
         for arm in arms:
             records[arm].append(train(arm, seed, options))
-    print("| arm | seeds | STS-B dev | STS average | alignment | uniformity | training, s | peak MiB |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| arm | seeds | STS-B dev | STS average | alignment | uniformity | training, s | peak MiB | growth MiB |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for arm in arms:
         print(line(arm, records[arm]))
 

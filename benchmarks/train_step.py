@@ -4,7 +4,7 @@ Every variant is trained by its real trainer for a few steps, in turn, for sever
 end of one to the end of the next, so tokenising and logging count. Ratios are taken within a round, and the median
 over rounds is reported with its range: the machine's mood changes between minutes, not between seconds.
 
-    python benchmarks/train_step.py --model DIR --corpus FILE [--rounds 5] [--steps 8] [--batch-size 64]
+    python benchmarks/train_step.py --model DIR --corpus FILE [--rounds 5] [--steps 8] [--batch-size 64] [--methods all]
 
 The stock recipe is the one its documentation gives for unsupervised SimCSE: MultipleNegativesRankingLoss on pairs
 (s, s), with the trainer's default arguments. All variants cut at 32 tokens, pool [CLS], and see the same sentences.
@@ -102,12 +102,13 @@ def ours(
         "dataloader_drop_last": True,
         "logging_nan_inf_filter": False,
     }
-    with fast_on_cpu(model):
+    objective = METHODS[method](model)
+    with fast_on_cpu(objective):
         trainer = HoldfastTrainer(
             model=model,
             args=arguments(folder, steps, batch_size, **changes),
             train_dataset=Dataset.from_dict({"sentence": sentences}),
-            loss=METHODS[method](model),
+            loss=objective,
         )
         return run(trainer)
 
@@ -118,7 +119,9 @@ def load(path: str) -> SentenceTransformer:
     return model
 
 
-def variants(path: str, sentences: list[str], batch_size: int, steps: int) -> dict[str, Callable[[str], float]]:
+def variants(
+    path: str, sentences: list[str], batch_size: int, steps: int, methods: list[str]
+) -> dict[str, Callable[[str], float]]:
     """Each variant as a function of a scratch folder. Models are loaded once."""
     fast = bf16_is_fast(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     theirs, mine = load(path), load(path)
@@ -131,8 +134,8 @@ def variants(path: str, sentences: list[str], batch_size: int, steps: int) -> di
     if fast:
         made["stock bf16"] = lambda f: stock(theirs, sentences, f, batch_size, steps, bf16=True)
         made["simcse bf16 (our default)"] = lambda f: ours(mine, sentences, f, batch_size, steps, "simcse", bf16=True)
-    precision = "bf16" if fast else "fp32"
-    made[f"robustembed {precision}"] = lambda f: ours(mine, sentences, f, batch_size, steps, "robustembed", bf16=fast)
+    for method in methods:
+        made[method] = lambda f, m=method: ours(mine, sentences, f, batch_size, steps, m, bf16=fast)
     return made
 
 
@@ -147,10 +150,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=8, help="steps of each variant in a round")
     parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--methods", default="robustembed", help="joined by commas, or all: beside SimCSE")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     sentences = list(itertools.islice(read_corpus(options.corpus), options.steps * options.batch_size))
-    made = variants(options.model, sentences, options.batch_size, options.steps)
+    methods = [name for name in METHODS if name != "simcse"] if options.methods == "all" else options.methods.split(",")
+    made = variants(options.model, sentences, options.batch_size, options.steps, methods)
     seconds: dict[str, list[float]] = {name: [] for name in made}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
@@ -162,12 +167,11 @@ def main() -> None:
 def report(seconds: dict[str, list[float]], path: Path | None) -> None:
     names = list(seconds)
     default = next((name for name in names if "our default" in name), "simcse fp32")
-    robust = names[-1]
     claims = {
         "stock default / our SimCSE default": ratios(seconds, names[0], default),
         "stock fp32 / our SimCSE fp32": ratios(seconds, names[0], "simcse fp32"),
-        "RobustEmbed / our SimCSE": ratios(seconds, robust, default),
     }
+    claims |= {f"{name} / our SimCSE": ratios(seconds, name, default) for name in METHODS if name in seconds}
     if "stock bf16" in seconds:
         claims["stock bf16 / our SimCSE bf16"] = ratios(seconds, "stock bf16", default)
     console = Console()
