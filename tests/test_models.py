@@ -112,7 +112,8 @@ def test_every_backbone_loads_from_a_masked_lm_and_from_what_it_was_saved_as(
 
 
 def test_unknown_pooling_names_the_nearest(raw: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown pooling 'men' \(did you mean 'mean'\?\): use one of cls, mean, max"):
+    known = "cls, mean, max, prompt"
+    with pytest.raises(UserError, match=rf"unknown pooling 'men' \(did you mean 'mean'\?\): use one of {known}"):
         load_sentence_transformer(str(raw), pooling="men")
 
 

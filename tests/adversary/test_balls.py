@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from holdfast.adversary.balls import NORMS, Norm, project, sentence_norm, unit_direction
+from holdfast.adversary.balls import NORMS, Norm, per_coordinate, project, sentence_norm, unit_direction
 
 LENGTHS = (4, 2, 3)
 MASK = torch.tensor([[1.0] * n + [0.0] * (4 - n) for n in LENGTHS], dtype=torch.float64)
@@ -93,3 +93,22 @@ def test_longer_padding_changes_nothing() -> None:
     wide_mask = torch.nn.functional.pad(MASK, (0, 3))
     for norm in NORMS:
         torch.testing.assert_close(project(wide, wide_mask, norm, 0.2)[:, :4], project(delta, MASK, norm, 0.2))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_per_coordinate_sizes_are_those_of_the_ordinary_norm(norm: Norm) -> None:
+    delta = draw(6)
+    projected = project(delta, MASK, norm, per_coordinate(0.7, MASK, 5, norm))
+    for row, length in zip(projected, LENGTHS, strict=True):
+        ordinary = np.linalg.norm(row[:length].flatten().numpy(), ord=float(norm))
+        assert ordinary == pytest.approx(0.7, rel=1e-9)  # the points drawn are all outside
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_each_sentence_may_have_a_radius_of_its_own(norm: Norm) -> None:
+    delta, radii = draw(7), torch.tensor([0.05, 9.0, 0.3], dtype=torch.float64)
+    together = project(delta, MASK, norm, radii)
+    for i, radius in enumerate(radii.tolist()):
+        alone = project(delta[i : i + 1], MASK[i : i + 1], norm, radius)
+        torch.testing.assert_close(together[i : i + 1], alone, rtol=1e-12, atol=0)
+    torch.testing.assert_close(together[1], delta[1] * MASK[1, :, None])

@@ -16,16 +16,26 @@ def draw(seed: int, rows: int = 6) -> torch.Tensor:
     return torch.randn(rows, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def reference(queries: np.ndarray, views: list[np.ndarray], temperature: float, offset: int = 0) -> float:
-    """RobustEmbed, eq. 2, term by term."""
+def reference(
+    queries: np.ndarray,
+    views: list[np.ndarray],
+    temperature: float,
+    offset: int = 0,
+    extra: list[np.ndarray] | None = None,
+    in_batch: bool = True,
+    similarity: str = "cosine",
+) -> float:
+    """RobustEmbed, eq. 2 and AdCSE, eq. 5, term by term."""
 
     def sim(a: np.ndarray, b: np.ndarray) -> float:
-        return math.exp(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) / temperature)
+        length = np.linalg.norm(a) * np.linalg.norm(b) if similarity == "cosine" else 1.0
+        return math.exp(a @ b / length / temperature)
 
     total = 0.0
     for i, query in enumerate(queries):
         above = sum(sim(query, keys[i + offset]) for keys in views)
-        below = sum(sim(query, key) for keys in views for key in keys)
+        below = sum(sim(query, key) for keys in views for key in keys) if in_batch else above
+        below += sum(sim(query, negative) for negative in extra or [])
         total += -math.log(above / below)
     return total / len(queries)
 
@@ -42,6 +52,39 @@ def test_offset_picks_the_keys_of_this_process() -> None:
     queries, keys = draw(0, rows=3), draw(1, rows=9)
     expected = reference(queries.numpy(), [keys.numpy()], 0.1, offset=3)
     assert info_nce(queries, [keys], temperature=0.1, offset=3).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("views", [1, 2])
+@pytest.mark.parametrize("in_batch", [True, False])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_extra_negatives_stand_below_the_line_alone(views: int, in_batch: bool, similarity: str) -> None:
+    queries, keys, extra = draw(0, rows=3), [draw(1 + v, rows=9) for v in range(views)], draw(8, rows=4)
+    options = {"temperature": 0.5, "offset": 3, "in_batch_negatives": in_batch, "similarity": similarity}
+    mask = torch.tensor([True, False, True, True])
+    for given, kept in [(None, [0, 1, 2, 3]), (mask, [0, 2, 3]), (~mask, [1]), (mask & ~mask, [])]:
+        found = info_nce(queries, keys, extra_negatives=extra, extra_mask=given, **options)  # type: ignore[arg-type]
+        vectors = [extra[row].numpy() for row in kept]
+        expected = reference(queries.numpy(), [key.numpy() for key in keys], 0.5, 3, vectors, in_batch, similarity)
+        assert found.item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+def test_masked_negatives_have_no_gradient_and_may_hold_anything() -> None:
+    queries, keys, extra = draw(0), draw(1), draw(2)
+    extra[1] = 1e300  # would drown all others
+    extra.requires_grad_()
+    mask = torch.tensor([True, False, True, True, True, True])
+    loss = info_nce(queries, [keys], temperature=0.1, extra_negatives=extra, extra_mask=mask, similarity="dot")
+    (grad,) = torch.autograd.grad(loss, extra)
+    assert torch.isfinite(loss)
+    assert (grad[1] == 0).all()
+    assert (grad[mask].abs().amax(dim=1) > 0).all()
+
+
+def test_no_extra_negatives_are_as_none_given() -> None:
+    queries, keys = draw(0), draw(1)
+    none = info_nce(queries, [keys], temperature=0.1, extra_negatives=keys[:0])
+    torch.testing.assert_close(none, info_nce(queries, [keys], temperature=0.1), rtol=0, atol=0)
+    assert info_nce(queries, [keys], temperature=0.1, in_batch_negatives=False).item() == 0, "no negative, no loss"
 
 
 def test_one_view_is_cross_entropy_with_its_gradient() -> None:

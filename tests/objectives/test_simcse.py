@@ -57,6 +57,44 @@ def test_given_positives_are_used(exact_model: Any, batch: dict[str, Any]) -> No
     assert objective([dict(batch), dict(others)])["contrastive"].item() == pytest.approx(slow.item(), rel=1e-9)
 
 
+def test_with_batch_normalisation_each_view_is_a_batch(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = SimCSE(exact_model, head="bn", temperature=0.1).double()
+    generator = torch.Generator().manual_seed(1)
+    for parameter in objective.head.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    head: Any = objective.head
+    mlp = torch.nn.Sequential(
+        head.wide, torch.nn.BatchNorm1d(32), torch.nn.ReLU(), head.narrow, torch.nn.BatchNorm1d(16, affine=False)
+    ).double()
+    mlp[1].weight, mlp[1].bias = head.wide_norm.weight, head.wide_norm.bias
+    others = {key: value.flip(1) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    ours = gradients(objective([dict(batch), dict(others)])["contrastive"], objective)
+    z, keys = (mlp(exact_model(dict(features))["sentence_embedding"]) for features in (batch, others))
+    sims = torch.cosine_similarity(z[:, None], keys[None], dim=-1) / 0.1
+    theirs = gradients(torch.nn.functional.cross_entropy(sims, torch.arange(8)), objective)
+    assert ours.keys() == theirs.keys()
+    for name, grad in theirs.items():
+        torch.testing.assert_close(ours[name], grad, rtol=1e-6, atol=1e-10)
+    assert sorted(objective.own_state()) == [
+        *("head.narrow.weight", "head.narrow_norm.running_mean", "head.narrow_norm.running_var"),
+        *("head.wide.weight", "head.wide_norm.bias", "head.wide_norm.running_mean", "head.wide_norm.running_var"),
+        "head.wide_norm.weight",
+    ]
+
+
+def test_both_dropout_views_have_statistics_of_their_own(make_encoder_model: Any, sentences: list[str]) -> None:
+    model = make_encoder_model("bert").train()
+    objective = SimCSE(model, head="bn")
+    seen: list[torch.Tensor] = []
+    compute_loss = objective.compute_loss
+    objective.compute_loss = lambda *views: seen.extend(views) or compute_loss(*views)  # type: ignore[func-returns-value]
+    objective([dict(model.preprocess(sentences))])
+    for view in seen:  # the last normalisation has neither scale nor shift
+        torch.testing.assert_close(view.mean(dim=0), torch.zeros(16), rtol=0, atol=1e-5)
+        assert (view.var(dim=0, unbiased=False) > 0.5).all()
+    assert (seen[0] - seen[1]).abs().max() > 0.1
+
+
 def test_dropout_makes_the_two_views_differ(make_encoder_model: Any, sentences: list[str]) -> None:
     model = make_encoder_model("bert")
     objective = SimCSE(model, head="none", temperature=1e-4)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from methods import OPTIONS
 from transformers import TrainerCallback
 
 from holdfast.training import run, trainer
@@ -52,6 +53,7 @@ def main() -> None:
         run.export = die  # type: ignore[assignment]
     config = run.TrainConfig(
         method=method,
+        options=OPTIONS.get(method, {}),
         model=model,
         corpus=corpus,
         output=Path(output),

@@ -1,4 +1,4 @@
-"""Each method made exact: fp64, and draws that give every sentence the same noise wherever it is computed."""
+"""Each method on a model of two layers and sixteen features, and made exact where two runs are to be compared."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ from typing import Any
 
 import torch
 
-from holdfast.objectives import METHODS, Objective, RobustEmbed
+from holdfast.adversary.weakening import Weakening
+from holdfast.objectives import L2PCSR, METHODS, ConSERT, Objective, RobustEmbed, VAdvCSE
 
-OPTIONS: dict[str, dict[str, Any]] = {}
+# Defaults that do not fit two layers and eight sentences; and a queue that is filled and wraps round.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "adcl": {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0},
+    "ct": {"negatives": 5},
+    "l2p-csr": {"layers": 2, "threshold": 0.4},
+}
 
 
-def exact_objective(method: str, model: Any, path: str) -> Objective:
-    """The method's objective over a small model whose dropout is 0; ``path``: the model's folder, a masked LM."""
+def exact_objective(method: str, model: Any) -> Objective:
+    """The method's objective in fp64, with draws that give every sentence the same noise wherever it is computed."""
     objective = METHODS[method](model, **OPTIONS.get(method, {})).double()
+    replaced: Any = objective
+    normal, uniform = torch.randn(64, 16, dtype=torch.float64), torch.rand(2, 64, dtype=torch.float64)
     if isinstance(objective, RobustEmbed):
-        noise = torch.randn(64, 16, dtype=torch.float64) * 1e-3
-        objective.initial_noise = lambda x: noise[: x.shape[1]].expand_as(x)  # type: ignore[method-assign]
+        replaced.initial_noise = lambda x: (normal * 1e-3)[: x.shape[1]].expand_as(x)
+    if isinstance(objective, VAdvCSE):
+        replaced.initial_noise = lambda x, mask: (normal * 0.1)[: x.shape[1]].expand_as(x)
+    if isinstance(objective, ConSERT):
+        replaced.draw = lambda view, shape, device: uniform[view, : shape[1]].expand(shape)
+    if isinstance(objective, L2PCSR):
+
+        def probabilities(x: torch.Tensor) -> Weakening:
+            views = torch.arange(len(x)) // (len(x) // 2)
+            return Weakening(
+                *(uniform[views, :size].expand(objective.layers, -1, -1).clone() for size in (x.shape[1], x.shape[2]))
+            )
+
+        replaced.initial_probabilities = probabilities
     return objective

@@ -49,7 +49,8 @@ def test_two_processes_equal_one(method: str, kept: list[dict[str, Any]]) -> Non
         assert all(double[name].abs().max() == 0 for name in set(double) - set(single))
         for name, gradient in single.items():
             torch.testing.assert_close(double[name], gradient, rtol=1e-7, atol=1e-10, msg=lambda m, n=name: f"{n}: {m}")
-    assert max(gradient.abs().max() for gradient in one["gradients"][0].values()) > 1e-4
+    # The last step: ADCL's first has an empty queue, hence no gradient.
+    assert max(gradient.abs().max() for gradient in one["gradients"][-1].values()) > 1e-4
     assert one["state"].keys() == two["state"].keys()
     for name, value in one["state"].items():
         torch.testing.assert_close(two["state"][name], value, rtol=1e-6, atol=1e-9, msg=lambda m, n=name: f"{n}: {m}")

@@ -75,7 +75,7 @@ def train(method: str, path: str, sentences: list[str], output: str) -> dict[str
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     freeze_unused(Encoder(model), model.preprocess(sentences[:2]))
-    objective = exact_objective(method, model, path)
+    objective = exact_objective(method, model)
     keep = Keep(objective)
     trainer = HoldfastTrainer(
         model=model,

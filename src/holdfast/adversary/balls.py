@@ -43,13 +43,30 @@ def unit_direction(gradient: Tensor, mask: Tensor, norm: Norm) -> Tensor:
     return gradient / sentence_norm(gradient, mask, norm).clamp_min(_TINY)[:, None, None]
 
 
-def project(delta: Tensor, mask: Tensor, norm: Norm, radius: float) -> Tensor:
+def per_coordinate(size: float, mask: Tensor, dimension: int, norm: Norm) -> Tensor:
+    """A size in the ordinary norm, in units of one coordinate, (B,): size/n for P = 1, size/√n for 2, size for ∞.
+
+    Args:
+        size: a radius or a step, the same for each sentence.
+        mask: (B, L), 1 at real tokens and 0 at padding.
+        dimension: d.
+        norm: P, "1", "2" or "inf".
+    """
+    coordinates = mask.sum(dim=1) * dimension
+    if norm == "inf":
+        return torch.full_like(coordinates, size)
+    return size / (coordinates if norm == "1" else coordinates.sqrt())
+
+
+def project(delta: Tensor, mask: Tensor, norm: Norm, radius: float | Tensor) -> Tensor:
     """The nearest point (in Euclidean distance) of the ball ``‖δ‖_P ≤ radius``, (B, L, d); padding becomes zero.
 
-    A ball, not a sphere: what is already inside does not move.
+    A ball, not a sphere: what is already inside does not move. The radius may be one of each sentence's own, (B,).
     """
     delta = delta * mask.unsqueeze(-1)
     if norm == "inf":
+        if isinstance(radius, Tensor):
+            return delta.clamp(-radius[:, None, None], radius[:, None, None])
         return delta.clamp(-radius, radius)
     if norm == "2":
         length = sentence_norm(delta, mask, "2").clamp_min(_TINY)

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+from holdfast.objectives.adcl import ADCL
+from holdfast.objectives.adcse import AdCSE
 from holdfast.objectives.base import Objective
+from holdfast.objectives.consert import ConSERT
+from holdfast.objectives.ct import ContrastiveTension
+from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.objectives.robustembed import RobustEmbed
 from holdfast.objectives.simcse import SimCSE
+from holdfast.objectives.v_advcse import VAdvCSE
 
-METHODS: dict[str, type[Objective]] = {"simcse": SimCSE, "robustembed": RobustEmbed}
+METHODS: dict[str, type[Objective]] = {
+    "simcse": SimCSE,
+    "consert": ConSERT,
+    "ct": ContrastiveTension,
+    "v-advcse": VAdvCSE,
+    "robustembed": RobustEmbed,
+    "adcl": ADCL,
+    "adcse": AdCSE,
+    "l2p-csr": L2PCSR,
+}
 """The methods by their names on the command line."""
 
-__all__ = ["METHODS", "Objective", "RobustEmbed", "SimCSE"]
+__all__ = [
+    "ADCL",
+    "METHODS",
+    "AdCSE",
+    "ConSERT",
+    "ContrastiveTension",
+    "L2PCSR",
+    "Objective",
+    "RobustEmbed",
+    "SimCSE",
+    "VAdvCSE",
+]

@@ -1,18 +1,16 @@
-"""What all objectives share: the sentence-transformers loss contract, the train-only head, and saved state."""
+"""What all objectives share: the sentence-transformers loss contract and saved state."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from holdfast.encoder import Encoder, Features
-from holdfast.objectives.contrastive import full_precision
-
-HeadKind = Literal["tanh", "none"]
+from holdfast.objectives.heads import Head as Head
+from holdfast.objectives.heads import HeadKind as HeadKind
 
 
 class Objective(nn.Module, ABC):
@@ -88,31 +86,6 @@ class Objective(nn.Module, ABC):
     def own_parameters(self) -> list[nn.Parameter]:
         """The trainable parameters that belong to the objective and not to the encoder."""
         return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]
-
-
-class Head(nn.Module):
-    """The train-only head of SimCSE: ``Linear(d, d)`` and ``Tanh``, dropped at evaluation and export.
-
-    Computed in fp32. Initialised like BERT's own pooler: weights N(0, 0.02²), bias 0.
-
-    Args:
-        dimension: d.
-        kind: "tanh", or "none" for no head at all.
-    """
-
-    def __init__(self, dimension: int, kind: HeadKind = "tanh") -> None:
-        super().__init__()
-        self.dense: nn.Linear | None = None
-        if kind == "tanh":
-            self.dense = nn.Linear(dimension, dimension)
-            nn.init.normal_(self.dense.weight, std=0.02)
-            nn.init.zeros_(self.dense.bias)
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(rows, d) → (rows, d)."""
-        with full_precision(vectors):
-            vectors = vectors if vectors.dtype == torch.float64 else vectors.float()
-            return vectors if self.dense is None else self.dense(vectors).tanh()
 
 
 def one_or_two_columns(sentence_features: Iterable[Features], method: str) -> tuple[Features, Features | None]:

@@ -4,40 +4,67 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+Similarity = Literal["cosine", "dot"]
 
-def info_nce(queries: Tensor, positives: Sequence[Tensor], *, temperature: float, offset: int = 0) -> Tensor:
-    """InfoNCE with cosine similarity and one or more positives per query (RobustEmbed, eq. 2; SimCSE, eq. 4).
+
+def info_nce(
+    queries: Tensor,
+    positives: Sequence[Tensor],
+    *,
+    temperature: float,
+    offset: int = 0,
+    extra_negatives: Tensor | None = None,
+    extra_mask: Tensor | None = None,
+    in_batch_negatives: bool = True,
+    similarity: Similarity = "cosine",
+) -> Tensor:
+    """InfoNCE with one or more positives per query (RobustEmbed, eq. 2; SimCSE, eq. 4; AdCSE, eq. 5; ADCL, eq. 1).
 
     ``mean over i of −log( Σ_v exp(sim(q_i, k_i^v)/τ) / Σ_v Σ_j exp(sim(q_i, k_j^v)/τ) )``. The sum over the positive
     views v is inside the logarithm, above and below; the negatives are the other sentences' keys of the same views.
-    With one view it is the loss of SimCSE.
+    With one view it is the loss of SimCSE. Extra negatives n add ``Σ_n exp(sim(q_i, n)/τ)`` below.
 
     Args:
         queries: (B, d), this process's queries.
-        positives: one or more tensors (M, d), a key of every sentence in each view; M ≥ B when the keys of several
+        positives: one or more tensors (N, d), a key of every sentence in each view; N ≥ B when the keys of several
             processes are joined.
         temperature: τ.
         offset: row of ``positives`` that belongs to ``queries[0]``.
+        extra_negatives: (M, d), negatives of every query, such as a queue of old keys or learned vectors.
+        extra_mask: (M,), true for the extra negatives that count.
+        in_batch_negatives: whether the other sentences' keys are negatives; without them j is i alone.
+        similarity: "cosine", or "dot" for the inner product.
 
     Returns:
         The loss, a scalar in the queries' precision.
     """
     rows = torch.arange(len(queries), device=queries.device)
     with full_precision(queries):
-        similarities = [cosine_matrix(queries, keys) for keys in positives]
-        logits = torch.stack(similarities, dim=1) / temperature  # (B, views, M)
+        compare = cosine_matrix if similarity == "cosine" else _inner_products
+        logits = torch.stack([compare(queries, keys) for keys in positives], dim=1) / temperature  # (B, views, N)
         matching = logits[rows, :, rows + offset]  # (B, views)
-        return (logits.flatten(1).logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
+        below = logits.flatten(1) if in_batch_negatives else matching
+        if extra_negatives is not None:
+            extra = compare(queries, extra_negatives) / temperature  # (B, M)
+            if extra_mask is not None:
+                extra = extra.masked_fill(~extra_mask, float("-inf"))
+            below = torch.cat([below, extra], dim=1)
+        return (below.logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
 
 
 def cosine_matrix(queries: Tensor, keys: Tensor) -> Tensor:
     """Cosines of all pairs, (B, M), of vectors (B, d) and (M, d)."""
     return F.normalize(queries, dim=-1) @ F.normalize(keys, dim=-1).T
+
+
+def _inner_products(queries: Tensor, keys: Tensor) -> Tensor:
+    return queries @ keys.T
 
 
 @contextlib.contextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Features
-from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import info_nce
+from holdfast.objectives.heads import AnyHeadKind, make_head
 
 
 class SimCSE(Objective):
@@ -25,9 +27,12 @@ class SimCSE(Objective):
     Args:
         model: the ``SentenceTransformer`` to train, in training mode with its dropout on.
         temperature: τ.
-        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), "none", or "bn" for V-advCSE's head with
+            batch normalisation (its Table 4). There each of the two views is a batch, joined over all processes, with
+            statistics of its own; the running ones move once a step, by the views' average.
 
-    Differences from the release: the negatives of other processes carry gradient (there, only one's own do).
+    Differences from the release: the negatives of other processes carry gradient (there, only one's own do). With
+    head="bn", V-advCSE's release moves the running statistics once per view; they are used in evaluation mode alone.
 
     Inputs:
         A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive"}``.
@@ -49,18 +54,20 @@ class SimCSE(Objective):
     CITATION: ClassVar = "Gao, Yao and Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021."
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
-    def __init__(self, model: nn.Module, *, temperature: float = 0.05, head: HeadKind = "tanh") -> None:
+    def __init__(self, model: nn.Module, *, temperature: float = 0.05, head: AnyHeadKind = "tanh") -> None:
         super().__init__(model)
         self.temperature = temperature
-        self.head = Head(self.encoder.dimension, head)
+        self.head = make_head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """One forward pass of both views; returns ``{"contrastive": scalar}``."""
         sentences, positives = one_or_two_columns(sentence_features, "SimCSE")
+        encoder = self.encoder
         if positives is None:
-            z, z_positive = self.head(self.encoder.encode(sentences, views=2)).chunk(2)
+            h = encoder.encode(sentences, views=2)
         else:
-            z, z_positive = self.head(self.encoder.encode(sentences)), self.head(self.encoder.encode(positives))
+            h = torch.cat([encoder.encode(sentences), encoder.encode(positives)])
+        z, z_positive = self.head(h, views=2).chunk(2)
         return {"contrastive": self.compute_loss(z, z_positive)}
 
     def compute_loss(self, z: Tensor, z_positive: Tensor) -> Tensor:

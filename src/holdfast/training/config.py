@@ -29,7 +29,7 @@ class TrainConfig:
         preset: a preset of the method, such as "as_released".
         column: the corpus column that holds the sentences.
         data: folder of labelled data (STS-B dev for selection, the STS test sets for the report).
-        pooling: pooling of a raw masked LM: "cls", "mean" or "max".
+        pooling: pooling of a raw masked LM: "cls", "mean", "max" or "prompt".
         epochs: passes over the corpus; None: the method's own.
         max_steps: optimiser steps, in place of epochs.
         batch_size: sentences that are contrasted with one another, over all processes; None: the method's own.

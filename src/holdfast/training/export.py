@@ -101,6 +101,8 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("base model", f"{record['model']} (sha256 {record['model_sha256'][:16]}…)"),
         ("corpus", f"{corpus['source']}: {corpus['sentences']} sentences (sha256 {corpus['sha256'][:16]}…)"),
     ]
+    if record["pooling"] is not None:
+        rows.insert(3, ("pooling", record["pooling"]))
     training = dict(record["training"])
     training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that did not decide
     rows += [(key.replace("_", " "), value) for key, value in training.items()]

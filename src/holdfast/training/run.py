@@ -29,6 +29,7 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.files import write_json
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.objectives import Objective
+from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import precision as arithmetic
 from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
@@ -111,7 +112,8 @@ def _run(
     command: list[str] | None,
 ) -> dict[str, Any]:
     limit = model.max_seq_length
-    model.max_seq_length = min(config.max_length, limit or config.max_length)
+    cut = config.max_length + template_length(model)  # a prompt does not eat into the sentence
+    model.max_seq_length = min(cut, limit or cut)
     dev = None
     if record["selection"] == "stsb-dev":
         # The trainer's model computes in the training's precision whatever it is asked for; this says so.

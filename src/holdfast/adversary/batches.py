@@ -1,0 +1,40 @@
+"""Tokenised texts in batches of a fixed number of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from holdfast.evaluation.encoding import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
+
+
+def padded(
+    tokenizer: Any, encoded: Mapping[str, Sequence[Any]], rows: Sequence[int], device: torch.device
+) -> dict[str, Tensor]:
+    """Some rows of a tokeniser's unpadded lists as tensors (len(rows), longest row), on ``device``."""
+    fill = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id, "attention_mask": 0}
+    features = {}
+    for name in fill.keys() & encoded.keys():
+        columns = [torch.tensor(encoded[name][row]) for row in rows]
+        batch = pad_sequence(columns, True, fill[name], tokenizer.padding_side)
+        features[name] = batch.to(device)
+    return features
+
+
+def in_batches(
+    tokenizer: Any, encoded: Mapping[str, Sequence[Any]], device: torch.device
+) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+    """All rows in batches of like length, longest first: the numbers of the rows, and their features.
+
+    Args:
+        tokenizer: a Hugging Face tokeniser.
+        encoded: what it returned, without padding and as lists.
+        device: where the features go; batches are smaller on a CPU.
+    """
+    tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else GPU_TOKENS_PER_BATCH
+    for rows in plan_batches([len(ids) for ids in encoded["input_ids"]], tokens):
+        yield rows, padded(tokenizer, encoded, rows, device)

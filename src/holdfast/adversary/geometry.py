@@ -1,0 +1,297 @@
+"""The Geometry Attack: exchange words one by one so that a vector moves where a loss rises (ADCL, §3.3, Algorithm 1).
+
+After Meng and Wattenhofer (COLING 2020). What is attacked is a :class:`Victim`, where candidate words come from is a
+:class:`Proposer`; the attack itself knows neither encoders nor language models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.adversary.words import Words, is_content_word
+
+Importance = Literal["mean-l2", "sum-l1"]
+Spans = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Where n texts are, and where their losses rise. A positive factor common to a text's gradients is immaterial.
+
+    Attributes:
+        z: the vectors, (n, d).
+        direction: v, the gradient of each text's loss at its vector, (n, d).
+        tokens: its gradient at the input embeddings of the text's tokens, (n, L, e).
+        offsets: the characters of the text that each token stands for, n lists of at most L pairs; a special token
+            has an empty one.
+    """
+
+    z: Tensor
+    direction: Tensor
+    tokens: Tensor
+    offsets: Sequence[Spans]
+
+
+class Victim(Protocol):
+    """What is attacked. ``rows`` says which of the attack's original texts each text descends from."""
+
+    def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
+        """Vectors and gradients of n texts, in one pass."""
+
+    def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
+        """Vectors of n texts, (n, d), without gradients."""
+
+    def loss(self, z: Tensor, rows: Sequence[int]) -> Tensor:
+        """The mean loss of n vectors (n, d), a scalar."""
+
+    def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
+        """For each of n vectors of changed texts, whether the goal is reached and the text needs no further change."""
+
+
+class Proposer(Protocol):
+    """Where candidate words come from."""
+
+    @property
+    def source(self) -> str:
+        """What it is, for the record."""
+
+    def candidates(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
+        """Words that could stand in the place of each sentence's word ``places[i]``."""
+
+
+@dataclass
+class Cost:
+    """What an attack took.
+
+    Attributes:
+        gradients: texts of which gradients were taken.
+        proposals: places for which candidates were asked for.
+        scored: candidate texts that were encoded.
+        seconds: time for each of these, by the same names.
+    """
+
+    gradients: int = 0
+    proposals: int = 0
+    scored: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: {"gradients": 0.0, "proposals": 0.0, "scored": 0.0})
+
+    @contextlib.contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the time of the block to a part."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] += time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What an attack made of n texts.
+
+    Attributes:
+        texts: the adversarial texts; unchanged ones are equal to the originals.
+        replaced: how many words of each were exchanged.
+        words: how many words each has.
+        rise: how much the mean loss of the texts that could be attacked rose, a scalar; 0 where there were none.
+        source: where the candidates came from.
+        cost: what it took.
+    """
+
+    texts: list[str]
+    replaced: list[int]
+    words: list[int]
+    rise: Tensor
+    source: str
+    cost: Cost
+
+
+@dataclass(eq=False)
+class _Target:
+    """One text under attack: its state between iterations."""
+
+    row: int
+    words: Words
+    budget: int
+    open: set[int]
+    replaced: int = 0
+    moved: bool = True
+    importance: list[float] = field(default_factory=list)
+    direction: Tensor = field(default_factory=lambda: torch.empty(0))
+    z: Tensor = field(default_factory=lambda: torch.empty(0))
+    first_z: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    @property
+    def alive(self) -> bool:
+        return self.budget > 0 and bool(self.open)
+
+    def move(self, words: Words, z: Tensor) -> None:
+        """Take another text, one exchange away, and its vector."""
+        self.words, self.z, self.moved = words, z, True
+        self.replaced, self.budget = self.replaced + 1, self.budget - 1
+
+
+@dataclass(frozen=True)
+class GeometryAttack:
+    """Exchange, in each of N iterations, the word that matters most by the candidate that moves z farthest along v.
+
+    With v = ∇_z ℓ: the word whose input embedding has the largest gradient is taken, of the content words not yet
+    changed; of its candidates that with the largest projection ``(z_cand − z)·v/‖v‖`` replaces it. The projection is
+    signed (the paper's absolute value would also accept a step that lowers the loss), and where none is positive the
+    text is left as it is from there on. A word without candidates is passed over, which also takes an iteration. All
+    texts of a batch are attacked together; each fares as it would alone. Nothing is random.
+
+    Stop words, numbers, single letters and punctuation are never changed, nor is a word that was changed before.
+
+    Attributes:
+        proposer: where candidates come from.
+        iterations: N.
+        max_share: at most ``min(N, ⌊max_share · words⌋)`` words are exchanged; a text too short for one stays as it is.
+        importance: of a word of several sub-words: "mean-l2", the L2 norm of the mean of their gradients (ADCL, §3.3
+            (2)), or "sum-l1", the L1 norm of the sum (its release).
+    """
+
+    proposer: Proposer
+    iterations: int = 10
+    max_share: float = 0.2
+    importance: Importance = "mean-l2"
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1:
+            raise ValueError(f"at least one iteration is needed, got {self.iterations}")
+        if not 0.0 < self.max_share <= 1.0:
+            raise ValueError(f"the share of words that may change must lie in (0, 1], got {self.max_share}")
+
+    def run(self, texts: Sequence[str], victim: Victim) -> Attacked:
+        """Attack n texts."""
+        targets = self._targets([Words.of(text) for text in texts])
+        attacked = [target for target in targets if target.alive]
+        cost = Cost()
+        for _ in range(self.iterations):
+            alive = [target for target in attacked if target.alive]
+            if not alive:
+                break
+            self._iterate(alive, victim, cost)
+        return Attacked(
+            texts=[target.words.text for target in targets],
+            replaced=[target.replaced for target in targets],
+            words=[len(target.words.words) for target in targets],
+            rise=self._rise(attacked, victim),
+            source=self.proposer.source,
+            cost=cost,
+        )
+
+    def _targets(self, texts: Sequence[Words]) -> list[_Target]:
+        return [
+            _Target(
+                row,
+                words=text,
+                budget=min(self.iterations, int(self.max_share * len(text.words))),
+                open={place for place, word in enumerate(text.words) if is_content_word(word)},
+            )
+            for row, text in enumerate(texts)
+        ]
+
+    def _iterate(self, targets: list[_Target], victim: Victim, cost: Cost) -> None:
+        """One round for all targets: steps 1 and 2 of ADCL, §3.3, for those whose text has changed, then 3 and 4."""
+        with cost.timed("gradients"):
+            self._look([target for target in targets if target.moved], victim, cost)
+        targets = [target for target in targets if target.alive]
+        places = [max(sorted(target.open), key=target.importance.__getitem__) for target in targets]
+        with cost.timed("proposals"):
+            proposals = self.proposer.candidates([target.words for target in targets], places) if targets else []
+        cost.proposals += len(targets)
+        for target, place in zip(targets, places, strict=True):
+            target.open.remove(place)
+        with cost.timed("scored"):
+            choices = [choice for choice in zip(targets, places, proposals, strict=True) if choice[2]]
+            self._exchange(choices, victim, cost)
+
+    def _look(self, targets: list[_Target], victim: Victim, cost: Cost) -> None:
+        """Take z, v and the importance of the words of texts that are new."""
+        if not targets:
+            return
+        rows = [target.row for target in targets]
+        slopes = victim.slopes([target.words.text for target in targets], rows)
+        cost.gradients += len(targets)
+        gradients = slopes.tokens.cpu()
+        for i, target in enumerate(targets):
+            target.z, target.direction, target.moved = slopes.z[i], slopes.direction[i], False
+            if not target.replaced:
+                target.first_z = target.z
+            target.importance = word_importance(gradients[i], slopes.offsets[i], target.words.spans, self.importance)
+            # A word without a gradient lies beyond the model's window, or there is nothing to climb.
+            target.open = {place for place in target.open if target.importance[place] > 0.0}
+
+    def _exchange(self, choices: Sequence[tuple[_Target, int, list[str]]], victim: Victim, cost: Cost) -> None:
+        """Encode all candidates of all texts at once and let each text take its best."""
+        if not choices:
+            return
+        options = [
+            (number, target.words.exchanged(place, word))
+            for number, (target, place, words) in enumerate(choices)
+            for word in words
+        ]
+        owners = [number for number, _ in options]
+        z = victim.vectors([words.text for _, words in options], [choices[number][0].row for number in owners])
+        cost.scored += len(options)
+        origins = torch.stack([target.z for target, _, _ in choices])[owners]
+        directions = torch.stack([target.direction for target, _, _ in choices])[owners]
+        projections = (((z - origins) * directions).sum(dim=1) / directions.norm(dim=1)).tolist()
+        moved, end = [], 0
+        for target, _, words in choices:
+            begin, end = end, end + len(words)
+            best = max(range(begin, end), key=projections.__getitem__)
+            if projections[best] > 0.0:
+                target.move(options[best][1], z[best])
+                moved.append(target)
+            else:
+                target.budget = 0
+        if moved:
+            done = victim.defeated(torch.stack([target.z for target in moved]), [target.row for target in moved])
+            for target, enough in zip(moved, done, strict=True):
+                target.budget = 0 if enough else target.budget
+
+    def _rise(self, attacked: list[_Target], victim: Victim) -> Tensor:
+        """The mean loss at the last vectors less that at the first."""
+        if not attacked:
+            return torch.zeros(())
+        rows = [target.row for target in attacked]
+        first, last = (torch.stack(vectors) for vectors in zip(*((t.first_z, t.z) for t in attacked), strict=True))
+        return victim.loss(last, rows) - victim.loss(first, rows)
+
+
+def word_importance(gradients: Tensor, offsets: Spans, spans: Spans, kind: Importance) -> list[float]:
+    """How much each of W words matters, from the gradients at its sub-words' input embeddings (ADCL, §3.3 (2)).
+
+    Args:
+        gradients: (L, e), in the order of ``offsets``; rows beyond them are ignored.
+        offsets: the characters that each token stands for.
+        spans: the characters of each word.
+        kind: "mean-l2" or "sum-l1".
+
+    Returns:
+        W numbers; 0 for a word that no token belongs to.
+    """
+    if not spans:
+        return []
+    begins, ends = np.array(offsets).T
+    starts, stops = np.array(spans).T
+    word = np.searchsorted(stops, begins, side="right").clip(max=len(spans) - 1)  # the first that ends after it begins
+    tokens = np.flatnonzero((begins < ends) & (starts[word] < ends) & (begins < stops[word]))
+    members = torch.from_numpy(word[tokens])
+    sums = gradients.new_zeros(len(spans), gradients.shape[1]).index_add_(0, members, gradients[tokens])
+    if kind == "sum-l1":
+        norms = sums.abs().sum(dim=1)
+    else:
+        counts = torch.bincount(members, minlength=len(spans)).clamp_min(1)
+        norms = (sums / counts[:, None]).norm(dim=1)
+    return [float(norm) for norm in norms]

@@ -1,0 +1,188 @@
+"""A masked language model that says which words could stand in a place, and whose embeddings say how near they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.adversary.batches import in_batches
+from holdfast.adversary.similarity import Similarity
+from holdfast.adversary.words import Words, is_content_word, others
+from holdfast.errors import UserError
+from holdfast.models import _one_line_errors, _quiet, resolve_model
+
+PROPOSALS = 100
+"""How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
+
+_UNLIMITED = 10**6  # a tokeniser without a limit of its own reports a number with thirty digits
+
+
+class MaskedLM:
+    """The most probable whole words for a place in a text.
+
+    Deliberately no ``nn.Module``: whoever holds it does not train, save or move the language model with itself.
+
+    Args:
+        spec: a folder or hub name, as for :func:`holdfast.models.resolve_model`.
+
+    Raises:
+        UserError: there is no such model, it is not safe to load, or it has no masked-LM head or mask token.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.source = spec
+        self.tokenizer, self.model = _load(spec)
+        limit = self.tokenizer.model_max_length
+        self._window = limit if limit < _UNLIMITED else self.model.config.max_position_embeddings - 2
+        self._words = self._whole_words()
+        self._usable = torch.tensor([word is not None for word in self._words])
+
+    def to(self, device: torch.device) -> MaskedLM:
+        """Move the model to a device, if it is not there."""
+        self.model.to(device)
+        return self
+
+    @torch.no_grad()
+    def propose(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
+        """For each sentence, whole content words for the place of word ``places[i]``, most probable first.
+
+        None for a word that lies beyond the model's window.
+        """
+        masked = [s.exchanged(i, self.tokenizer.mask_token) for s, i in zip(sentences, places, strict=True)]
+        starts = [s.spans[i][0] for s, i in zip(sentences, places, strict=True)]
+        encoded = self.tokenizer(
+            [s.text for s in masked], truncation=True, max_length=self._window, return_offsets_mapping=True
+        )
+        positions = [self._mask_position(encoded, row, start) for row, start in enumerate(starts)]
+        proposals: list[list[str]] = [[] for _ in sentences]
+        for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
+            here = torch.tensor([positions[row] or 0 for row in rows], device=self.model.device)
+            with _head_at(self.model, here):
+                logits: Tensor = self.model(**features).logits[:, 0].float()
+            logits = logits.masked_fill(~self._usable.to(logits.device), float("-inf"))
+            best = logits.topk(min(PROPOSALS, int(self._usable.sum()))).indices.tolist()
+            for row, tokens in zip(rows, best, strict=True):
+                if positions[row] is not None:
+                    proposals[row] = [word for token in tokens if (word := self._words[token]) is not None]
+        return proposals
+
+    def _mask_position(self, encoded: Any, row: int, start: int) -> int | None:
+        """Where the mask that begins at character ``start`` is; the text may hold other masks."""
+        tokens = zip(encoded["input_ids"][row], encoded["offset_mapping"][row], strict=True)
+        for position, (token, (begin, end)) in enumerate(tokens):
+            if token == self.tokenizer.mask_token_id and begin <= start < end:
+                return position
+        return None
+
+    def pieces(self, words: Sequence[str]) -> list[list[int]]:
+        """The sub-words of words that stand inside a text."""
+        pieces: list[list[int]] = self.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+        return pieces
+
+    def _whole_words(self) -> list[str | None]:
+        """For each token of the vocabulary, the content word that it alone stands for inside a text, or None.
+
+        Found by tokenising each token's own text, so that it holds for every kind of sub-words.
+        """
+        words: list[str | None] = [None] * self.model.config.vocab_size
+        surfaces = {token: self.tokenizer.decode([token]).strip() for token in self.tokenizer.get_vocab().values()}
+        content = [(token, surface) for token, surface in sorted(surfaces.items()) if is_content_word(surface)]
+        for (token, surface), pieces in zip(content, self.pieces([word for _, word in content]), strict=True):
+            if pieces == [token]:
+                words[token] = surface
+        return words
+
+
+class EmbeddingSimilarity:
+    """Words are near where the cosine of the masked LM's input embeddings is at least a threshold.
+
+    The embedding of a word of several sub-words is the mean of theirs. Computed in fp32 on the CPU.
+
+    Args:
+        masked_lm: the model.
+        threshold: the smallest cosine that passes.
+    """
+
+    def __init__(self, masked_lm: MaskedLM, *, threshold: float) -> None:
+        self.threshold = threshold
+        self.source = f"input embeddings of {masked_lm.source}, cosine ≥ {threshold:g}"
+        self._pieces = masked_lm.pieces
+        self._table = masked_lm.model.get_input_embeddings().weight.detach().cpu()
+        self._vectors: dict[str, Tensor] = {}
+
+    def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
+        """The candidates that are near enough."""
+        vectors = self._stacked([word, *candidates])
+        near = ((vectors[1:] * vectors[0]).sum(dim=1) >= self.threshold).tolist()  # autocast spares sums
+        return [candidate for candidate, passes in zip(candidates, near, strict=True) if passes]
+
+    def _stacked(self, words: Sequence[str]) -> Tensor:
+        """Normalised vectors, (len(words), e)."""
+        new = sorted(set(words) - self._vectors.keys())
+        if new:
+            for word, pieces in zip(new, self._pieces(new), strict=True):
+                self._vectors[word] = F.normalize(self._table[pieces].mean(dim=0), dim=0)
+        return torch.stack([self._vectors[word] for word in words])
+
+
+class Fillers:
+    """Candidates for a word: what a masked LM proposes in its place, as far as it is near in meaning (ADCL, §3.3 (3)).
+
+    Args:
+        masked_lm: the model that proposes.
+        similarity: the filter.
+        limit: T, the most candidates for a word.
+    """
+
+    def __init__(self, masked_lm: MaskedLM, similarity: Similarity, *, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"at least one candidate is needed, got a limit of {limit}")
+        self.masked_lm, self.similarity, self.limit = masked_lm, similarity, limit
+        self.source = f"masked LM {masked_lm.source}; {similarity.source}"
+
+    def candidates(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
+        """At most T other words for each sentence's word ``places[i]``, most probable first."""
+        proposals = self.masked_lm.propose(sentences, places)
+        words = [sentence.words[place] for sentence, place in zip(sentences, places, strict=True)]
+        return [
+            self.similarity.similar(word, others(word, proposed))[: self.limit]
+            for word, proposed in zip(words, proposals, strict=True)
+        ]
+
+
+@contextlib.contextmanager
+def _head_at(model: Any, positions: Tensor) -> Iterator[None]:
+    """Let the masked-LM head see one position of each row alone: over all of them it costs more than the layers do."""
+
+    def pick(_module: nn.Module, _args: Any, output: Any) -> Any:
+        hidden = output.last_hidden_state
+        output.last_hidden_state = hidden[torch.arange(len(hidden), device=hidden.device), positions, None]
+        return output
+
+    handle = model.base_model.register_forward_hook(pick)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _load(spec: str) -> tuple[Any, Any]:
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    folder = resolve_model(spec)
+    with _quiet(), _one_line_errors(folder, spec):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model, report = AutoModelForMaskedLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+        )
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])[0]
+        raise UserError(f"{spec} has no masked-LM head ({missing} is missing): name a model that has with masked_lm=")
+    if tokenizer.mask_token is None or not tokenizer.is_fast:
+        raise UserError(f"{spec}: its tokeniser has no mask token or no offsets: name another model with masked_lm=")
+    return tokenizer, model.eval().requires_grad_(False)

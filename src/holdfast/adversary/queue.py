@@ -1,0 +1,61 @@
+"""A queue of keys: the many negatives of momentum contrast (He et al. 2020; ADCL, §3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.distributed import gather_keys
+
+
+class KeyQueue(nn.Module):
+    """The last Q keys, first in, first out; slots that were never filled do not count.
+
+    Everything is a buffer, so that a checkpoint keeps it.
+
+    Args:
+        size: Q.
+        dimension: d, the length of a key.
+        random_start: begin with Q random keys tanh(N(0, I)) that count as filled, as ADCL's released code does.
+    """
+
+    def __init__(self, size: int, dimension: int, *, random_start: bool = False) -> None:
+        super().__init__()
+        if size < 1:
+            raise ValueError(f"a queue holds at least one key, got size {size}")
+        self.keys: Tensor
+        self.head: Tensor
+        self.filled: Tensor
+        self.register_buffer(
+            "keys", torch.randn(size, dimension).tanh() if random_start else torch.zeros(size, dimension)
+        )
+        self.register_buffer("head", torch.tensor(0))
+        self.register_buffer("filled", torch.tensor(size if random_start else 0))
+
+    def vectors(self) -> Tensor:
+        """All slots, (Q, d); which of them hold a key is in :attr:`valid`."""
+        return self.keys
+
+    @property
+    def valid(self) -> Tensor:
+        """Whether a slot holds a key, (Q,)."""
+        return torch.arange(len(self.keys), device=self.keys.device) < self.filled
+
+    @property
+    def share(self) -> Tensor:
+        """The filled share of the slots, a scalar in [0, 1]."""
+        return self.filled / len(self.keys)
+
+    @torch.no_grad()
+    def push(self, keys: Tensor) -> None:
+        """Take in the keys (B, d) of every process, in the order of their ranks; the oldest make room.
+
+        All processes hold the same queue afterwards. Of more than Q keys the last Q stay.
+        """
+        keys, _ = gather_keys(keys.detach())
+        size, count = len(self.keys), len(keys)
+        kept = min(count, size)
+        places = (self.head + torch.arange(count - kept, count, device=self.keys.device)) % size
+        self.keys[places] = keys[count - kept :].to(self.keys)
+        self.head.add_(count).remainder_(size)
+        self.filled.add_(count).clamp_(max=size)

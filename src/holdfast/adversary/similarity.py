@@ -1,0 +1,137 @@
+"""Which words are near enough in meaning to stand for each other: word vectors, and lists of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.data.lines import numbered_lines, open_bytes
+from holdfast.data.tables import read_columns
+from holdfast.errors import UserError
+
+_MAX_LINE = 1 << 16
+
+
+class Similarity(Protocol):
+    """A filter of candidates by their meaning."""
+
+    @property
+    def source(self) -> str:
+        """What the judgement rests on, for the record."""
+
+    def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
+        """The candidates that may stand for ``word``, in the order given."""
+
+
+class WordVectors:
+    """Words are near where the cosine of their vectors is at least a threshold; ADCL §3.3 (3), after TextFooler.
+
+    Args:
+        vectors: (V, d).
+        index: row of each of the V words, in lower case.
+        threshold: ε, the smallest cosine that passes.
+        source: where the vectors are from.
+    """
+
+    def __init__(self, vectors: npt.ArrayLike, index: Mapping[str, int], *, threshold: float, source: str) -> None:
+        rows = np.asarray(vectors, dtype=np.float32)
+        self._rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        self._index = index
+        self.threshold = threshold
+        self.source = f"{source}, cosine ≥ {threshold:g}"
+
+    @classmethod
+    def read(cls, path: Path, *, threshold: float) -> WordVectors:
+        """Read ``word number number …`` lines (GloVe, counter-fitted vectors; ``.gz`` too), or an ``.npz`` file.
+
+        A first line of two numbers, as word2vec writes, is skipped. An ``.npz`` file holds ``words`` (V,) and
+        ``vectors`` (V, d).
+
+        Raises:
+            UserError: the file cannot be read or is not of this form.
+        """
+        words, vectors = _read_npz(path) if path.suffix == ".npz" else _read_text(path)
+        index = {word.lower(): row for row, word in reversed(list(enumerate(words)))}  # of equal words the first
+        return cls(vectors, index, threshold=threshold, source=f"word vectors of {path.name}")
+
+    def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
+        """The candidates near enough; none where ``word`` has no vector."""
+        row = self._index.get(word.lower())
+        known = [(candidate, self._index.get(candidate.lower())) for candidate in candidates]
+        return [
+            candidate
+            for candidate, other in known
+            if row is not None and other is not None and self._rows[row] @ self._rows[other] >= self.threshold
+        ]
+
+
+class Neighbours:
+    """Lists of neighbours, nearest first, in place of vectors: those in the list are near enough.
+
+    Args:
+        lists: the neighbours of each word, all in lower case.
+        source: where the lists are from.
+    """
+
+    def __init__(self, lists: Mapping[str, Sequence[str]], *, source: str) -> None:
+        self._lists = lists
+        self.source = source
+
+    @classmethod
+    def read(cls, path: Path) -> Neighbours:
+        """Read a TSV with the columns ``word`` and ``neighbors``, neighbours apart by blanks; ``.gz`` too.
+
+        Raises:
+            UserError: the file cannot be read or is not of this form.
+        """
+        rows = read_columns(path, ["word", "neighbors"])
+        lists = {word.lower(): neighbours.lower().split() for _, (word, neighbours) in rows}
+        return cls(lists, source=f"neighbour lists of {path.name}")
+
+    def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
+        """The candidates that are among the word's neighbours."""
+        near = set(self._lists.get(word.lower(), ()))
+        return [candidate for candidate in candidates if candidate.lower() in near]
+
+
+def read_similarity(path: Path, *, threshold: float) -> WordVectors | Neighbours:
+    """Neighbour lists where the name ends in ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
+    if path.name.endswith((".tsv", ".tsv.gz")):
+        return Neighbours.read(path)
+    return WordVectors.read(path, threshold=threshold)
+
+
+def _read_text(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+    words: list[str] = []
+    rows: list[npt.NDArray[np.float32]] = []
+    with open_bytes(path) as stream:
+        for number, line in numbered_lines(stream, str(path), _MAX_LINE):
+            word, *numbers = line.rstrip().split(" ")
+            if number == 1 and len(numbers) == 1:
+                continue
+            try:
+                row = np.array(numbers, dtype=np.float32)
+            except ValueError as error:
+                raise UserError(f"{path}:{number}: not a word and its numbers: {error}") from error
+            if not numbers or (rows and len(row) != len(rows[0])):
+                raise UserError(f"{path}:{number}: {len(row)} numbers, {len(rows[0]) if rows else 'some'} are expected")
+            words.append(word)
+            rows.append(row)
+    if not rows:
+        raise UserError(f"{path}: the file holds no word vectors")
+    return words, np.stack(rows)
+
+
+def _read_npz(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            words, vectors = arrays["words"], arrays["vectors"]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"cannot read {path}: it is to hold the arrays 'words' and 'vectors' ({error})") from error
+    if vectors.ndim != 2 or len(words) != len(vectors):
+        raise UserError(f"{path}: {len(words)} words do not fit vectors of shape {vectors.shape}")
+    return [str(word) for word in words], np.asarray(vectors, dtype=np.float32)

@@ -1,0 +1,58 @@
+"""Back-translation: a sentence said again by way of another language, ADCL's milder positive (BTCL, §3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from holdfast.adversary.batches import in_batches
+from holdfast.models import _one_line_errors, _quiet, resolve_model
+
+
+class Translator:
+    """A sequence-to-sequence model that translates sentences by beam search; nothing is random.
+
+    Args:
+        spec: a folder or hub name, as for :func:`holdfast.models.resolve_model`: a Marian model, a T5, a BART.
+        prefix: what a sentence must be prefixed by, such as T5's "translate English to German: ".
+        beams: the width of the beam.
+        device: where to put the model; None: a GPU where there is one.
+
+    Raises:
+        UserError: there is no such model, it is not safe to load, or it does not translate.
+    """
+
+    def __init__(self, spec: str, *, prefix: str = "", beams: int = 4, device: str | None = None) -> None:
+        from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+        self.prefix, self.beams = prefix, beams
+        folder = resolve_model(spec)
+        with _quiet(), _one_line_errors(folder, spec):
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        self.model: Any = model.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    @torch.inference_mode()
+    def __call__(self, sentences: Sequence[str]) -> list[str]:
+        """The sentences' translations, in the order given; at most twice as long as the sentences, and 16 tokens."""
+        encoded = self.tokenizer([self.prefix + sentence for sentence in sentences], truncation=True)
+        translations = [""] * len(sentences)
+        for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
+            features.pop("token_type_ids", None)
+            width = features["input_ids"].shape[1]
+            ids = self.model.generate(**features, num_beams=self.beams, do_sample=False, max_new_tokens=2 * width + 16)
+            for row, text in zip(rows, self.tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
+                translations[row] = text.strip()
+        return translations
+
+
+def back_translate(sentences: Sequence[str], there: Translator, back: Translator) -> list[str]:
+    """Each sentence, translated by ``there`` into another language and by ``back`` into its own again.
+
+    A sentence that comes back empty is returned as it was. The result is the second column of the training data for
+    ``ADCL(positives="given")``.
+    """
+    again = back(there(sentences))
+    return [new or old for new, old in zip(again, sentences, strict=True)]

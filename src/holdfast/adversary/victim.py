@@ -1,0 +1,102 @@
+"""An encoder, and a loss on what comes out of it, as a victim of attacks that exchange words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.adversary.batches import in_batches, padded
+from holdfast.adversary.geometry import Slopes
+from holdfast.encoder import Encoder, Features
+
+Loss = Callable[[Tensor, Sequence[int]], Tensor]
+
+
+class EncoderVictim:
+    """z = g(f(text)) with f an encoder and g a head, and a loss of z; to be used inside the encoder's ``attack_mode``.
+
+    Args:
+        encoder: f.
+        head: g, (n, d) → (n, c).
+        loss: the mean loss, a scalar, of n vectors (n, c) and the numbers of the originals that they descend from.
+        defeated: for n vectors and numbers, whether each has gone far enough; None: never.
+        steer: turns z and v = ∇_z ℓ into the direction to climb, where that is not v.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: Callable[[Tensor], Tensor],
+        loss: Loss,
+        *,
+        defeated: Callable[[Tensor, Sequence[int]], Sequence[bool]] | None = None,
+        steer: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> None:
+        self._encoder, self._head, self.loss = encoder, head, loss
+        self._defeated, self._steer = defeated, steer
+        # Batches of candidates are of one length each already.
+        self._scoring = Encoder(encoder.model, length_groups=1)
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._encoder.model.tokenizer
+
+    def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
+        """One pass forward and back, to z and to what enters the encoder's first layer."""
+        encoded = self._tokenizer(list(texts), truncation=True, return_offsets_mapping=True)
+        features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
+        with torch.no_grad():
+            leaf = self._encoder.backbone.embed(features).detach().requires_grad_()
+        with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
+            z = self._head(self._encoder.encode(features))
+            direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])
+        z = z.detach()
+        direction = direction if self._steer is None else self._steer(z, direction)
+        return Slopes(z, direction, tokens, encoded["offset_mapping"])
+
+    @torch.no_grad()
+    def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
+        """z of n texts, in batches of like length."""
+        encoded = self._tokenizer(list(texts), truncation=True)
+        order, vectors = [], []
+        for numbers, features in in_batches(self._tokenizer, encoded, self._encoder.model.device):
+            order += numbers
+            vectors.append(self._head(self._scoring.encode(features)))
+        return torch.cat(vectors)[torch.tensor(order).argsort()]
+
+    def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
+        """Whether each text has gone far enough."""
+        return [False] * len(z) if self._defeated is None else self._defeated(z, rows)
+
+
+def recovered_texts(model: Any, features: Features) -> list[str | None]:
+    """The texts of tokenised rows; None for a row whose text would not be tokenised to the same ids again.
+
+    Such rows hold an unknown token, or were cut off inside a word.
+    """
+    tokenizer = model.tokenizer
+    mask = features["attention_mask"].bool().cpu()
+    ids = [row[kept].tolist() for row, kept in zip(features["input_ids"].cpu(), mask, strict=True)]
+    texts: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    again = tokenizer(texts, truncation=True)["input_ids"]
+    return [text if new == old else None for text, new, old in zip(texts, again, ids, strict=True)]
+
+
+def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[str, Any]:
+    """The features with some rows, by number, tokenised anew from other texts."""
+    if not texts:
+        return dict(features)
+    tokenizer = model.tokenizer
+    mask = features["attention_mask"].bool()
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
+    rows = {
+        name: [row[kept].tolist() for row, kept in zip(features[name].cpu(), mask.cpu(), strict=True)] for name in names
+    }
+    fresh = tokenizer(list(texts.values()), truncation=True)
+    for i, row in enumerate(texts):
+        for name in names:
+            rows[name][row] = fresh[name][i]
+    return {**features, **padded(tokenizer, rows, range(len(mask)), mask.device)}

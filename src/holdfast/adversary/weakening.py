@@ -1,0 +1,115 @@
+"""Weakening masks over tokens and features, learned by climbing a loss (L2P-CSR, eq. 1-8 and Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_TINY = torch.finfo(torch.float32).tiny
+
+
+class Weakening(NamedTuple):
+    """A number for each token and each feature of k layers: keep-probabilities, the masks made of them, or gradients.
+
+    Attributes:
+        tokens: (k, rows, L); None where tokens are never weakened, which is a mask of ones that is not learned.
+        features: (k, rows, d), or (k, 1, d) where all rows share one; None where features are never weakened.
+    """
+
+    tokens: Tensor | None
+    features: Tensor | None
+
+    def fused(self, real: Tensor) -> list[Tensor]:
+        """M of each layer, the mean of its two masks (eq. 2), in {0, ½, 1}, and 1 at padding.
+
+        Of shape (rows, L, d), or (rows, L, 1) where features are never weakened.
+
+        Args:
+            real: (rows, L), true at the tokens that are no padding.
+        """
+        one = torch.ones(len(next(part for part in self if part is not None)), 1, 1, device=real.device)
+        # Halved while they are small: the sum is as large as what it weakens.
+        tokens = (one if self.tokens is None else self.tokens).unsqueeze(-1) / 2
+        features = (one if self.features is None else self.features).unsqueeze(-2) / 2
+        pairs = zip(tokens, features, strict=True)
+        return [torch.where(real.unsqueeze(-1), token + feature, 1.0) for token, feature in pairs]
+
+
+@dataclass(frozen=True)
+class WeakeningAscent:
+    """Learns keep-probabilities P by gradient ascent on a loss of their masks (L2P-CSR, eq. 1 and 5-8).
+
+    A mask is 1 where ``P ≥ φ`` and 0 elsewhere. The loss's gradient g with respect to the mask is taken for that of the
+    probabilities (straight through): ``P ← clip(P + β·g/‖g‖₂, 0, 1)``. The norm of a token mask is over the tokens of
+    one row and one layer, that of a feature mask over its d features; where g is zero, P stays.
+
+    Attributes:
+        steps: t.
+        size: β.
+        threshold: φ.
+        continuous: the probability itself is the mask.
+        as_released: as in the authors' code, each token is normalised by itself, hence moves by ±β, and what has no
+            gradient becomes 1.
+    """
+
+    steps: int
+    size: float
+    threshold: float
+    continuous: bool = False
+    as_released: bool = False
+
+    def climb(self, start: Weakening, loss: Callable[[Weakening], Tensor]) -> tuple[Weakening, list[Tensor]]:
+        """Climb ``loss``, a function of masks, from the probabilities ``start``.
+
+        Returns:
+            The probabilities, detached, and the loss at every point a gradient was taken.
+        """
+        keep, losses = start, []
+        for _ in range(self.steps):
+            slope, value = weakening_gradient(loss, self.masks(keep))
+            losses.append(value)
+            keep = Weakening(self._moved_tokens(keep.tokens, slope.tokens), self._moved(keep.features, slope.features))
+        return keep, losses
+
+    def masks(self, keep: Weakening) -> Weakening:
+        """The masks of keep-probabilities (eq. 1)."""
+        if self.continuous:
+            return keep
+        return Weakening(*(None if part is None else (part >= self.threshold).to(part.dtype) for part in keep))
+
+    def _moved_tokens(self, keep: Tensor | None, slope: Tensor | None) -> Tensor | None:
+        if keep is None or slope is None or not self.as_released:
+            return self._moved(keep, slope)
+        moved = self._moved(keep.unsqueeze(-1), slope.unsqueeze(-1))
+        return None if moved is None else moved.squeeze(-1)
+
+    def _moved(self, keep: Tensor | None, slope: Tensor | None) -> Tensor | None:
+        if keep is None or slope is None:
+            return None
+        moved = (keep + self.size * _unit(slope)).clamp(0.0, 1.0)
+        if self.as_released:
+            moved = torch.where((slope == 0).all(dim=-1, keepdim=True), 1.0, moved)
+        return moved
+
+
+def weakening_gradient(loss: Callable[[Weakening], Tensor], masks: Weakening) -> tuple[Weakening, Tensor]:
+    """The gradient of ``loss`` with respect to each mask and the loss's value, all detached (eq. 7-8).
+
+    Only the masks' gradients are formed: nothing is added to any parameter's ``.grad``.
+    """
+    leaves = Weakening(*(None if part is None else part.detach().requires_grad_() for part in masks))
+    with torch.enable_grad():
+        value = loss(leaves)
+        slopes = iter(torch.autograd.grad(value, [leaf for leaf in leaves if leaf is not None]))
+    return Weakening(*(None if leaf is None else next(slopes) for leaf in leaves)), value.detach()
+
+
+def _unit(slope: Tensor) -> Tensor:
+    """``g / ‖g‖₂`` over the last dimension; zero where g is. Scaled first: squares of 1e-20 are zero in fp32."""
+    scaled = slope / slope.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)
+    length: Tensor = scaled.norm(dim=-1, keepdim=True)
+    return scaled / length.clamp_min(_TINY)

@@ -1,0 +1,99 @@
+"""Texts as words that can be exchanged one by one, and the words that never are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_WORD = re.compile(r"([^\W_]+)")
+
+STOP_WORDS = frozenset(
+    """
+    a an the this that these those such same other another each every either neither both all any some few many much
+    more most less least several enough no none not only own
+    i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself we us
+    our ours ourselves they them their theirs themselves one ones oneself who whom whose which what whoever whatever
+    whichever someone somebody something anyone anybody anything everyone everybody everything nobody nothing noone
+    am is are was were be been being have has had having do does did doing done can could may might must shall should
+    will would ought cannot
+    about above across after against along amid among amongst around as at before behind below beneath beside besides
+    between beyond but by despite down during except for from in inside into like near of off on onto out outside over
+    past per since than through throughout thru till to toward towards under underneath until unto up upon via with
+    within without
+    and or nor so yet if unless because although though while whereas whether when whenever where wherever why how
+    once lest
+    again also almost already always else ever even here hence however indeed instead just maybe meanwhile moreover
+    namely never nevertheless nonetheless now nowhere often otherwise perhaps quite rather still somehow somewhat
+    sometimes somewhere then thence there therefore thereby thereafter therein thereupon thus together too very well
+    whereby wherein whereupon anyhow anyway anywhere everywhere elsewhere hereby herein afterwards beforehand
+    s t d m o y ll re ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn wasn weren
+    won wouldn ma
+    """.split()
+)
+"""English function words, and what is left of contractions when they are cut at the apostrophe; lower case."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text cut into words and what stands between them; joined, the parts are the text again, to the letter.
+
+    A word is a run of letters and digits: hyphens, apostrophes and other punctuation stand between words.
+
+    Attributes:
+        parts: gap, word, gap, word, …, gap; gaps may be empty.
+    """
+
+    parts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Words:
+        """Cut a text."""
+        return cls(tuple(_WORD.split(text)))
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        return "".join(self.parts)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words, in order."""
+        return self.parts[1::2]
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each word begins and ends in the text, in characters."""
+        spans, begin = [], 0
+        for place, part in enumerate(self.parts):
+            if place % 2:
+                spans.append((begin, begin + len(part)))
+            begin += len(part)
+        return spans
+
+    def exchanged(self, index: int, word: str) -> Words:
+        """The same text with another word, or any other string, in the place of word ``index``."""
+        place = 2 * index + 1
+        return Words((*self.parts[:place], word, *self.parts[place + 1 :]))
+
+
+def is_content_word(word: str) -> bool:
+    """Whether an attack may change a word, or put it into a text: letters alone, two at least, and no stop word."""
+    return len(word) > 1 and word.isalpha() and word.lower() not in STOP_WORDS
+
+
+def others(word: str, candidates: Iterable[str]) -> list[str]:
+    """The candidates that are other words than ``word``, each once, whatever their case; in the word's case."""
+    seen, found = {word.casefold()}, []
+    for candidate in candidates:
+        if candidate.casefold() not in seen:
+            seen.add(candidate.casefold())
+            found.append(in_case_of(word, candidate))
+    return found
+
+
+def in_case_of(word: str, candidate: str) -> str:
+    """``candidate`` with a capital where ``word`` begins with one, in capitals where ``word`` is."""
+    if len(word) > 1 and word.isupper():
+        return candidate.upper()
+    return candidate[:1].upper() + candidate[1:] if word[:1].isupper() else candidate

@@ -1,0 +1,283 @@
+"""ADCL (anonymous ACL submission: Self-Supervised Contrastive Learning with Adversarial Perturbations)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adversary.geometry import Attacked, GeometryAttack
+from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
+from holdfast.adversary.momentum import MomentumEncoder
+from holdfast.adversary.queue import KeyQueue
+from holdfast.adversary.similarity import Similarity, read_similarity
+from holdfast.adversary.victim import EncoderVictim, recovered_texts, with_texts
+from holdfast.encoder import Encoder, Features
+from holdfast.errors import UserError
+from holdfast.models import evaluating
+from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.contrastive import full_precision, info_nce
+
+Positives = Literal["geometry", "dropout", "given"]
+Roles = Literal["paper", "swapped"]
+ProjectionKind = Literal["mlp", "linear"]
+
+
+class ADCL(Objective):
+    r"""Momentum contrast whose positives are the sentence with words exchanged so that the loss rises most.
+
+    A query encoder f_q with projection g_q is trained; momentum copies f_k, g_k make the keys, and a queue holds the
+    last Q of them (§3.2). With :math:`z_i = g_q(f_q(x_i))` and :math:`z_i' = g_k(f_k(x_i'))` (eq. 1)
+
+    .. math::
+        \ell_i = -\log \frac{e^{z_i \cdot z_i'/\tau}}{e^{z_i \cdot z_i'/\tau} + \sum_{k \in \text{queue}}
+        e^{z_i \cdot z_k/\tau}}, \qquad \theta_k \leftarrow m\,\theta_k + (1-m)\,\theta_q
+
+    where the queue holds earlier batches alone, so that the positive counts exactly once; the keys of the batch are
+    enqueued after the optimiser's step. x' is made while training by the Geometry Attack (§3.3, Algorithm 1;
+    :class:`~holdfast.adversary.geometry.GeometryAttack`), which moves z_i away from the key of x_i itself, with dropout
+    off and all weights frozen. As long as the queue is empty there is nothing to climb, and x' = x.
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        positives: "geometry" (x' by the attack), "given" (x' is the data's second column: adversarial sentences made
+            beforehand, or back-translations for BTCL) or "dropout" (x' = x, under other dropout masks).
+        roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
+        queue_size: Q, the number of keys; slots not filled yet do not count.
+        momentum: m in [0, 1].
+        temperature: τ.
+        normalize: whether z is scaled to unit length: cosines in place of inner products.
+        projection: g: "mlp" for Linear(d, d), Sigmoid, Linear(d, c), Tanh; "linear" for Linear(d, c), Tanh.
+        projection_size: c.
+        iterations: N, iterations of the attack (the paper: 15 for IMDB).
+        max_share: at most min(N, max_share · words) words are exchanged; sentences too short for one are not attacked.
+        candidates: T, how many candidates for a word are tried at most.
+        min_similarity: ε, the smallest cosine of a candidate's word vector to the original's; −1 for no filter.
+        masked_lm: folder or hub name of the masked language model that proposes candidates; by default the model that
+            is trained, as it was loaded, which must have a masked-LM head.
+        word_vectors: file of word vectors for the filter (text, .npz), or of neighbour lists (.tsv, .tsv.gz, without
+            cosines, so min_similarity does not apply); by default the input embeddings of the masked LM.
+        as_released: reproduce what else the authors' code does otherwise; see ``PRESETS["as_released"]``.
+
+    Defaults: Q, N, T, the share and g are the paper's (g from §3.2 and appendix F together); m and τ are the release's,
+    since the paper has none. ε is 0.5, the paper's reference for it (TextFooler); under input embeddings, which are no
+    counter-fitted vectors, few words have candidates that near, and words without are passed over.
+
+    Differences from the release (``preset="as_released"`` reproduces these): there the adversarial sentence is the
+    query and the sentence the key; g is a single linear map and tanh; the queue has 65,536 places and starts full of
+    tanh(N(0, I)); dropout is off for the whole training, since the attack leaves the model in evaluation mode; words
+    are ranked by the L1 norm of the summed gradients; v is the gradient *before* the tanh while displacements are
+    measured after it; and as its commands are written no filter by similarity applies. Not reproduced: h is BERT's
+    pooler output there; word gradients are taken before positions and LayerNorm are added; the attack goes on after an
+    iteration without gain, and once its budget is spent it changes words regardless of stop words and budget.
+
+    Inputs:
+        A column of sentences, (B,), and for positives="given" a second one. Returns ``{"contrastive"}``.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import ADCL
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> loss = ADCL(model, masked_lm="bert-base-uncased")  # doctest: +SKIP
+
+    Citation:
+        Self-Supervised Contrastive Learning with Adversarial Perturbations for Robust Pretrained Language Models.
+        Anonymous ACL submission.
+    """
+
+    TITLE: ClassVar = "ADCL"
+    IDEA: ClassVar = "momentum contrast; the positive is the sentence with words exchanged to raise the loss (eq. 1)"
+    CITATION: ClassVar = (
+        "Self-Supervised Contrastive Learning with Adversarial Perturbations for Robust Pretrained Language Models. "
+        "Anonymous ACL submission."
+    )
+    PRESETS: ClassVar = {
+        "paper": {},  # the defaults are the paper's wherever it gives a value
+        "as_released": {
+            "roles": "swapped",
+            "queue_size": 65536,
+            "projection": "linear",
+            "candidates": 26,
+            "min_similarity": -1.0,
+            "as_released": True,
+        },
+    }
+    TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        positives: Positives = "geometry",
+        roles: Roles = "paper",
+        queue_size: int = 32768,
+        momentum: float = 0.999,
+        temperature: float = 0.07,
+        normalize: bool = False,
+        projection: ProjectionKind = "mlp",
+        projection_size: int = 128,
+        iterations: int = 10,
+        max_share: float = 0.2,
+        candidates: int = 25,
+        min_similarity: float = 0.5,
+        masked_lm: str | None = None,
+        word_vectors: str | None = None,
+        as_released: bool = False,
+    ) -> None:
+        super().__init__(model)
+        for name, value, known in (("positives", positives, Positives), ("roles", roles, Roles)):
+            if value not in get_args(known):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
+        if temperature <= 0.0:
+            raise ValueError(f"temperature must be positive, got {temperature}")
+        self.positives, self.roles, self.as_released = positives, roles, as_released
+        self.temperature, self.normalize = temperature, normalize
+        self.head = Projection(self.encoder.dimension, projection_size, projection)
+        self.follower = MomentumEncoder(model, self.head, momentum=momentum)
+        self.queue = KeyQueue(queue_size, projection_size, random_start=as_released)
+        self._pending: list[Tensor] = []
+        self.attack: GeometryAttack | None = None
+        if positives == "geometry":
+            self._masked_lm = _masked_lm(self.encoder, masked_lm)
+            similarity = _similarity(self._masked_lm, word_vectors, min_similarity)
+            fillers = Fillers(self._masked_lm, similarity, limit=candidates)
+            self.attack = GeometryAttack(fillers, iterations, max_share, "sum-l1" if as_released else "mean-l2")
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The attack, one pass of f_q, one of f_k; returns ``{"contrastive": scalar}``."""
+        self.catch_up()
+        sentences, given = one_or_two_columns(sentence_features, "ADCL")
+        if (given is None) == (self.positives == "given"):
+            wanted = "two columns" if self.positives == "given" else "one column"
+            raise ValueError(f"ADCL takes {wanted} with positives={self.positives}")
+        encoder = self.encoder
+        with self._modes(encoder):
+            queries, keys = self._queries_and_keys(encoder, sentences, given)
+            z = self.head(encoder.encode(queries))
+        if self.training:
+            self._pending.append(keys)
+        self.diagnostics["queue_filled"] = self.queue.share
+        return {"contrastive": self.compute_loss(z, keys)}
+
+    def compute_loss(self, z: Tensor, keys: Tensor) -> Tensor:
+        """Eq. 1 for queries z (B, c) and their own keys (B, c), with the present queue as negatives."""
+        return info_nce(
+            z,
+            [keys],
+            temperature=self.temperature,
+            extra_negatives=self.queue.vectors(),
+            extra_mask=self.queue.valid,
+            in_batch_negatives=False,
+            similarity="cosine" if self.normalize else "dot",
+        )
+
+    def follow(self) -> None:
+        """The momentum step, and the keys of the batches since the last one into the queue."""
+        if not self._pending:
+            return
+        self.follower.update(self.model, self.head)
+        for keys in self._pending:
+            self.queue.push(keys)
+        self._pending.clear()
+
+    def hard_positives(self, encoder: Encoder, sentences: Features, keys: Tensor) -> Features:
+        """The sentences with words exchanged so that the loss against their own keys (B, c) rises.
+
+        The texts are recovered from the token ids. A row whose text would not give the same ids again (an unknown
+        token, a word that was cut off) is left as it is; their share is the diagnostic ``unattacked``.
+        """
+        recovered = recovered_texts(encoder.model, sentences)
+        rows = [row for row, text in enumerate(recovered) if text is not None]
+        attacked = self.attack_texts(encoder, [text for text in recovered if text is not None], keys[rows])
+        changed = {rows[i]: text for i, text in enumerate(attacked.texts) if attacked.replaced[i]}
+        seconds = sum(attacked.cost.seconds.values())
+        self.diagnostics |= {
+            "unattacked": torch.tensor(1 - len(rows) / len(recovered)),
+            "replaced_words": torch.tensor(sum(attacked.replaced) / len(recovered)),
+            "attack_seconds": torch.tensor(seconds / len(recovered)),
+            "attack_loss_rise": attacked.rise,
+        }
+        return with_texts(encoder.model, sentences, changed)
+
+    def attack_texts(self, encoder: Encoder, texts: Sequence[str], keys: Tensor) -> Attacked:
+        """The Geometry Attack on texts whose keys are (len(texts), c); leaves no trace in model or random state."""
+        assert self.attack is not None
+
+        def loss(z: Tensor, rows: Sequence[int]) -> Tensor:
+            return self.compute_loss(z, keys[list(rows)])
+
+        def before_tanh(z: Tensor, slope: Tensor) -> Tensor:
+            return slope * (1.0 - z.square())
+
+        self._masked_lm.to(encoder.model.device)
+        victim = EncoderVictim(encoder, self.head, loss, steer=before_tanh if self.as_released else None)
+        with encoder.attack_mode():
+            return self.attack.run(texts, victim)
+
+    def _queries_and_keys(
+        self, encoder: Encoder, sentences: Features, given: Features | None
+    ) -> tuple[Features, Tensor]:
+        """What f_q encodes, and the keys it is drawn to."""
+        if self.positives == "geometry" and self.roles == "swapped":
+            keys = self.follower.keys(sentences)
+            return self.hard_positives(encoder, sentences, keys), keys
+        other = sentences if given is None else given
+        if self.positives == "geometry":
+            with evaluating(self.follower):
+                clean = self.follower.keys(sentences)
+            other = self.hard_positives(encoder, sentences, clean)
+        queries, keyed = (sentences, other) if self.roles == "paper" else (other, sentences)
+        return queries, self.follower.keys(keyed)
+
+    @contextlib.contextmanager
+    def _modes(self, encoder: Encoder) -> Iterator[None]:
+        """As in the release: no dropout anywhere."""
+        with contextlib.ExitStack() as stack:
+            if self.as_released:
+                stack.enter_context(evaluating(encoder.model))
+                stack.enter_context(evaluating(self.follower))
+            yield
+
+
+class Projection(nn.Module):
+    """g: ``Linear(d, d)``, ``Sigmoid``, ``Linear(d, c)``, ``Tanh``, in fp32; dropped after training (§3.2, app. F).
+
+    Args:
+        dimension: d.
+        size: c.
+        kind: "mlp", or "linear" without the first two.
+    """
+
+    def __init__(self, dimension: int, size: int, kind: ProjectionKind = "mlp") -> None:
+        super().__init__()
+        if kind not in get_args(ProjectionKind):
+            raise ValueError(f"projection must be one of {', '.join(get_args(ProjectionKind))}, got {kind!r}")
+        hidden = [nn.Linear(dimension, dimension), nn.Sigmoid()] if kind == "mlp" else []
+        self.layers = nn.Sequential(*hidden, nn.Linear(dimension, size), nn.Tanh())
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(rows, d) → (rows, c), each in (−1, 1)."""
+        with full_precision(vectors):
+            projected: Tensor = self.layers(vectors if vectors.dtype == torch.float64 else vectors.float())
+            return projected
+
+
+def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
+    """The masked LM of that name, or the model to be trained as it was loaded."""
+    if encoder.prompt is not None:
+        raise UserError("the attack cannot tell a prompt from the sentence in it: train a model without prompt pooling")
+    backbone: Any = encoder.backbone.model
+    name = name or str(backbone.name_or_path)
+    if not name:
+        raise UserError("the model does not know where it was loaded from: name a masked language model by masked_lm=")
+    return MaskedLM(name)
+
+
+def _similarity(masked_lm: MaskedLM, word_vectors: str | None, threshold: float) -> Similarity:
+    if word_vectors is None:
+        return EmbeddingSimilarity(masked_lm, threshold=threshold)
+    return read_similarity(Path(word_vectors).expanduser(), threshold=threshold)

@@ -1,0 +1,188 @@
+"""AdCSE (Li, Duan, Xie, Xiao and Jiang, DASFAA 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.adversary.momentum import MomentumEncoder
+from holdfast.adversary.negatives import LearnedNegatives
+from holdfast.distributed import gather_keys
+from holdfast.encoder import Features
+from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.contrastive import full_precision, info_nce
+
+KeyHead = Literal["own", "shared"]
+KeyStart = Literal["copied", "random"]
+
+
+class AdCSE(Objective):
+    r"""Negatives that are learned against the encoder, and positives from a second encoder that follows it.
+
+    A sentence is encoded once by the encoder q that is trained and once by a momentum copy p of it (eq. 2-4), each with
+    its own head and its dropout on. With M learned vectors n of unit length as negatives (eq. 5)
+
+    .. math::
+        L = -\frac{1}{N} \sum_i \log \frac{e^{\mathrm{sim}(z_i, z_i^+)/\tau}}
+            {e^{\mathrm{sim}(z_i, z_i^+)/\tau} + \sum_{j \le M} e^{\mathrm{sim}(z_i, n_j)/\tau}}, \qquad
+        \theta_p \leftarrow m\,\theta_p + (1-m)\,\theta_q
+
+    θ_q descends and n ascends on the same loss of the same forward pass (eq. 6-8). With ``in_batch_negatives`` the
+    other sentences' keys :math:`z_k^+` stand in the denominator too.
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        temperature: τ.
+        negatives: M, the number of learned negatives; 0 for the ablation without adversaries.
+        negatives_learning_rate: α_n, of the ascent of the negatives; it does not decay.
+        negatives_momentum: momentum of that ascent.
+        negatives_weight_decay: weight decay of that ascent.
+        momentum: m in [0, 1], of the encoder p.
+        in_batch_negatives: whether the other sentences' keys are negatives as well.
+        untied: whether the keys come from the encoder p; false for the ablation without it, where they come from a
+            second dropout pass of q, with gradient, as in SimCSE.
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
+        key_head: "own" (p's copy of the head, which follows q's) or "shared" (q's present head).
+        key_start: "copied" (p starts as q) or "random" (p starts from new weights, as the backbone initialises them).
+        mask_as_token_types: give every real token the type of a second segment in training (BERT's "segment B").
+
+    Defaults: τ, M, m, α_n and the momentum of the ascent are the paper's. Eq. 5 has no in-batch negatives
+    (``preset="paper"``), the release has. ``negatives=0``, ``untied=false`` and both together are the rows of the
+    paper's Table 2; both together is SimCSE exactly (the paper prints 73.16 for it and 76.25 for SimCSE).
+
+    Differences from the release (``preset="as_released"`` reproduces these): there the keys of the batch are negatives
+    too; p has no head of its own; p starts random, since it is copied before the pretrained weights are read; the
+    attention mask is passed as the token types in training and not at evaluation; the negatives decay by 1e-4.
+    Not reproduced: half precision with a scaled loss.
+
+    Inputs:
+        A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive"}``.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import AdCSE
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> loss = AdCSE(model, negatives=128)  # doctest: +SKIP
+
+    Citation:
+        Renhao Li, Lei Duan, Guicai Xie, Shan Xiao, Weipeng Jiang. AdCSE: An Adversarial Method for Contrastive Learning
+        of Sentence Embeddings. DASFAA 2022.
+    """
+
+    TITLE: ClassVar = "AdCSE"
+    IDEA: ClassVar = "learned negatives climb the loss; positives come from a momentum encoder (eq. 1-8)"
+    CITATION: ClassVar = (
+        "Li, Duan, Xie, Xiao and Jiang. AdCSE: An Adversarial Method for Contrastive Learning of Sentence Embeddings. "
+        "DASFAA 2022."
+    )
+    PRESETS: ClassVar = {
+        "paper": {"in_batch_negatives": False},
+        "as_released": {
+            "negatives_weight_decay": 1e-4,
+            "in_batch_negatives": True,
+            "key_head": "shared",
+            "key_start": "random",
+            "mask_as_token_types": True,
+        },
+    }
+    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        temperature: float = 0.05,
+        negatives: int = 64,
+        negatives_learning_rate: float = 3e-3,
+        negatives_momentum: float = 0.9,
+        negatives_weight_decay: float = 0.0,
+        momentum: float = 0.995,
+        in_batch_negatives: bool = True,
+        untied: bool = True,
+        head: HeadKind = "tanh",
+        key_head: KeyHead = "own",
+        key_start: KeyStart = "copied",
+        mask_as_token_types: bool = False,
+    ) -> None:
+        super().__init__(model)
+        if temperature <= 0.0:
+            raise ValueError(f"temperature must be positive, got {temperature}")
+        if negatives == 0 and not in_batch_negatives:
+            raise ValueError("there are no negatives at all: negatives=0 needs in_batch_negatives=true")
+        if not untied and (key_head, key_start) != ("own", "copied"):
+            raise ValueError("untied=false has no second encoder: key_head and key_start do not apply")
+        if mask_as_token_types and getattr(self.encoder.backbone.model.config, "type_vocab_size", 0) < 2:
+            raise ValueError("mask_as_token_types needs a backbone with two token types, such as BERT")
+        self.temperature, self.in_batch_negatives = temperature, in_batch_negatives
+        self.mask_as_token_types = mask_as_token_types
+        self.head = Head(self.encoder.dimension, head)
+        self.negatives = LearnedNegatives(
+            negatives,
+            self.encoder.dimension,
+            learning_rate=negatives_learning_rate,
+            momentum=negatives_momentum,
+            weight_decay=negatives_weight_decay,
+        )
+        self.key_head = key_head
+        self.follower = MomentumEncoder(model, self._followed_head(), momentum=momentum) if untied else None
+        if self.follower is not None and key_start == "random":
+            self.follower.randomise()
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """One pass of q and one of p; returns ``{"contrastive": scalar}``."""
+        self.catch_up()
+        sentences, positives = one_or_two_columns(map(self._typed, sentence_features), "AdCSE")
+        if self.follower is None and positives is None:
+            z, z_positive = self.head(self.encoder.encode(sentences, views=2)).chunk(2)
+        else:
+            z = self.head(self.encoder.encode(sentences))
+            z_positive = self._keys(sentences if positives is None else positives)
+        return {"contrastive": self.compute_loss(z, z_positive, self.negatives())}
+
+    def compute_loss(self, z: Tensor, z_positive: Tensor, negatives: Tensor) -> Tensor:
+        """Eq. 5, from projected vectors of the sentences and their positives, both (B, d), and negatives (M, d)."""
+        self._diagnose(z.detach(), z_positive.detach(), negatives.detach())
+        keys, offset = gather_keys(z_positive) if self.in_batch_negatives else (z_positive, 0)
+        return info_nce(
+            z,
+            [keys],
+            temperature=self.temperature,
+            offset=offset,
+            extra_negatives=negatives,
+            in_batch_negatives=self.in_batch_negatives,
+        )
+
+    def follow(self) -> None:
+        """Eq. 7 and 4: the negatives ascend; p follows q."""
+        self.negatives.ascend()
+        self.diagnostics["negatives_gradient_norm"] = self.negatives.gradient_norm
+        if self.follower is not None:
+            self.follower.update(self.model, self._followed_head())
+
+    def _followed_head(self) -> nn.Module:
+        return self.head if self.key_head == "own" else nn.Identity()
+
+    def _keys(self, sentences: Features) -> Tensor:
+        """Projected positives, (B, d): detached where p makes them."""
+        if self.follower is None:
+            tied: Tensor = self.head(self.encoder.encode(sentences))
+            return tied
+        keys = self.follower.keys(sentences)
+        return keys if self.key_head == "own" else self.head(keys).detach()
+
+    def _typed(self, sentences: Features) -> Features:
+        if not (self.mask_as_token_types and self.training):
+            return sentences
+        return {**sentences, "token_type_ids": sentences["attention_mask"].long()}
+
+    @torch.no_grad()
+    def _diagnose(self, z: Tensor, z_positive: Tensor, negatives: Tensor) -> None:
+        with full_precision(z):
+            unit = F.normalize(z, dim=-1)
+            self.diagnostics["positive_similarity"] = (unit * F.normalize(z_positive, dim=-1)).sum(dim=-1).mean()
+            if len(negatives):
+                self.diagnostics["negatives_similarity"] = unit.mean(dim=0) @ negatives.mean(dim=0)

@@ -1,0 +1,181 @@
+"""The heads that stand between sentence vectors and losses in training, and are dropped afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.distributed import joined, sum_over_processes
+from holdfast.objectives.contrastive import full_precision
+
+HeadKind = Literal["tanh", "none"]
+AnyHeadKind = Literal["tanh", "none", "bn"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a batch normalisation divides a batch by.
+
+    Attributes:
+        mean: (views, 1, d).
+        variance: (views, 1, d), the mean squared deviation.
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    def of_view(self, index: int) -> Moments:
+        """The moments of one view, (1, 1, d)."""
+        return Moments(self.mean[index : index + 1], self.variance[index : index + 1])
+
+
+Statistics = tuple[Moments, ...]
+"""The moments of one view at each batch normalisation of a head; empty for a head that has none."""
+
+
+class Head(nn.Module):
+    """The train-only head of SimCSE: ``Linear(d, d)`` and ``Tanh``, dropped at evaluation and export.
+
+    Computed in fp32. Initialised like BERT's own pooler: weights N(0, 0.02²), bias 0.
+
+    Args:
+        dimension: d.
+        kind: "tanh", or "none" for no head at all.
+    """
+
+    def __init__(self, dimension: int, kind: HeadKind = "tanh") -> None:
+        super().__init__()
+        if kind not in get_args(HeadKind):
+            raise ValueError(f"head must be one of {', '.join(get_args(HeadKind))}, got {kind!r}")
+        self.dense: nn.Linear | None = None
+        if kind == "tanh":
+            self.dense = nn.Linear(dimension, dimension)
+            nn.init.normal_(self.dense.weight, std=0.02)
+            nn.init.zeros_(self.dense.bias)
+
+    def forward(self, vectors: Tensor, *, views: int = 1, statistics: Statistics | None = None) -> Tensor:
+        """(rows, d) → (rows, d); each row by itself, whatever its view and its batch."""
+        with full_precision(vectors):
+            vectors = _at_least_fp32(vectors)
+            return vectors if self.dense is None else self.dense(vectors).tanh()
+
+    def with_statistics(self, vectors: Tensor, *, views: int = 1) -> tuple[Tensor, list[Statistics]]:
+        """What ``forward`` returns, and the statistics that each view was normalised with: none."""
+        return self(vectors), [()] * views
+
+
+class BatchNormHead(Head):
+    """V-advCSE's head: ``Linear(d, 2d)``, batch normalisation, ReLU, ``Linear(2d, d)``, batch normalisation.
+
+    The linear maps have no bias and weights N(0, 0.02²); the second normalisation has no scale and shift. Computed in
+    fp32. In training mode rows are normalised by the statistics of their batch: the rows *of their own view* on all
+    processes together. In evaluation mode they are normalised by the running statistics.
+
+    Args:
+        dimension: d.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension, "none")
+        self.wide = nn.Linear(dimension, 2 * dimension, bias=False)
+        self.wide_norm = BatchNorm(2 * dimension)
+        self.narrow = nn.Linear(2 * dimension, dimension, bias=False)
+        self.narrow_norm = BatchNorm(dimension, affine=False)
+        nn.init.normal_(self.wide.weight, std=0.02)
+        nn.init.normal_(self.narrow.weight, std=0.02)
+
+    def forward(self, vectors: Tensor, *, views: int = 1, statistics: Statistics | None = None) -> Tensor:
+        """(rows, d) → (rows, d).
+
+        Args:
+            vectors: equally many rows of each view, view after view.
+            views: how many views, hence batches, the rows are of.
+            statistics: normalise by these instead, which are of one view and may come from another pass. The running
+                statistics then stay as they are; without it, in training mode, they move once.
+        """
+        return self._project(vectors, views, statistics)[0]
+
+    def with_statistics(self, vectors: Tensor, *, views: int = 1) -> tuple[Tensor, list[Statistics]]:
+        """What ``forward`` returns, and the statistics that each view was normalised with, attached to the graph."""
+        projected, moments = self._project(vectors, views, None)
+        return projected, [tuple(m.of_view(view) for m in moments) for view in range(views)]
+
+    def _project(self, vectors: Tensor, views: int, statistics: Statistics | None) -> tuple[Tensor, Statistics]:
+        first, second = statistics or (None, None)
+        with full_precision(vectors):
+            rows = _at_least_fp32(vectors).reshape(views, -1, vectors.shape[-1])
+            hidden, first = self.wide_norm(self.wide(rows), first)
+            projected, second = self.narrow_norm(self.narrow(hidden.relu()), second)
+        assert first is not None
+        assert second is not None
+        return projected.flatten(0, 1), (first, second)
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation whose batch is joined over all processes, and whose statistics can be handed on.
+
+    On one process and one view it is ``torch.nn.BatchNorm1d``. The statistics carry gradient, to every process's rows;
+    the running statistics are the same on all processes. With several views they move once, by the views' average.
+
+    Args:
+        dimension: d.
+        affine: learn a scale and a shift.
+        eps: added to the variance.
+        momentum: the share of the new batch in the running statistics.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, dimension: int, *, affine: bool = True, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.ones(dimension)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(dimension)) if affine else None
+        self.register_buffer("running_mean", torch.zeros(dimension))
+        self.register_buffer("running_var", torch.ones(dimension))
+
+    def forward(self, rows: Tensor, moments: Moments | None = None) -> tuple[Tensor, Moments]:
+        """Rows (views, B, d), normalised, and the moments they were normalised by: ``moments`` where given."""
+        if moments is None:
+            moments = self._measured(rows) if self.training else self._running(len(rows))
+        normalised = (rows - moments.mean) * (moments.variance + self.eps).rsqrt()
+        if self.weight is not None and self.bias is not None:
+            normalised = normalised * self.weight + self.bias
+        return normalised, moments
+
+    def _measured(self, rows: Tensor) -> Moments:
+        """The moments of each view over the rows of all processes; the running statistics move towards them."""
+        if rows.shape[1] == 1 and not joined():
+            raise ValueError("batch normalisation needs at least two sentences in a batch")
+        mean, _ = _joined_mean(rows)
+        variance, count = _joined_mean((rows - mean).square())  # in two passes: E[x²] − E[x]² would lose digits
+        with torch.no_grad():
+            self.running_mean.lerp_(mean.mean(dim=(0, 1)), self.momentum)
+            self.running_var.lerp_((variance * count / (count - 1)).mean(dim=(0, 1)), self.momentum)
+        return Moments(mean, variance)
+
+    def _running(self, views: int) -> Moments:
+        # Copies: the moments outlive this pass, and a later one may move the buffers.
+        return Moments(*(buffer.clone().expand(views, 1, -1) for buffer in (self.running_mean, self.running_var)))
+
+
+def make_head(dimension: int, kind: AnyHeadKind) -> Head:
+    """The head of a kind: "tanh", "none" (:class:`Head`) or "bn" (:class:`BatchNormHead`)."""
+    if kind not in get_args(AnyHeadKind):
+        raise ValueError(f"head must be one of {', '.join(get_args(AnyHeadKind))}, got {kind!r}")
+    return BatchNormHead(dimension) if kind == "bn" else Head(dimension, kind)
+
+
+def _at_least_fp32(vectors: Tensor) -> Tensor:
+    return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
+def _joined_mean(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of rows (views, B, d) over the rows of all processes, (views, 1, d) with gradient, and their number."""
+    own = rows.new_full((len(rows), 1, 1), rows.shape[1])
+    total = sum_over_processes(torch.cat([rows.sum(dim=1, keepdim=True), own], dim=-1))
+    return total[..., :-1] / total[..., -1:], total[..., -1:]

@@ -1,0 +1,239 @@
+"""L2P-CSR (Zhou, Zhou, Zhao and Wen, IEEE/ACM TASLP 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adversary.ascent import MixedAscent
+from holdfast.adversary.augmentation import joined_rows
+from holdfast.adversary.balls import sentence_norm
+from holdfast.adversary.weakening import Weakening, WeakeningAscent
+from holdfast.distributed import gather_keys
+from holdfast.encoder import Encoder, Features
+from holdfast.errors import UserError
+from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.contrastive import info_nce
+
+Noise = Literal["mask", "embedding"]
+
+
+class L2PCSR(Objective):
+    r"""Masks that weaken tokens and features in the first layers learn to make a sentence's two views most unlike.
+
+    Each sentence, view and layer l (the embedding output, and what the first k−1 layers put out) has keep-probabilities
+    :math:`P_{tok} \in [0,1]^L` and :math:`P_{fea} \in [0,1]^d`, drawn from U(0, 1) (eq. 4). They give masks, and these
+    weaken what the layer puts out (eq. 1-3):
+
+    .. math::
+        \alpha = [P \ge \phi], \qquad M_{ij} = (\alpha^{tok}_i + \alpha^{fea}_j) / 2, \qquad
+        \tilde E^{(l)} = E^{(l)} \times M^{(l)}
+
+    The probabilities climb the InfoNCE between both perturbed views for t steps, by the gradients of their masks
+    (eq. 5-8, :class:`~holdfast.adversary.weakening.WeakeningAscent`):
+
+    .. math::
+        P \leftarrow \mathrm{clip}_{[0,1]}\big(P + \beta\, g(\alpha) / \lVert g(\alpha)\rVert_2\big), \qquad
+        g(\alpha) = \nabla_\alpha L_{CL}(\tilde h, \tilde h^+)
+
+    The loss is then the InfoNCE of the two views under the last masks (eq. 9, which is misprinted: it lacks the minus
+    and the positive below the line). Without masks it is SimCSE.
+
+    Padding is masked in attention and never weakened; the first and the last token may be. Dropout is on in every pass:
+    that of the embeddings is drawn once, that of the layers in each pass anew, the last pass excepted, which repeats
+    that of the first (the random state is put back in between): ``attack_loss_rise`` compares like with like. With
+    prompt pooling each view has its own template, and the template's bias is never weakened.
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        layers: k, how many outputs are weakened, that of the embedding layer included.
+        steps: t, how often the probabilities climb.
+        step_size: β, length of one step of a mask's probabilities (L2 norm).
+        threshold: φ, the probability below which a token or feature is weakened.
+        temperature: τ.
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
+        token_mask: false for a token mask of ones (Table 3, "w/o token mask").
+        feature_mask: false for a feature mask of ones (Table 3, "w/o feature mask").
+        learning: false for masks that stay as they are drawn (Table 3, "w/o learning to perturb").
+        noise: "mask", or "embedding" for noise that is added to the embeddings of both views in place of the masks and
+            climbs the same loss in a ball (Table 3, "Emb Noise").
+        radius: ε of that noise's ball, in units of one embedding coordinate (L2 norm, per sentence); its step is β·ε.
+        continuous: the probability itself is the mask (Table 3, "Continual Mask").
+        as_released: reproduce the masks of the authors' code; see ``PRESETS["as_released"]``.
+
+    Defaults: φ, β, k and the training's are the paper's; t = 4 is the release's; ε is ours.
+
+    Differences from the release (``preset="as_released"`` reproduces these): there one feature mask is shared by the
+    whole batch and both views; a token's gradient is normalised by itself, so that its probability moves by ±0.1; a
+    probability without gradient becomes 1; β = 0.1; and training attends to padding and weakens it, because the
+    perturbed passes have no attention mask. Not reproduced: embedding dropout drawn anew in each pass; for RoBERTa
+    k = 2 (set ``layers=2``); keys of other processes without gradient; and mean pooling, which there leaves padding out
+    and here, where the attention mask is all ones, takes it in.
+
+    Inputs:
+        A column of sentences, (B,). Returns ``{"contrastive"}``.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import L2PCSR
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> loss = L2PCSR(model, threshold=0.1, layers=2)  # doctest: +SKIP
+
+    Citation:
+        Kun Zhou, Yuanhang Zhou, Wayne Xin Zhao, Ji-Rong Wen. Learning to Perturb for Contrastive Learning of
+        Unsupervised Sentence Representations. IEEE/ACM Transactions on Audio, Speech, and Language Processing, 2023.
+    """
+
+    TITLE: ClassVar = "L2P-CSR"
+    IDEA: ClassVar = "masks that weaken tokens and features learn to make two views of a sentence unlike (eq. 1-11)"
+    CITATION: ClassVar = (
+        "Zhou, Zhou, Zhao and Wen. Learning to Perturb for Contrastive Learning of Unsupervised Sentence "
+        "Representations. IEEE/ACM TASLP 2023."
+    )
+    PRESETS: ClassVar = {
+        "paper": {},  # the defaults are the paper's wherever it gives a value
+        "as_released": {"step_size": 0.1, "as_released": True},
+    }
+    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 512, "epochs": 1.0}
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        layers: int = 3,
+        steps: int = 4,
+        step_size: float = 0.5,
+        threshold: float = 0.05,
+        temperature: float = 0.05,
+        head: HeadKind = "tanh",
+        token_mask: bool = True,
+        feature_mask: bool = True,
+        learning: bool = True,
+        noise: Noise = "mask",
+        radius: float = 5e-3,
+        continuous: bool = False,
+        as_released: bool = False,
+    ) -> None:
+        super().__init__(model)
+        if steps < 0 or min(step_size, temperature, radius) <= 0 or not 0.0 <= threshold <= 1.0:
+            raise ValueError("steps ≥ 0, step_size, temperature and radius > 0 and 0 ≤ threshold ≤ 1 are required")
+        if noise not in get_args(Noise):
+            raise ValueError(f"noise must be one of {', '.join(get_args(Noise))}, got {noise!r}")
+        if noise == "embedding" and (continuous or as_released or not (token_mask and feature_mask)):
+            raise ValueError('noise="embedding" has no masks: leave token_mask, feature_mask and the like alone')
+        depth = len(self.encoder.backbone.layers)
+        if not 1 <= layers <= depth:
+            raise UserError(f"layers={layers} does not fit a model of {depth} layers: it takes 1 to {depth}")
+        if as_released and self.encoder.prompt is not None:
+            raise UserError("as_released has no attention mask, without which a prompt's [MASK] is not found")
+        self.layers, self.temperature, self.as_released = layers, temperature, as_released
+        self.token_mask, self.feature_mask, self.noise = token_mask, feature_mask, noise
+        steps = steps if learning else 0
+        self.ascent = WeakeningAscent(steps, step_size, threshold, continuous, as_released)
+        self.noise_ascent = MixedAscent(steps, 0, step_size * radius, 0.0, 1.0, radius, "2")
+        self.head = Head(self.encoder.dimension, head)
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The perturbation, and the pass of both views under it; returns ``{"contrastive": scalar}``."""
+        sentences, positives = one_or_two_columns(sentence_features, "L2P-CSR")
+        if positives is not None:
+            raise ValueError("L2P-CSR takes one column, of sentences: their positives are perturbed views")
+        encoder = self.encoder
+        if self.noise == "mask" and not (self.token_mask or self.feature_mask):
+            return {"contrastive": self.compute_loss(*self.head(encoder.encode(sentences, views=2)).chunk(2))}
+        sentences, x = self._embedded(encoder, sentences)
+        learn = self._learn_masks if self.noise == "mask" else self._learn_noise
+        perturbation, losses = learn(encoder, sentences, x.detach())
+        loss = self._perturbed_loss(encoder, sentences, x, perturbation)
+        if losses:
+            self.diagnostics["attack_loss_rise"] = loss.detach() - losses[0]
+        return {"contrastive": loss}
+
+    def compute_loss(self, z: Tensor, z_positive: Tensor) -> Tensor:
+        """InfoNCE of the projected vectors of both views, each (B, d): what is climbed, and what is trained."""
+        keys, offset = gather_keys(z_positive)
+        return info_nce(z, [keys], temperature=self.temperature, offset=offset)
+
+    def masks(self, encoder: Encoder, sentences: Features) -> Weakening:
+        """The learned masks of B sentences, for (k, 2B) rows: all sentences in their first view, then in their second.
+
+        Leaves parameters, their gradients and the module's mode as they were, and makes no training step.
+        """
+        if self.noise != "mask" or not (self.token_mask or self.feature_mask):
+            raise ValueError("this L2P-CSR has no masks")
+        with torch.no_grad():
+            sentences, x = self._embedded(encoder, sentences)
+        return self._climb(encoder, sentences, x)[0]
+
+    def initial_probabilities(self, x: Tensor) -> Weakening:
+        """P⁰ ~ U(0, 1) (eq. 4), in fp32, for embeddings x (2B, L, d) of the first views, then the second."""
+        rows, length, width = x.shape
+        kind: dict[str, Any] = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}
+        tokens = torch.rand(self.layers, rows, length, **kind) if self.token_mask else None
+        shared = 1 if self.as_released else rows
+        features = torch.rand(self.layers, shared, width, **kind) if self.feature_mask else None
+        return Weakening(tokens, features)
+
+    def initial_noise(self, x: Tensor) -> Tensor:
+        """δ⁰ ~ N(0, (ε/10)²I), (2B, L, d), in fp32; of ``noise="embedding"``."""
+        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
+        return noise * (self.noise_ascent.radius / 10)
+
+    def _embedded(self, encoder: Encoder, sentences: Features) -> tuple[Features, Tensor]:
+        """The B sentences as they are encoded, and what enters the first layer in both views, (2B, L, d)."""
+        both = joined_rows(sentences, sentences)
+        if encoder.prompt is not None:  # each view has a template of its own
+            both["input_ids"] = encoder.prompt.in_views(both["input_ids"], 2)
+        if self.as_released:  # its perturbed passes have no attention mask
+            sentences = {**sentences, "attention_mask": torch.ones_like(sentences["attention_mask"])}
+        return sentences, encoder.backbone.embed(both)
+
+    def _perturbed_loss(self, encoder: Encoder, sentences: Features, x: Tensor, perturbation: dict[str, Any]) -> Tensor:
+        with encoder.perturbed(embeddings=x, **perturbation):
+            z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
+        return self.compute_loss(z, z_positive)
+
+    def _learn_masks(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[dict[str, Any], list[Tensor]]:
+        masks, losses = self._climb(encoder, sentences, x)
+        real = _real_in_both_views(sentences)
+        self.diagnostics = {}
+        if masks.tokens is not None:
+            self.diagnostics["weakened_tokens"] = 1.0 - masks.tokens[:, real].mean()
+        if masks.features is not None:
+            self.diagnostics["weakened_features"] = 1.0 - masks.features.mean()
+        return {"weakening": masks.fused(real)}, losses
+
+    def _climb(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[Weakening, list[Tensor]]:
+        """The last masks, for embeddings x (2B, L, d), and the loss at each step."""
+        real = _real_in_both_views(sentences)
+
+        def loss(masks: Weakening) -> Tensor:
+            return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.fused(real)})
+
+        start = self.initial_probabilities(x)
+        if start.tokens is not None:
+            start = start._replace(tokens=torch.where(real, start.tokens, 1.0))
+        with encoder.attack_mode(dropout=True):
+            keep, losses = self.ascent.climb(start, loss)
+        return self.ascent.masks(keep), losses
+
+    def _learn_noise(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[dict[str, Any], list[Tensor]]:
+        """The noise δ (2B, L, d) for embeddings x (2B, L, d), and the loss at each step."""
+        real = _real_in_both_views(sentences).to(x.dtype)
+
+        def loss(delta: Tensor) -> Tensor:
+            return self._perturbed_loss(encoder, sentences, x, {"delta": delta})
+
+        with encoder.attack_mode(dropout=True):
+            delta, losses = self.noise_ascent.climb(self.initial_noise(x), real, loss)
+        self.diagnostics = {"delta_norm": sentence_norm(delta, real, "2").mean()}
+        return {"delta": delta}, losses
+
+
+def _real_in_both_views(sentences: Features) -> Tensor:
+    """(2B, L), true at the tokens that are no padding."""
+    real: Tensor = sentences["attention_mask"].bool()
+    return real.repeat(2, 1)

@@ -1,0 +1,264 @@
+"""V-advCSE (Ko 2024): virtual adversarial training added to SimCSE."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adversary.ascent import perturbation_gradient
+from holdfast.adversary.balls import per_coordinate, project, sentence_norm, unit_direction
+from holdfast.adversary.divergence import Divergence, divergence_between, kl
+from holdfast.distributed import gather_keys
+from holdfast.encoder import Encoder, Features
+from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.contrastive import full_precision, info_nce
+from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
+
+BallNorm = Literal["2", "inf"]
+Space = Literal["sentence", "token"]
+
+
+class VAdvCSE(Objective):
+    r"""SimCSE, and the distribution that a sentence vector stands for must not change under a worst-case perturbation.
+
+    With z = g(h) the projection of a sentence vector h by the train-only head g, p(y|x) = softmax(z) over z's
+    coordinates, and F a distance of distributions (eq. 8-14, Algorithm 1)
+
+    .. math::
+        L = L_{cont} + \lambda F\big(p(y|x; \hat\theta),\, p(y|x + r; \theta)\big), \qquad
+        r \leftarrow \Pi_{\lVert r \rVert \le \epsilon}\big(r + \eta\, g / \lVert g \rVert_2\big), \quad
+        g = \nabla_r F, \quad r^0 \sim N(0, \sigma^2 I)
+
+    with K ascent steps, sign(g) in place of g/‖g‖₂ for the L∞ ball (appendix A), and :math:`\hat\theta` a constant copy
+    of the parameters: the clean side has no gradient, the perturbed side has, through the head and h. r is added to
+    the first view of each sentence. The head's batch normalisation uses the clean pass's statistics for the perturbed
+    one too, with their gradient: otherwise a sentence's distribution would change with the others' perturbations, and
+    shrinking the head's weights would lower F. With λ = 0 it is SimCSE with the same head.
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        regularisation: λ, weight of F in the loss. At 0 there is no attack.
+        divergence: F: "js" (Jensen-Shannon, eq. 13), "kl" (KL(clean‖perturbed), eq. 11) or "symmetric-kl" (eq. 12).
+        space: "sentence": r is added to the sentence vector h, so that the attack touches the head alone; "token": to
+            the token embeddings, whose perturbed pass draws encoder dropout of its own.
+        norm: of the ball, "2" or "inf": the ordinary norm of a sentence's r, in token space over its real tokens.
+        radius: ε, radius of the ball.
+        steps: K, ascent steps. At 0, r is the random start.
+        step_size: η, length of a step in the ball's norm. None: ε.
+        init_std: σ of r⁰ ~ N(0, σ²I). None: such that ‖r⁰‖ is about ε/10 for every sentence.
+        stop_gradient: whether the clean side of F is constant. False: its gradient flows too, as in the release.
+        temperature: τ.
+        head: "bn" for the paper's head with batch normalisation, "tanh" for SimCSE's, or "none".
+        as_released: reproduce the attack and the loss of the authors' code; see ``PRESETS["as_released"]``.
+
+    Defaults: F, K and the head are the paper's. It prints λ = 1e-6 (``preset="paper"``), which leaves the term without
+    effect: F is at most ln 2. The default gives it a share of about 5 % of the gradient at the start of training; the
+    share is logged as ``gradient_share``. The paper gives no ε, η, σ: ε = 1 (the release's), η = ε, ‖r⁰‖ ≈ ε/10. At
+    r = 0 the gradient of F is exactly zero, hence the noise.
+
+    Differences from the release (``preset="as_released"`` reproduces these): there the start is scaled to ‖r‖ = ε and
+    the step is η·g with η = 1e-3 and g not normalised, after which r is scaled back to the sphere, so that r remains
+    the random direction it started as; the attack climbs the KL divergence of the batch's mean and the loss is
+    (KL(M‖P) + KL(M‖Q))/2 with M constant; the clean side carries gradient; each pass has batch statistics of its own
+    and moves the running ones; λ = 5e-7. Not reproduced: the two views' separate passes through the encoder, and its
+    selection on STS-B's test split.
+
+    Inputs:
+        A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive",
+        "regulariser"}``, the terms of eq. 10, λ included.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import VAdvCSE
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> loss = VAdvCSE(model, divergence="symmetric-kl", norm="inf", radius=0.05)  # doctest: +SKIP
+
+    Citation:
+        Kyung Min Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024.
+    """
+
+    TITLE: ClassVar = "V-advCSE"
+    IDEA: ClassVar = (
+        "the softmax of a projected sentence vector must not change under a worst-case perturbation (eq. 8-14)"
+    )
+    CITATION: ClassVar = "Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024."
+    PRESETS: ClassVar = {
+        "paper": {"regularisation": 1e-6},
+        "as_released": {
+            "regularisation": 5e-7,
+            "step_size": 1e-3,
+            "init_std": 1e-5,
+            "stop_gradient": False,
+            "as_released": True,
+        },
+    }
+    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        regularisation: float = 0.3,
+        divergence: Divergence = "js",
+        space: Space = "sentence",
+        norm: BallNorm = "2",
+        radius: float = 1.0,
+        steps: int = 1,
+        step_size: float | None = None,
+        init_std: float | None = None,
+        stop_gradient: bool = True,
+        temperature: float = 0.05,
+        head: AnyHeadKind = "bn",
+        as_released: bool = False,
+    ) -> None:
+        super().__init__(model)
+        _check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
+        _check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
+        if regularisation < 0 or steps < 0:
+            raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
+        if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
+            raise ValueError("as_released has divergence='js', space='sentence' and norm='2' only")
+        self.regularisation, self.divergence, self.space, self.norm = regularisation, divergence, space, norm
+        self.radius, self.steps = radius, steps
+        self.step_size = radius if step_size is None else step_size
+        self.init_std, self.stop_gradient, self.temperature = init_std, stop_gradient, temperature
+        self.as_released = as_released
+        self.head = make_head(self.encoder.dimension, head)
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The training pass, the attack, the perturbed pass; returns ``{"contrastive", "regulariser"}``, scalars."""
+        sentences, positives = one_or_two_columns(sentence_features, "V-advCSE")
+        encoder = self.encoder
+        with encoder.recording() as recording:
+            h = encoder.encode(sentences, views=2 if positives is None else 1)
+        if positives is not None:
+            h = torch.cat([h, encoder.encode(positives)])
+        z, (statistics, _) = self.head.with_statistics(h, views=2)
+        z, z_positive = z.chunk(2)
+        if self.regularisation == 0.0:  # no random numbers are drawn either: SimCSE, to the bit
+            self.diagnostics = {"gradient_share": z.new_zeros(())}
+            return {"contrastive": self._contrastive(z, z_positive), "regulariser": z.new_zeros(())}
+        x = h[: len(z), None] if self.space == "sentence" else recording.embeddings[: len(z)]
+        r = self.attack(encoder, sentences, x.detach(), z.detach(), statistics)
+        h_perturbed = self._perturbed(encoder, sentences, x, r)
+        terms = self.compute_loss(z, z_positive, self._project(h_perturbed, statistics))
+        if h.requires_grad:
+            vectors = [h] if self.space == "sentence" else [h, h_perturbed]
+            self.diagnostics["gradient_share"] = gradient_share(terms["regulariser"], terms["contrastive"], vectors)
+        return terms
+
+    def compute_loss(self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor) -> dict[str, Tensor]:
+        """The two terms of eq. 10, from projected vectors (B, d): of x, of its positive and of x + r."""
+        clean = z.detach() if self.stop_gradient else z
+        with full_precision(z):
+            between = _released_js if self.as_released else divergence_between
+            distance = between(clean, z_perturbed, self.divergence).mean()
+        return {"contrastive": self._contrastive(z, z_positive), "regulariser": self.regularisation * distance}
+
+    def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
+        """The perturbation r of detached x, both (B, L, d), that takes the softmax away from that of z (B, d).
+
+        In sentence space L is 1 and x holds the sentence vectors. Leaves parameters, their gradients and the module's
+        mode as they were, and the random state as it is after :meth:`initial_noise`.
+        """
+        mask = self._mask(sentences, x)
+        kind: Divergence = "kl" if self.as_released else self.divergence
+        values: list[Tensor] = []
+
+        def loss(at: Tensor) -> Tensor:
+            z_perturbed = self._project(self._perturbed(encoder, sentences, x, at), statistics)
+            with full_precision(z):
+                return divergence_between(z, z_perturbed, kind).mean()
+
+        r = self._confined(self.initial_noise(x, mask), mask)
+        # The head's attack is in fp32, its backward passes too; the encoder's is in the precision of its training.
+        precision = full_precision(x) if self.space == "sentence" else contextlib.nullcontext()
+        with encoder.attack_mode(), precision:
+            for _ in range(self.steps):
+                slope, value = perturbation_gradient(loss, r)
+                values.append(value)
+                r = self._confined(r + self._step(slope, mask), mask)
+            # A pass of the head alone costs next to nothing; as released it would move the running statistics.
+            if self.space == "sentence" and not self.as_released:
+                with torch.no_grad():
+                    values.append(loss(r))
+        unit = per_coordinate(1.0, mask, x.shape[-1], self.norm)
+        self.diagnostics = {"delta_norm": (sentence_norm(r, mask, self.norm) / unit).mean()}
+        if len(values) > 1:
+            self.diagnostics["attack_rise"] = values[-1] - values[0]
+        return r
+
+    def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:
+        """r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
+        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
+        if self.init_std is not None:
+            return noise * self.init_std
+        std = per_coordinate(self.radius, mask, x.shape[-1], self.norm) / 10
+        if self.norm == "inf":  # the largest of n normal numbers is about √(2 ln 2n)
+            std = std / (2 * (2 * mask.sum(dim=1) * x.shape[-1]).log()).sqrt()
+        return noise * std[:, None, None]
+
+    def _contrastive(self, z: Tensor, z_positive: Tensor) -> Tensor:
+        keys, offset = gather_keys(z_positive)
+        return info_nce(z, [keys], temperature=self.temperature, offset=offset)
+
+    def _mask(self, sentences: Features, x: Tensor) -> Tensor:
+        if self.space == "sentence":
+            return torch.ones(x.shape[:2], device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
+        mask: Tensor = sentences["attention_mask"][:, : x.shape[1]]
+        return mask.to(torch.promote_types(x.dtype, torch.float32))
+
+    def _perturbed(self, encoder: Encoder, sentences: Features, x: Tensor, r: Tensor) -> Tensor:
+        """The sentence vectors (B, d) of x + r."""
+        if self.space == "sentence":
+            return (x + r).squeeze(1)
+        with encoder.perturbed(embeddings=x, delta=r):
+            return encoder.encode(sentences)
+
+    def _project(self, h_perturbed: Tensor, statistics: Statistics) -> Tensor:
+        z_perturbed: Tensor = self.head(h_perturbed, statistics=None if self.as_released else statistics)
+        return z_perturbed
+
+    def _step(self, slope: Tensor, mask: Tensor) -> Tensor:
+        if self.as_released:
+            return slope * self.step_size
+        direction = slope.sign() if self.norm == "inf" else unit_direction(slope, mask, self.norm)
+        return direction * per_coordinate(self.step_size, mask, slope.shape[-1], self.norm)[:, None, None]
+
+    def _confined(self, r: Tensor, mask: Tensor) -> Tensor:
+        if self.as_released:
+            length: Tensor = torch.linalg.vector_norm(r, dim=-1, keepdim=True)
+            return r * (self.radius / (length + 1e-6))
+        return project(r, mask, self.norm, per_coordinate(self.radius, mask, r.shape[-1], self.norm))
+
+
+def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> Tensor:
+    """``‖∇λF‖ / (‖∇λF‖ + ‖∇L_cont‖)`` with respect to sentence vectors: through the head alone, not the encoder."""
+    norms: list[Tensor] = []
+    for term in (regulariser, contrastive):
+        with full_precision(term):
+            gradients = torch.autograd.grad(term, vectors, retain_graph=True, allow_unused=True, materialize_grads=True)
+        norms.append(torch.linalg.vector_norm(torch.cat(gradients)))
+    return norms[0] / (norms[0] + norms[1]).clamp_min(torch.finfo(norms[0].dtype).tiny)
+
+
+def _released_js(clean: Tensor, perturbed: Tensor, _: Divergence) -> Tensor:
+    """As in the release, (B,): the arguments of eq. 13 swapped and M constant, ``(KL(M‖P) + KL(M‖Q))/2``."""
+    mean = (clean.softmax(dim=-1) + perturbed.softmax(dim=-1)).detach() / 2
+    return (kl(mean.log(), clean.log_softmax(dim=-1)) + kl(mean.log(), perturbed.log_softmax(dim=-1))) / 2
+
+
+def _check_words(**options: tuple[str, Any]) -> None:
+    for name, (value, words) in options.items():
+        if value not in get_args(words):
+            raise ValueError(f"{name} must be one of {', '.join(get_args(words))}, got {value!r}")
+
+
+def _check_positive(**options: float | None) -> None:
+    for name, value in options.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}")

@@ -1,0 +1,81 @@
+"""The key queue against a plain Python list."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from holdfast.adversary import queue as queue_module
+from holdfast.adversary.queue import KeyQueue
+
+
+def batch(first: int, count: int) -> torch.Tensor:
+    """Keys (n, −n) that can be told apart."""
+    numbers = torch.arange(first, first + count, dtype=torch.float32)
+    return torch.stack([numbers, -numbers], dim=1)
+
+
+def held(queue: KeyQueue) -> set[int]:
+    return {int(key[0]) for key in queue.vectors()[queue.valid]}
+
+
+@pytest.mark.parametrize("counts", [[3, 3, 3, 3], [1, 7, 2, 5, 1], [7, 7, 1], [20], [2, 20, 3], [9, 30, 1, 1]])
+def test_it_holds_exactly_the_last_keys(counts: list[int]) -> None:
+    queue, pushed = KeyQueue(7, 2), 0
+    for count in counts:
+        queue.push(batch(pushed, count))
+        pushed += count
+        expected = list(range(pushed))[-7:]
+        assert held(queue) == set(expected)
+        assert int(queue.valid.sum()) == len(expected)
+        assert queue.share.item() == pytest.approx(len(expected) / 7)
+
+
+def test_the_oldest_makes_room_first() -> None:
+    queue = KeyQueue(4, 2)
+    queue.push(batch(0, 3))
+    queue.push(batch(3, 2))
+    assert queue.vectors()[:, 0].tolist() == [4, 1, 2, 3]
+    queue.push(batch(5, 1))
+    assert queue.vectors()[:, 0].tolist() == [4, 5, 2, 3]
+
+
+def test_slots_that_were_never_filled_do_not_count() -> None:
+    queue = KeyQueue(5, 2)
+    assert not queue.valid.any()
+    queue.push(batch(1, 2))
+    assert queue.valid.tolist() == [True, True, False, False, False]
+
+
+def test_a_random_start_counts_as_filled_and_lies_within_tanh() -> None:
+    torch.manual_seed(0)
+    queue = KeyQueue(1000, 2, random_start=True)
+    assert queue.valid.all()
+    assert queue.vectors().abs().max() < 1
+    assert 0.5 < queue.vectors().std() < 0.7  # the standard deviation of tanh(N(0, 1)) is 0.63
+    queue.push(batch(5, 1))
+    assert queue.vectors()[0].tolist() == [5, -5]
+
+
+def test_keys_of_other_processes_are_taken_in_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "gather_keys", lambda keys: (torch.cat([keys, keys + 100]), 0))
+    queue = KeyQueue(8, 2)
+    queue.push(batch(0, 2))
+    assert queue.vectors()[:4, 0].tolist() == [0, 1, 100, 101]
+
+
+def test_the_queue_is_state_and_carries_no_gradient() -> None:
+    queue = KeyQueue(3, 2)
+    keys = batch(0, 2).requires_grad_()
+    queue.push(keys * 2)
+    assert not queue.vectors().requires_grad
+    other = KeyQueue(3, 2)
+    other.load_state_dict(queue.state_dict())
+    other.push(batch(7, 2))
+    assert other.vectors()[:, 0].tolist() == [8, 2, 7]
+    assert KeyQueue(3, 2).double().keys.dtype == torch.float64
+
+
+def test_an_empty_queue_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one key"):
+        KeyQueue(0, 2)

@@ -1,0 +1,504 @@
+"""ADCL against a slow rendering of its equation 1 and Algorithm 1, its invariants, and the quirks of its release."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from holdfast.adversary.geometry import Slopes
+from holdfast.adversary.victim import EncoderVictim
+from holdfast.adversary.words import is_content_word
+from holdfast.encoder import Encoder
+from holdfast.errors import UserError
+from holdfast.objectives.adcl import ADCL, Projection
+
+SETTINGS: dict[str, Any] = {
+    "queue_size": 12,
+    "momentum": 0.9,
+    "temperature": 0.3,
+    "projection_size": 8,
+    "iterations": 4,
+    "max_share": 0.5,
+    "candidates": 5,
+    "min_similarity": -0.1,
+}
+
+
+def old_keys(count: int = 7) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(9)
+    return torch.randn(count, 8, generator=generator, dtype=torch.float64).tanh()
+
+
+@pytest.fixture
+def make(exact_model: Any, masked_lm: Path) -> Callable[..., ADCL]:
+    """``make(**options)``: ADCL in fp64 without dropout, its queue holding seven old keys in twelve slots."""
+
+    def build(**changes: Any) -> ADCL:
+        torch.manual_seed(4)
+        objective = ADCL(exact_model, **{"masked_lm": str(masked_lm), **SETTINGS, **changes}).double()
+        # Apart from the projection as it is initialised: its outputs would be all but equal.
+        for p in objective.head.parameters():
+            torch.nn.init.normal_(p, std=0.7)
+        objective.follower.followed_head.load_state_dict(objective.head.state_dict())
+        for module in objective.follower.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        if not objective.as_released:
+            objective.queue.push(old_keys())
+        return objective
+
+    return build
+
+
+class Slow:
+    """Equation 1 and Algorithm 1 for one sentence at a time, around BERT's own modules, on lists of words."""
+
+    def __init__(self, objective: ADCL, queue: torch.Tensor) -> None:
+        self.o, self.queue = objective, queue
+        self.bert, self.layers = objective.model.transformers_model, objective.head.layers
+        follower = objective.follower
+        self.slow_bert, self.slow_layers = follower.followed_model.transformers_model, follower.followed_head.layers
+        assert objective.attack is not None
+        self.mlm, self.tokenizer = objective._masked_lm.model, objective._masked_lm.tokenizer
+        self.table = self.mlm.get_input_embeddings().weight.detach().numpy()
+
+    def ids(self, words: list[str]) -> torch.Tensor:
+        return torch.tensor([[2, *self.tokenizer.convert_tokens_to_ids(words), 3]])
+
+    def g(self, layers: Any, hidden: torch.Tensor) -> torch.Tensor:
+        first, last = layers[0], layers[2]
+        inner = 1 / (1 + torch.exp(-(first.weight @ hidden + first.bias)))
+        return torch.tanh(last.weight @ inner + last.bias)
+
+    def z(self, x: torch.Tensor) -> torch.Tensor:
+        return self.g(self.layers, self.bert.encoder(x).last_hidden_state[0, 0])
+
+    def x(self, words: list[str]) -> torch.Tensor:
+        return self.bert.embeddings(self.ids(words))
+
+    def key(self, words: list[str]) -> torch.Tensor:
+        with torch.no_grad():
+            x = self.slow_bert.embeddings(self.ids(words))
+            return self.g(self.slow_layers, self.slow_bert.encoder(x).last_hidden_state[0, 0])
+
+    def loss(self, z: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        above = torch.exp(z @ key / self.o.temperature)
+        return -torch.log(above / (above + sum(torch.exp(z @ old / self.o.temperature) for old in self.queue)))
+
+    def candidates(self, words: list[str], t: int) -> list[str]:
+        ids = self.ids([*words[:t], "[MASK]", *words[t + 1 :]])
+        with torch.no_grad():
+            logits = self.mlm(input_ids=ids).logits[0, 1 + t].numpy()
+        order = self.tokenizer.convert_ids_to_tokens(np.argsort(-logits).tolist())
+        found = []
+        for word in order:
+            if word.isalpha() and is_content_word(word) and word != words[t]:
+                a, b = (self.table[self.tokenizer.convert_tokens_to_ids(w)] for w in (word, words[t]))
+                if a @ b / np.linalg.norm(a) / np.linalg.norm(b) >= SETTINGS["min_similarity"]:
+                    found.append(word)
+        return found[: SETTINGS["candidates"]]
+
+    def attack(self, words: list[str]) -> list[str]:
+        key, touched, replaced = self.key(words), set(), 0
+        budget = min(SETTINGS["iterations"], math.floor(SETTINGS["max_share"] * len(words)))
+        for _ in range(SETTINGS["iterations"]):
+            left = [i for i, word in enumerate(words) if is_content_word(word) and i not in touched]
+            if replaced == budget or not left:
+                break
+            leaf = self.x(words).detach().requires_grad_()
+            z = self.z(leaf)
+            v, g = torch.autograd.grad(self.loss(z, key), [z, leaf])
+            t = max(left, key=lambda i: g[0, 1 + i].norm().item())
+            touched.add(t)
+            candidates = self.candidates(words, t)
+            with torch.no_grad():
+                texts = [[*words[:t], candidate, *words[t + 1 :]] for candidate in candidates]
+                projections = [((self.z(self.x(text)) - z) @ v / v.norm()).item() for text in texts]
+            if projections and max(projections) <= 0:
+                break
+            if projections:
+                words, replaced = texts[projections.index(max(projections))], replaced + 1
+        return words
+
+
+def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    module.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("roles", ["paper", "swapped"])
+def test_loss_gradients_and_adversarial_sentences_match_the_slow_reference(
+    make: Any, batch: dict[str, Any], sentences: list[str], roles: str
+) -> None:
+    objective = make(roles=roles)
+    for p in objective.follower.parameters():  # apart from the encoder: a mix-up of the two would show
+        p.data += 0.02 * torch.randn(p.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    slow = Slow(objective, old_keys())
+    originals = [sentence.split() for sentence in sentences]
+    adversarial = [slow.attack(words) for words in originals]
+    changed = sum(a != b for x, y in zip(adversarial, originals, strict=True) for a, b in zip(x, y, strict=True))
+    assert changed > 8
+    queries, keyed = (originals, adversarial) if roles == "paper" else (adversarial, originals)
+    expected = torch.stack(
+        [slow.loss(slow.z(slow.x(q)), slow.key(k)) for q, k in zip(queries, keyed, strict=True)]
+    ).mean()
+    found: list[Any] = []
+    hard_positives = objective.hard_positives
+    objective.hard_positives = lambda *args: found.append(hard_positives(*args)) or found[-1]
+    terms = objective([dict(batch)])
+    assert list(terms) == ["contrastive"]
+    texts = objective.model.tokenizer.batch_decode(found[0]["input_ids"], skip_special_tokens=True)
+    assert texts == [" ".join(words) for words in adversarial]
+    assert objective.diagnostics["replaced_words"].item() == pytest.approx(changed / 8)
+    assert terms["contrastive"].item() == pytest.approx(expected.item(), rel=1e-7)
+    ours, theirs = gradients(terms["contrastive"], objective), gradients(expected, objective)
+    assert ours.keys() == theirs.keys()
+    assert not any(name.startswith("follower") for name in ours)
+    for name, grad in theirs.items():
+        torch.testing.assert_close(ours[name], grad, rtol=1e-6, atol=1e-9)
+    assert max(grad.abs().max() for grad in theirs.values()) > 1e-3
+
+
+def test_the_attack_raises_the_loss(make: Any, batch: dict[str, Any], sentences: list[str]) -> None:
+    objective = make()
+    encoder = objective.encoder
+    keys = objective.follower.keys(batch)
+    found = objective.attack_texts(encoder, sentences, keys)
+
+    def loss(texts: list[str]) -> float:
+        return objective.compute_loss(objective.head(encoder.encode(encoder.tokenise(texts))), keys).item()
+
+    assert loss(found.texts) > 3 * loss(sentences)
+    assert found.rise.item() == pytest.approx(loss(found.texts) - loss(sentences), rel=1e-6)
+    assert "masked LM" in found.source
+
+
+def test_the_positive_counts_once(make: Any) -> None:
+    objective = make(queue_size=5)
+    key = torch.full((3, 8), 0.4, dtype=torch.float64)
+    z = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    objective.queue.push(key[:1].repeat(5, 1))
+    assert objective.compute_loss(z, key).item() == pytest.approx(math.log(1 + 5))
+    half = make(queue_size=50)
+    half.queue.keys.zero_()[:3] = 0.4
+    half.queue.filled.fill_(3)
+    assert half.compute_loss(z, key).item() == pytest.approx(math.log(1 + 3)), "empty slots must not count"
+
+
+def test_with_an_empty_queue_there_is_nothing_to_climb(make: Any, batch: dict[str, Any]) -> None:
+    objective = make()
+    objective.queue.filled.zero_()
+    assert objective([dict(batch)])["contrastive"].item() == 0
+    assert objective.diagnostics["replaced_words"] == 0
+    assert objective.diagnostics["queue_filled"] == 0
+
+
+def test_inner_products_or_cosines(make: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    z, keys = (torch.randn(4, 8, generator=generator, dtype=torch.float64) for _ in range(2))
+    unit = torch.nn.functional.normalize
+    for normalize in (False, True):
+        objective = make(normalize=normalize)
+        a, b, old = (unit(v, dim=-1) if normalize else v for v in (z, keys, old_keys()))
+        logits = torch.cat([(a * b).sum(1, keepdim=True), a @ old.T], dim=1) / 0.3
+        expected = torch.nn.functional.cross_entropy(logits, torch.zeros(4, dtype=torch.long))
+        assert objective.compute_loss(z, keys).item() == pytest.approx(expected.item(), rel=1e-10)
+
+
+class TestStateThatFollows:
+    def test_keys_enter_the_queue_after_the_step(self, make: Any, batch: dict[str, Any]) -> None:
+        objective = make(positives="dropout")
+        objective.followed_by_trainer = True
+        before = objective.queue.keys.clone()
+        weight = objective.head.layers[0].weight.detach().clone()
+        first = objective([dict(batch)])
+        keys = objective.follower.keys(batch)
+        second = objective([{key: value[:2] for key, value in batch.items() if isinstance(value, torch.Tensor)}])
+        assert torch.equal(objective.queue.keys, before), "a key was its own negative, or that of the next micro-batch"
+        (first["contrastive"] + second["contrastive"]).backward()
+        with torch.no_grad():
+            objective.head.layers[0].weight += 1.0
+        objective.follow()
+        torch.testing.assert_close(objective.queue.keys[7:12], keys[:5])
+        torch.testing.assert_close(objective.queue.keys[:5], torch.cat([keys[5:], keys[:2]]))
+        # θ_k ← mθ_k + (1−m)θ_q
+        torch.testing.assert_close(objective.follower.followed_head.layers[0].weight, weight + 0.1)
+        after = objective.queue.keys.clone()
+        objective.follow()
+        assert torch.equal(objective.queue.keys, after)
+        torch.testing.assert_close(objective.follower.followed_head.layers[0].weight, weight + 0.1)
+
+    def test_without_a_trainer_the_next_pass_catches_up(self, make: Any, batch: dict[str, Any]) -> None:
+        objective = make(positives="dropout")
+        objective([dict(batch)])
+        assert int(objective.queue.filled) == 7
+        objective([dict(batch)])
+        assert int(objective.queue.filled) == 12
+
+    def test_evaluation_leaves_it_alone(self, make: Any, batch: dict[str, Any]) -> None:
+        objective = make(positives="dropout").eval()
+        for _ in range(3):
+            objective([dict(batch)])
+        objective.train()
+        objective.follow()
+        assert int(objective.queue.filled) == 7
+
+    def test_what_a_checkpoint_holds(self, make: Any, batch: dict[str, Any]) -> None:
+        objective = make()
+        objective([dict(batch)])
+        objective.follow()
+        state = objective.own_state()
+        assert {name.split(".")[0] for name in state} == {"head", "follower", "queue"}
+        other = make()
+        other.load_own_state(state)
+        assert all(torch.equal(value, other.own_state()[name]) for name, value in state.items())
+        names = [name for name, _ in objective.named_parameters()]
+        assert not any("masked_lm" in name for name in names)
+        assert [name for name, _ in objective.named_modules() if "." not in name] == [
+            "",
+            "model",
+            "head",
+            "follower",
+            "queue",
+        ]
+        assert {id(p) for p in objective.own_parameters()} == {id(p) for p in objective.head.parameters()}
+
+
+def test_the_attack_leaves_no_trace(make_encoder_model: Any, masked_lm: Path, sentences: list[str]) -> None:
+    model = make_encoder_model("bert").train()
+    objective = ADCL(model, masked_lm=str(masked_lm), **SETTINGS)
+    objective.queue.push(old_keys().float())
+    features = dict(model.preprocess(sentences))
+    modes = [module.training for module in objective.modules()]
+    keys = objective.follower.keys(features)
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    first = objective.hard_positives(objective.encoder, features, keys)
+    again = objective.hard_positives(objective.encoder, features, keys)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first["input_ids"], again["input_ids"])
+    assert not torch.equal(first["input_ids"], features["input_ids"])
+    assert [module.training for module in objective.modules()] == modes
+    assert all(p.grad is None for p in objective.parameters())
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_permuting_the_batch_changes_nothing(make: Any, batch: dict[str, Any]) -> None:
+    objective = make()
+    objective.followed_by_trainer = True
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
+    mixed = {key: value[order] if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+    torch.testing.assert_close(objective([dict(batch)]), objective([mixed]), rtol=1e-8, atol=1e-10)
+
+
+def test_wider_padding_changes_nothing(make: Any, batch: dict[str, Any]) -> None:
+    objective = make()
+    objective.followed_by_trainer = True
+    wide = {
+        key: torch.nn.functional.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value
+        for key, value in batch.items()
+    }
+    torch.testing.assert_close(objective([dict(batch)]), objective([wide]), rtol=1e-8, atol=1e-10)
+
+
+def test_any_backbone_under_bf16(make_encoder_model: Any, masked_lm: Path, sentences: list[str], backbone: str) -> None:
+    model = make_encoder_model(backbone).train()
+    objective = ADCL(model, masked_lm=str(masked_lm), **SETTINGS)
+    objective.queue.push(old_keys().float())
+    features = dict(model.preprocess(sentences))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (loss,) = objective([features]).values()
+    assert loss.dtype == torch.float32
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert loss > 0
+    assert objective.diagnostics["replaced_words"] > 0
+    assert objective.diagnostics["unattacked"] == 0
+    objective.follow()
+    assert objective.queue.keys.dtype == torch.float32
+    assert int(objective.queue.filled) == 12
+
+
+def test_a_row_that_cannot_be_recovered_keeps_its_ids(make: Any, sentences: list[str]) -> None:
+    objective = make()
+    sentences[5] = "the unheard dog sleeps in the red house on a bed under the park"
+    features = dict(objective.model.preprocess(sentences))
+    found = objective.hard_positives(objective.encoder, features, objective.follower.keys(features))
+    assert torch.equal(found["input_ids"][5], features["input_ids"][5])
+    assert not torch.equal(found["input_ids"], features["input_ids"])
+    assert objective.diagnostics["unattacked"].item() == pytest.approx(1 / 8)
+
+
+class TestGivenAndDropoutPositives:
+    def test_a_second_column_is_the_key(self, make: Any, batch: dict[str, Any]) -> None:
+        objective = make(positives="given")
+        others = {key: value.flip(0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        z = objective.head(objective.encoder.encode(batch))
+        expected = objective.compute_loss(z, objective.follower.keys(others))
+        torch.testing.assert_close(objective([dict(batch), others])["contrastive"], expected)
+
+    def test_or_the_query(self, make: Any, batch: dict[str, Any]) -> None:
+        objective = make(positives="given", roles="swapped")
+        others = {key: value.flip(0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        z = objective.head(objective.encoder.encode(others))
+        expected = objective.compute_loss(z, objective.follower.keys(batch))
+        torch.testing.assert_close(objective([dict(batch), others])["contrastive"], expected)
+
+    def test_dropout_makes_the_two_differ(self, make_encoder_model: Any, sentences: list[str]) -> None:
+        model = make_encoder_model("bert")
+        objective = ADCL(model.train(), positives="dropout")
+        objective.queue.push(objective.follower.keys(model.preprocess(sentences)))
+        pairs: list[Any] = []
+        objective.compute_loss = lambda *pair: pairs.append(pair) or pair[0].sum()  # type: ignore[method-assign]
+        objective([dict(model.preprocess(sentences))])
+        assert (pairs[0][0] - pairs[0][1]).abs().max() > 1e-3
+        assert objective.attack is None
+
+    @pytest.mark.parametrize(("positives", "columns", "wanted"), [("given", 1, "two"), ("geometry", 2, "one")])
+    def test_the_wrong_number_of_columns(
+        self, make: Any, batch: dict[str, Any], positives: str, columns: int, wanted: str
+    ) -> None:
+        with pytest.raises(ValueError, match=f"{wanted} column"):
+            make(positives=positives)([dict(batch)] * columns)
+
+
+class TestAsReleased:
+    """The quirks that RELEASED behaviour consists of, each by itself."""
+
+    @pytest.fixture
+    def objective(self, make: Any) -> ADCL:
+        preset = {**ADCL.PRESETS["as_released"], "queue_size": 32}
+        released: ADCL = make(**preset)
+        return released
+
+    def test_sizes(self, make_encoder_model: Any, masked_lm: Path) -> None:
+        objective = ADCL(make_encoder_model("bert"), masked_lm=str(masked_lm), **ADCL.PRESETS["as_released"])
+        assert objective.queue.keys.shape == (65536, 128)
+        assert objective.queue.valid.all()
+        assert objective.queue.keys.std() > 0.5
+        assert [type(layer).__name__ for layer in objective.head.layers] == ["Linear", "Tanh"]
+        assert objective.roles == "swapped"
+        assert objective.attack is not None
+        assert objective.attack.importance == "sum-l1"
+
+    def test_the_direction_is_taken_before_the_tanh(
+        self, objective: ADCL, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found: list[Slopes] = []
+        slopes = EncoderVictim.slopes
+        monkeypatch.setattr(EncoderVictim, "slopes", lambda *args: found.append(slopes(*args)) or found[-1])
+        encoder = objective.encoder
+        keys = objective.follower.keys(encoder.tokenise(sentences[:1]))
+        objective.attack_texts(encoder, sentences[:1], keys)
+        before = objective.head.layers[0](encoder.encode(encoder.tokenise(sentences[:1])))
+        loss = objective.compute_loss(before.tanh(), keys)
+        (expected,) = torch.autograd.grad(loss, before)
+        torch.testing.assert_close(found[0].direction, expected, rtol=1e-7, atol=1e-10)
+
+    def test_dropout_is_off_in_training(self, make_encoder_model: Any, masked_lm: Path, sentences: list[str]) -> None:
+        model = make_encoder_model("bert").train()
+        options = {**ADCL.PRESETS["as_released"], "queue_size": 32, "masked_lm": str(masked_lm)}
+        objective = ADCL(model, **options)
+        objective.followed_by_trainer = True
+        features = model.preprocess(sentences)
+        losses = {objective([dict(features)])["contrastive"].item() for _ in range(2)}
+        assert len(losses) == 1
+        assert all(module.training for module in objective.modules())
+        objective.as_released = False
+        assert objective([dict(features)])["contrastive"].item() not in losses
+
+
+def test_the_paper_projection(make_encoder_model: Any) -> None:
+    head = Projection(16, 8)
+    assert [type(layer).__name__ for layer in head.layers] == ["Linear", "Sigmoid", "Linear", "Tanh"]
+    assert (head.layers[0].out_features, head.layers[2].out_features) == (16, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert head(torch.randn(2, 16).bfloat16()).dtype == torch.float32
+
+
+def test_the_masked_lm_is_the_model_itself_unless_named(
+    masked_lm: Path, tmp_path: Path, make_encoder_model: Any
+) -> None:
+    from holdfast.models import load_sentence_transformer
+
+    model = load_sentence_transformer(str(masked_lm), device="cpu")
+    objective = ADCL(model)
+    assert objective._masked_lm.source == str(masked_lm)
+    assert objective._masked_lm.model is not model.transformers_model
+    with pytest.raises(UserError, match="masked_lm="):
+        ADCL(make_encoder_model("bert"))
+    model.transformers_model.name_or_path = ""
+    with pytest.raises(UserError, match="masked_lm="):
+        ADCL(model)
+
+
+def test_word_vectors_from_a_file(exact_model: Any, masked_lm: Path, tmp_path: Path) -> None:
+    path = tmp_path / "near.tsv"
+    path.write_text("word\tneighbors\ndog\tcat\n")
+    objective = ADCL(exact_model, masked_lm=str(masked_lm), word_vectors=str(path))
+    assert objective.attack is not None
+    assert objective.attack.proposer.source.endswith("neighbour lists of near.tsv")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, "temperature"),
+        ({"positives": "own"}, "positives must be one of geometry, dropout, given"),
+        ({"roles": "both"}, "roles must be one of"),
+        ({"projection": "none"}, "projection must be one of"),
+        ({"momentum": 1.5}, "momentum"),
+        ({"queue_size": 0}, "queue"),
+        ({"iterations": 0}, "iteration"),
+        ({"max_share": 1.5}, "share"),
+        ({"candidates": 0}, "candidate"),
+    ],
+)
+def test_wrong_options_are_refused(exact_model: Any, masked_lm: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ADCL(exact_model, **{"masked_lm": str(masked_lm), **options})
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one(masked_lm: Path, tmp_path: Path) -> None:
+    script = Path(__file__).with_name("adcl_processes.py")
+    for launcher in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]):
+        command = [sys.executable, *launcher, str(script), str(masked_lm), str(tmp_path)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        finished = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+        assert finished.returncode == 0, finished.stderr
+    one, two = (torch.load(tmp_path / f"adcl-{n}.pt", weights_only=True) for n in (1, 2))
+    for single, double in zip(one["gradients"], two["gradients"], strict=True):
+        torch.testing.assert_close(double, single, rtol=1e-7, atol=1e-10)
+    torch.testing.assert_close(two["queue"], one["queue"], rtol=1e-7, atol=1e-10)
+    assert max(gradient.abs().max() for gradient in one["gradients"][-1].values()) > 1e-4
+
+
+def test_works_as_a_loss_of_the_stock_trainer(
+    make_encoder_model: Any, masked_lm: Path, sentences: list[str], tmp_path: Any
+) -> None:
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+
+    model = make_encoder_model("bert")
+    objective = ADCL(model, masked_lm=str(masked_lm), **SETTINGS)
+    before = objective.head.layers[0].weight.clone()
+    slow_before = objective.follower.followed_head.layers[0].weight.clone()
+    arguments = SentenceTransformerTrainingArguments(str(tmp_path), max_steps=3, use_cpu=True, report_to="none")
+    data = Dataset.from_dict({"sentence": sentences})
+    SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=objective).train()
+    assert not torch.equal(before, objective.head.layers[0].weight), "the head was not trained"
+    assert not torch.equal(slow_before, objective.follower.followed_head.layers[0].weight), "the copy did not follow"
+    assert int(objective.queue.filled) == 12
+    assert objective.follower.followed_model is not objective.model
+    assert Encoder(objective.follower.followed_model).dimension == 16
