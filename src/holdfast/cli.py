@@ -382,18 +382,22 @@ def methods(
     if name is None:
         for method in described:
             method["options"] = " ".join(f"{key}={_setting(o['default'])}" for key, o in method["options"].items())
-        columns = ["name", "idea", "paper", "options"]
-        out.print(_table(columns, ([method[column] for column in columns] for method in described), lines=True))
+            method["cost"] = f"{method['cost']:.2f}"
+        columns = ["name", "idea", "paper", "cost", "options"]
+        rows = ([method[column] for column in columns] for method in described)
+        out.print(_table(columns, rows, lines=True, right=("cost",)))
+        out.print("cost: time of a training step, SimCSE with the same batch = 1, measured (benchmarks/RESULTS.md)")
         return
     method = described[0]
     out.print(f"{method['title']}: {method['idea']}\n{method['paper']}\n", markup=False, highlight=False)
-    rows = ([key, _setting(o["default"]), o["meaning"]] for key, o in method["options"].items())
-    out.print(_table(["option (--set)", "default", "meaning"], rows))
+    option_rows = ([key, _setting(o["default"]), o["meaning"]] for key, o in method["options"].items())
+    out.print(_table(["option (--set)", "default", "meaning"], option_rows))
     for preset, values in method["presets"].items():
         words = ", ".join(f"{key}={_setting(value)}" for key, value in values.items()) or "the defaults"
         out.print(f"--preset {preset}: {words}", markup=False, highlight=False)
     words = " ".join(f"--{key.replace('_', '-')} {_setting(value)}" for key, value in method["training"].items())
     out.print(f"trained by default with {words}", markup=False, highlight=False)
+    out.print(f"a step takes {method['cost']:.2f} times SimCSE's with the same batch", markup=False, highlight=False)
 
 
 @app.command(epilog="\b\nExample:\n  holdfast demo --output my-demo")

@@ -181,11 +181,7 @@ class Encoder:
             ValueError: the rows of a prompt model were not tokenised with its template.
             UserError: a prompt model was given embeddings in place of token ids.
         """
-        features = _repeat_rows(features, views)
-        if self.prompt is not None:
-            if "input_ids" not in features:
-                raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
-            features["input_ids"] = self.prompt.in_views(features["input_ids"], views)
+        features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
         starts_with_token = bool(mask[:, 0].all())
         groups = _length_groups(mask, self._length_groups if starts_with_token else 1)
@@ -198,6 +194,13 @@ class Encoder:
         order = torch.cat([group.rows for group in groups])
         vectors = torch.cat(parts)[order.argsort()]
         return vectors if self.prompt is None or not self._template_bias else vectors - self._biases(mask, views)
+
+    def embed(self, features: Features, *, views: int = 1) -> Tensor:
+        """What enters the first layer of each view's rows, (views·B, L, d), dropout applied and nothing perturbed.
+
+        Given back by ``perturbed(embeddings=...)`` to ``encode(features, views=views)``, it is not computed again.
+        """
+        return self.backbone.embed(self._in_views(features, views))
 
     @contextlib.contextmanager
     def perturbed(
@@ -281,6 +284,15 @@ class Encoder:
                 self._attacking = False
                 for parameter, flag in flags:
                     parameter.requires_grad_(flag)
+
+    def _in_views(self, features: Features, views: int) -> dict[str, Any]:
+        """The rows of all views, those of a prompt model in each view's own template."""
+        features = _repeat_rows(features, views)
+        if self.prompt is not None:
+            if "input_ids" not in features:
+                raise UserError("a prompt model finds its [MASK] by token id and cannot be given embeddings instead")
+            features["input_ids"] = self.prompt.in_views(features["input_ids"], views)
+        return features
 
     def _biases(self, mask: Tensor, views: int) -> Tensor:
         """What a prompt's templates alone give at [MASK], (views·B, d), for the rows with ``mask`` (views·B, L).

@@ -169,10 +169,23 @@ def test_each_iteration_is_one_pass_of_each_kind_and_finished_texts_drop_out() -
     assert bag.sizes["slopes"] == sorted(bag.sizes["slopes"], reverse=True)
     assert bag.sizes["slopes"][0] == 3, "texts that may not change at all are never looked at"
     assert bag.sizes["slopes"][-1] < 3
-    assert found.cost.gradients == sum(bag.sizes["slopes"])
+    budgets = [6, 0, 0, 6, 2, 0]
+    looks = [n + (n < budget) for n, budget in zip(found.replaced, budgets, strict=True)]
+    assert found.cost.gradients == sum(bag.sizes["slopes"]) == sum(looks), "a text at its cap was looked at again"
     assert found.cost.scored == sum(bag.sizes["vectors"])
     assert found.cost.proposals == sum(map(len, book.asked))
     assert all(seconds > 0 for seconds in found.cost.seconds.values())
+
+
+def test_the_victim_is_told_which_text_each_candidate_descends_from() -> None:
+    class Told(Bag):
+        def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> torch.Tensor:
+            for text, row in zip(texts, rows, strict=True):
+                differing = [a for a, b in zip(Words.of(text).parts, Words.of(TEXTS[row]).parts, strict=True) if a != b]
+                assert 0 < len(differing) <= 9
+            return super().vectors(texts, rows)
+
+    assert sum(attack().run(TEXTS, Told()).replaced) > 2
 
 
 def test_a_text_stops_where_no_candidate_raises_the_loss() -> None:

@@ -180,6 +180,7 @@ def test_the_attack_raises_the_loss(make: Any, batch: dict[str, Any], sentences:
 
     assert loss(found.texts) > 3 * loss(sentences)
     assert found.rise.item() == pytest.approx(loss(found.texts) - loss(sentences), rel=1e-6)
+    assert not found.rise.requires_grad
     assert "masked LM" in found.source
 
 
@@ -293,6 +294,26 @@ def test_the_attack_leaves_no_trace(make_encoder_model: Any, masked_lm: Path, se
     assert all(p.requires_grad for p in model.parameters())
 
 
+@pytest.mark.parametrize("roles", ["paper", "swapped"])
+def test_the_attack_runs_against_the_key_of_the_sentence_itself(
+    make_encoder_model: Any, masked_lm: Path, sentences: list[str], roles: Any
+) -> None:
+    """Without dropout where it serves the attack alone; the training's own where it is computed anyway."""
+    model = make_encoder_model("bert").train()
+    objective = ADCL(model, masked_lm=str(masked_lm), roles=roles, **SETTINGS)
+    features = dict(model.preprocess(sentences))
+    attacked: list[torch.Tensor] = []
+    trained: list[torch.Tensor] = []
+    objective.hard_positives = lambda _e, rows, keys: attacked.append(keys) or rows  # type: ignore[method-assign]
+    objective.compute_loss = lambda z, keys: trained.append(keys) or z.sum()  # type: ignore[method-assign]
+    objective([dict(features)])
+    objective.follower.eval()
+    sure = objective.follower.keys(features)
+    assert torch.equal(attacked[0], sure) == (roles == "paper")
+    assert torch.equal(attacked[0], trained[0]) == (roles == "swapped")
+    assert not torch.equal(trained[0], sure), "the keys of the training have dropout"
+
+
 def test_permuting_the_batch_changes_nothing(make: Any, batch: dict[str, Any]) -> None:
     objective = make()
     objective.followed_by_trainer = True
@@ -331,11 +352,14 @@ def test_any_backbone_under_bf16(make_encoder_model: Any, masked_lm: Path, sente
 
 def test_a_row_that_cannot_be_recovered_keeps_its_ids(make: Any, sentences: list[str]) -> None:
     objective = make()
-    sentences[5] = "the unheard dog sleeps in the red house on a bed under the park"
+    without = dict(objective.model.preprocess(sentences[1:]))
+    expected = objective.hard_positives(objective.encoder, without, objective.follower.keys(without))
+    sentences[0] = "the unheard man sleeps on the big red bed in the house"
     features = dict(objective.model.preprocess(sentences))
     found = objective.hard_positives(objective.encoder, features, objective.follower.keys(features))
-    assert torch.equal(found["input_ids"][5], features["input_ids"][5])
-    assert not torch.equal(found["input_ids"], features["input_ids"])
+    assert torch.equal(found["input_ids"][0], features["input_ids"][0])
+    assert torch.equal(found["input_ids"][1:], expected["input_ids"])
+    assert not torch.equal(expected["input_ids"], without["input_ids"])
     assert objective.diagnostics["unattacked"].item() == pytest.approx(1 / 8)
 
 

@@ -238,6 +238,20 @@ def test_the_attack_raises_the_loss_and_leaves_no_trace(exact_model: Any, batch:
     assert objective.diagnostics["attack_loss_rise"].item() == pytest.approx(total - unperturbed.item())
 
 
+def test_dropout_is_off_in_the_attack(make_encoder_model: Any, sentences: list[str]) -> None:
+    model = make_encoder_model("bert").train()
+    objective = ConSERT(model, first_view="adversarial", encoder_dropout=True)
+    features, encoder = dict(model.preprocess(sentences)), Encoder(model)
+    with torch.no_grad():
+        x, z_other = encoder.backbone.embed(features), objective.head(encoder.encode(features))
+    state = torch.get_rng_state()
+    first, second = (objective.attack(encoder, features, x, z_other) for _ in range(2))
+    assert torch.equal(first[0], second[0])
+    assert torch.equal(first[1], second[1])
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.training
+
+
 @pytest.mark.parametrize("first", VIEWS)
 def test_permuting_the_batch_and_wider_padding_change_nothing(
     exact_model: Any, batch: dict[str, Any], first: Any

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from holdfast.errors import UserError
 from holdfast.objectives import ct
 from holdfast.objectives.ct import ContrastiveTension
 
@@ -168,7 +169,7 @@ class TestShifts:
     def test_a_batch_whose_pairs_would_all_be_drawn_is_refused(self, exact_model: Any) -> None:
         objective = ContrastiveTension(exact_model, negatives=7)
         assert len(objective.draw_shifts(9)) == 7
-        with pytest.raises(ValueError, match="batch of 9 sentences or more, got 8"):
+        with pytest.raises(UserError, match="batch of 9 sentences or more, got 8"):
             objective.draw_shifts(8)
 
     def test_a_stock_trainer_moves_on_too_and_evaluation_does_not(

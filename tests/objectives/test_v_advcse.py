@@ -98,16 +98,20 @@ class Slow:
         return self.head(h + r[0] if self.o.space == "sentence" else self.hidden(x + r), statistics)
 
     def confined(self, r: Row) -> Row:
-        if self.o.norm == "inf":
-            return r.clamp(-self.o.radius, self.o.radius)
-        return r * min(1.0, self.o.radius / r.norm().item())
+        if self.o.adversary.norm == "inf":
+            return r.clamp(-self.o.adversary.radius, self.o.adversary.radius)
+        return r * min(1.0, self.o.adversary.radius / r.norm().item())
 
     def attack(self, i: int, x: Row, h: Row, z: Row, statistics: list[Pair]) -> Row:
         r = self.confined(self.noise[i, : 1 if self.o.space == "sentence" else len(x)])
-        for _ in range(self.o.steps):
+        for _ in range(self.o.adversary.steps):
             leaf = r.detach().requires_grad_()
             (g,) = torch.autograd.grad(self.distance(z, self.perturbed(i, x, h, leaf, statistics)), leaf)
-            r = self.confined(r + self.o.step_size * (g.sign() if self.o.norm == "inf" else g / g.norm()))
+            r = self.confined(
+                r
+                + (self.o.adversary.step_size or self.o.adversary.radius)
+                * (g.sign() if self.o.adversary.norm == "inf" else g / g.norm())
+            )
         return r
 
     def terms(self) -> tuple[Row, Row, list[Row]]:

@@ -7,11 +7,20 @@ from typing import Any
 import torch
 
 from holdfast.adversary.weakening import Weakening
-from holdfast.objectives import L2PCSR, METHODS, ConSERT, Objective, RobustEmbed, VAdvCSE
+from holdfast.objectives import L2PCSR, METHODS, Combined, ConSERT, Objective, RobustEmbed, VAdvCSE
 
 # Defaults that do not fit two layers and eight sentences; and a queue that is filled and wraps round.
 OPTIONS: dict[str, dict[str, Any]] = {
     "adcl": {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0},
+    "combined": {
+        "keys": "momentum",
+        "negatives": "batch+queue+adversaries",
+        "queue_size": 20,
+        "adversarial_positive": True,
+        "weakening": True,
+        "weakening_layers": 2,
+        "regularisation": 0.5,
+    },
     "ct": {"negatives": 5},
     "l2p-csr": {"layers": 2, "threshold": 0.4},
 }
@@ -22,19 +31,22 @@ def exact_objective(method: str, model: Any) -> Objective:
     objective = METHODS[method](model, **OPTIONS.get(method, {})).double()
     replaced: Any = objective
     normal, uniform = torch.randn(64, 16, dtype=torch.float64), torch.rand(2, 64, dtype=torch.float64)
-    if isinstance(objective, RobustEmbed):
+    if isinstance(objective, (RobustEmbed, Combined)):
         replaced.initial_noise = lambda x: (normal * 1e-3)[: x.shape[1]].expand_as(x)
     if isinstance(objective, VAdvCSE):
         replaced.initial_noise = lambda x, mask: (normal * 0.1)[: x.shape[1]].expand_as(x)
+    if isinstance(objective, Combined):
+        replaced.initial_perturbation = lambda h, mask: (normal * 0.1)[:1].expand_as(h)
     if isinstance(objective, ConSERT):
         replaced.draw = lambda view, shape, device: uniform[view, : shape[1]].expand(shape)
-    if isinstance(objective, L2PCSR):
+    if isinstance(objective, (L2PCSR, Combined)):
 
         def probabilities(x: torch.Tensor) -> Weakening:
-            views = torch.arange(len(x)) // (len(x) // 2)
-            return Weakening(
-                *(uniform[views, :size].expand(objective.layers, -1, -1).clone() for size in (x.shape[1], x.shape[2]))
+            # L2P-CSR's rows are of two views, with masks of their own; Combined's are of one, beside momentum keys.
+            views = (
+                torch.arange(len(x)) // (len(x) // 2) if isinstance(objective, L2PCSR) else torch.zeros(len(x)).long()
             )
+            return Weakening(*(uniform[views, :size].expand(2, -1, -1).clone() for size in (x.shape[1], x.shape[2])))
 
         replaced.initial_probabilities = probabilities
     return objective

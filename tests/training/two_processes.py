@@ -25,7 +25,7 @@ from holdfast.training.trainer import HoldfastTrainer
 GLOBAL_BATCH = 8
 STEPS = 3
 # Batches are not split: each process holds half of every one, so accumulating two adds the same terms.
-ACCUMULATE = {"simcse": 2, "adcse": 2, "adcl": 2}
+ACCUMULATE = {"simcse": 2, "adcse": 2, "adcl": 2, "combined": 2}
 
 
 class Keep(TrainerCallback):

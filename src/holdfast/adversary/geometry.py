@@ -286,7 +286,7 @@ def word_importance(gradients: Tensor, offsets: Spans, spans: Spans, kind: Impor
     begins, ends = np.array(offsets).T
     starts, stops = np.array(spans).T
     word = np.searchsorted(stops, begins, side="right").clip(max=len(spans) - 1)  # the first that ends after it begins
-    tokens = np.flatnonzero((begins < ends) & (starts[word] < ends) & (begins < stops[word]))
+    tokens = np.flatnonzero((starts[word] < ends) & (begins < stops[word]))
     members = torch.from_numpy(word[tokens])
     sums = gradients.new_zeros(len(spans), gradients.shape[1]).index_add_(0, members, gradients[tokens])
     if kind == "sum-l1":

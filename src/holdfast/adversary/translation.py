@@ -18,16 +18,19 @@ class Translator:
         spec: a folder or hub name, as for :func:`holdfast.models.resolve_model`: a Marian model, a T5, a BART.
         prefix: what a sentence must be prefixed by, such as T5's "translate English to German: ".
         beams: the width of the beam.
+        longest: the most tokens of a translation.
         device: where to put the model; None: a GPU where there is one.
 
     Raises:
         UserError: there is no such model, it is not safe to load, or it does not translate.
     """
 
-    def __init__(self, spec: str, *, prefix: str = "", beams: int = 4, device: str | None = None) -> None:
+    def __init__(
+        self, spec: str, *, prefix: str = "", beams: int = 4, longest: int = 128, device: str | None = None
+    ) -> None:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-        self.prefix, self.beams = prefix, beams
+        self.prefix, self.beams, self.longest = prefix, beams, longest
         folder = resolve_model(spec)
         with _quiet(), _one_line_errors(folder, spec):
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -36,13 +39,12 @@ class Translator:
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[str]) -> list[str]:
-        """The sentences' translations, in the order given; at most twice as long as the sentences, and 16 tokens."""
+        """The sentences' translations, in the order given."""
         encoded = self.tokenizer([self.prefix + sentence for sentence in sentences], truncation=True)
         translations = [""] * len(sentences)
         for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
             features.pop("token_type_ids", None)
-            width = features["input_ids"].shape[1]
-            ids = self.model.generate(**features, num_beams=self.beams, do_sample=False, max_new_tokens=2 * width + 16)
+            ids = self.model.generate(**features, num_beams=self.beams, do_sample=False, max_new_tokens=self.longest)
             for row, text in zip(rows, self.tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
                 translations[row] = text.strip()
         return translations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -94,6 +94,26 @@ class WeakeningAscent:
         if self.as_released:
             moved = torch.where((slope == 0).all(dim=-1, keepdim=True), 1.0, moved)
         return moved
+
+
+def uniform_start(
+    x: Tensor, layers: int, *, tokens: bool = True, features: bool = True, shared: bool = False
+) -> Weakening:
+    """P⁰ ~ U(0, 1) (L2P-CSR, eq. 4), in fp32, for embeddings x (rows, L, d).
+
+    Args:
+        x: the embeddings.
+        layers: k.
+        tokens: whether there are token masks.
+        features: whether there are feature masks.
+        shared: one feature mask for all rows.
+    """
+    rows, length, width = x.shape
+    kind: dict[str, Any] = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}
+    return Weakening(
+        torch.rand(layers, rows, length, **kind) if tokens else None,
+        torch.rand(layers, 1 if shared else rows, width, **kind) if features else None,
+    )
 
 
 def weakening_gradient(loss: Callable[[Weakening], Tensor], masks: Weakening) -> tuple[Weakening, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.objectives.adcl import ADCL
 from holdfast.objectives.adcse import AdCSE
 from holdfast.objectives.base import Objective
+from holdfast.objectives.combined import Combined
 from holdfast.objectives.consert import ConSERT
 from holdfast.objectives.ct import ContrastiveTension
 from holdfast.objectives.l2p_csr import L2PCSR
@@ -21,16 +22,18 @@ METHODS: dict[str, type[Objective]] = {
     "adcl": ADCL,
     "adcse": AdCSE,
     "l2p-csr": L2PCSR,
+    "combined": Combined,
 }
 """The methods by their names on the command line."""
 
 __all__ = [
     "ADCL",
+    "L2PCSR",
     "METHODS",
     "AdCSE",
+    "Combined",
     "ConSERT",
     "ContrastiveTension",
-    "L2PCSR",
     "Objective",
     "RobustEmbed",
     "SimCSE",

@@ -43,6 +43,9 @@ class Objective(nn.Module, ABC):
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named sets of options, by name: what ``preset=...`` stands for."""
 
+    COST: ClassVar[float]
+    """Time of a training step, as a multiple of SimCSE's with the same batch: measured (benchmarks/RESULTS.md)."""
+
     TRAINING: ClassVar[Mapping[str, Any]] = {}
     """The paper's training hyper-parameters that become the trainer's defaults for this method."""
 

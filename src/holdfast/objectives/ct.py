@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features, unwrap
+from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import full_precision
@@ -115,7 +116,7 @@ class ContrastiveTension(Objective):
         """K different shifts of 1…rows−1, (K,), on the CPU."""
         least = self.negatives + 2  # with all other sentences as negatives the encoders would stay each other's copies
         if rows < least:
-            raise ValueError(f"negatives={self.negatives} needs a batch of {least} sentences or more, got {rows}")
+            raise UserError(f"negatives={self.negatives} needs a batch of {least} sentences or more, got {rows}")
         generator = torch.Generator().manual_seed(int(self.draws.sum()))
         return 1 + torch.randperm(rows - 1, generator=generator)[: self.negatives]
 

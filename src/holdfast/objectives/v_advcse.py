@@ -9,16 +9,15 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.ascent import perturbation_gradient
-from holdfast.adversary.balls import per_coordinate, project, sentence_norm, unit_direction
+from holdfast.adversary.balls import per_coordinate, sentence_norm
 from holdfast.adversary.divergence import Divergence, divergence_between, kl
+from holdfast.adversary.virtual import BallNorm, VirtualAdversary
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
 
-BallNorm = Literal["2", "inf"]
 Space = Literal["sentence", "token"]
 
 
@@ -122,11 +121,9 @@ class VAdvCSE(Objective):
             raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
         if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
             raise ValueError("as_released has divergence='js', space='sentence' and norm='2' only")
-        self.regularisation, self.divergence, self.space, self.norm = regularisation, divergence, space, norm
-        self.radius, self.steps = radius, steps
-        self.step_size = radius if step_size is None else step_size
-        self.init_std, self.stop_gradient, self.temperature = init_std, stop_gradient, temperature
-        self.as_released = as_released
+        self.regularisation, self.divergence, self.space = regularisation, divergence, space
+        self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std, as_released)
+        self.stop_gradient, self.temperature, self.as_released = stop_gradient, temperature, as_released
         self.head = make_head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
@@ -167,40 +164,31 @@ class VAdvCSE(Objective):
         """
         mask = self._mask(sentences, x)
         kind: Divergence = "kl" if self.as_released else self.divergence
-        values: list[Tensor] = []
 
         def loss(at: Tensor) -> Tensor:
             z_perturbed = self._project(self._perturbed(encoder, sentences, x, at), statistics)
             with full_precision(z):
                 return divergence_between(z, z_perturbed, kind).mean()
 
-        r = self._confined(self.initial_noise(x, mask), mask)
+        start = self.initial_noise(x, mask)
         # The head's attack is in fp32, its backward passes too; the encoder's is in the precision of its training.
         precision = full_precision(x) if self.space == "sentence" else contextlib.nullcontext()
         with encoder.attack_mode(), precision:
-            for _ in range(self.steps):
-                slope, value = perturbation_gradient(loss, r)
-                values.append(value)
-                r = self._confined(r + self._step(slope, mask), mask)
+            r, values = self.adversary.climb(start, mask, loss)
             # A pass of the head alone costs next to nothing; as released it would move the running statistics.
             if self.space == "sentence" and not self.as_released:
                 with torch.no_grad():
                     values.append(loss(r))
-        unit = per_coordinate(1.0, mask, x.shape[-1], self.norm)
-        self.diagnostics = {"delta_norm": (sentence_norm(r, mask, self.norm) / unit).mean()}
+        norm = self.adversary.norm
+        unit = per_coordinate(1.0, mask, x.shape[-1], norm)
+        self.diagnostics = {"delta_norm": (sentence_norm(r, mask, norm) / unit).mean()}
         if len(values) > 1:
             self.diagnostics["attack_rise"] = values[-1] - values[0]
         return r
 
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:
         """r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
-        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
-        if self.init_std is not None:
-            return noise * self.init_std
-        std = per_coordinate(self.radius, mask, x.shape[-1], self.norm) / 10
-        if self.norm == "inf":  # the largest of n normal numbers is about √(2 ln 2n)
-            std = std / (2 * (2 * mask.sum(dim=1) * x.shape[-1]).log()).sqrt()
-        return noise * std[:, None, None]
+        return self.adversary.noise(x, mask)
 
     def _contrastive(self, z: Tensor, z_positive: Tensor) -> Tensor:
         keys, offset = gather_keys(z_positive)
@@ -222,18 +210,6 @@ class VAdvCSE(Objective):
     def _project(self, h_perturbed: Tensor, statistics: Statistics) -> Tensor:
         z_perturbed: Tensor = self.head(h_perturbed, statistics=None if self.as_released else statistics)
         return z_perturbed
-
-    def _step(self, slope: Tensor, mask: Tensor) -> Tensor:
-        if self.as_released:
-            return slope * self.step_size
-        direction = slope.sign() if self.norm == "inf" else unit_direction(slope, mask, self.norm)
-        return direction * per_coordinate(self.step_size, mask, slope.shape[-1], self.norm)[:, None, None]
-
-    def _confined(self, r: Tensor, mask: Tensor) -> Tensor:
-        if self.as_released:
-            length: Tensor = torch.linalg.vector_norm(r, dim=-1, keepdim=True)
-            return r * (self.radius / (length + 1e-6))
-        return project(r, mask, self.norm, per_coordinate(self.radius, mask, r.shape[-1], self.norm))
 
 
 def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> Tensor:

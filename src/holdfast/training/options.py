@@ -96,6 +96,7 @@ def describe(name: str, objective: type[Objective]) -> dict[str, Any]:
         "title": objective.TITLE,
         "idea": objective.IDEA,
         "paper": objective.CITATION,
+        "cost": objective.COST,
         "options": {
             option: {"default": default, "meaning": meanings.get(option, "")}
             for option, default in option_defaults(objective).items()

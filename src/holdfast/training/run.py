@@ -93,12 +93,20 @@ def train(
     console.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", highlight=False)
     if config.selection == "auto" and selection == "last":
         console.print("no STS-B dev at hand (--data or HOLDFAST_DATA): the last step will be kept", highlight=False)
-    objective = objective_type(model, **options)
     try:
+        objective = _objective(config.method, objective_type, model, options)
         return _run(config, model, objective, corpus, record, checkpoint, console, command)
     except UserError:
         _forget_unless_resumable(config.output)
         raise
+
+
+def _objective(name: str, kind: type[Objective], model: SentenceTransformer, options: dict[str, Any]) -> Objective:
+    """The objective; what it refuses is a mistake of the person who set its options."""
+    try:
+        return kind(model, **options)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
 
 
 def _run(

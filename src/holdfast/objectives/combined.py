@@ -1,0 +1,277 @@
+"""The parts of the papers' methods in one run, in any combination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adversary.ascent import MixedAscent
+from holdfast.adversary.divergence import divergence_between
+from holdfast.adversary.momentum import MomentumEncoder
+from holdfast.adversary.negatives import LearnedNegatives
+from holdfast.adversary.queue import KeyQueue
+from holdfast.adversary.virtual import VirtualAdversary
+from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
+from holdfast.distributed import gather_keys
+from holdfast.encoder import Encoder, Features
+from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.contrastive import full_precision, info_nce
+from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
+
+Keys = Literal["encoder", "momentum"]
+NEGATIVES = ("batch", "queue", "adversaries")
+
+
+class Combined(Objective):
+    r"""What none of the papers has: their parts together. With none of them it is SimCSE.
+
+    .. math::
+        L = -\frac1B \sum_i \log \frac{e^{\mathrm{sim}(z_i, z_i^+)/\tau} + e^{\mathrm{sim}(z_i, z_i^{adv})/\tau}}
+            {\sum_j e^{\mathrm{sim}(z_i, z_j^+)/\tau} + \sum_j e^{\mathrm{sim}(z_i, z_j^{adv})/\tau}
+             + \sum_{n \in N} e^{\mathrm{sim}(z_i, n)/\tau}}
+            + \gamma\, L_{con}(x^{adv}, \{x^+\}) + \lambda\, F\big(p(x; \hat\theta), p(x + r; \theta)\big)
+
+    Each part is the code of the method it comes from. The keys z⁺ come from a second dropout pass or from a momentum
+    encoder (AdCSE, ADCL); N holds the momentum encoder's last keys (ADCL's queue), learned vectors that climb the loss
+    (AdCSE), or both; x_adv is a worst-case perturbation of the token embeddings (RobustEmbed); the views can be
+    weakened by learned masks (L2P-CSR); r is a worst-case perturbation of the sentence vector (V-advCSE).
+
+    Args:
+        model: the ``SentenceTransformer`` to train.
+        keys: "encoder": keys are a second dropout pass, with gradient; "momentum": they come from a momentum encoder.
+        momentum: m in [0, 1], of that encoder.
+        negatives: joined by "+": "batch" (the other sentences' keys), "queue" (the momentum encoder's earlier keys)
+            and "adversaries" (learned negatives).
+        queue_size: Q, keys that the queue holds.
+        adversaries: M, the number of learned negatives.
+        adversaries_learning_rate: α_n, of their ascent.
+        adversarial_positive: whether x_adv is a second positive.
+        ascent_steps: K = T, steps of its attack, of size 1e-3 (FGSM) and 1e-5 (PGD) in half shares.
+        gamma: γ, weight of x_adv's own contrastive term.
+        weakening: whether the views are weakened by learned masks; with momentum keys, the query's view alone.
+        weakening_layers: k, where masks act: the embedding output and the first k−1 layers.
+        weakening_steps: t, ascent steps of their probabilities.
+        regularisation: λ, weight of F, the Jensen-Shannon divergence; at 0 there is no virtual adversary.
+        temperature: τ.
+        head: "tanh", "bn" or "none".
+
+    Defaults: those of the methods the parts come from.
+
+    Inputs:
+        A column of sentences, (B,). Returns ``{"contrastive"}``, and with the parts ``{"adversarial"}`` and
+        ``{"regulariser"}``.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import Combined
+        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
+        >>> loss = Combined(model, keys="momentum", negatives="batch+queue+adversaries")  # doctest: +SKIP
+
+    Citation:
+        The methods of the parts: RobustEmbed, V-advCSE, ADCL, AdCSE, L2P-CSR.
+    """
+
+    TITLE: ClassVar = "Combined"
+    IDEA: ClassVar = (
+        "momentum keys, queue, learned negatives, adversarial positives, weakening and VAT in any combination"
+    )
+    CITATION: ClassVar = (
+        "The parts are those of RobustEmbed, V-advCSE, ADCL, AdCSE and L2P-CSR; their sum is holdfast's."
+    )
+    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        keys: Keys = "encoder",
+        momentum: float = 0.995,
+        negatives: str = "batch",
+        queue_size: int = 4096,
+        adversaries: int = 64,
+        adversaries_learning_rate: float = 3e-3,
+        adversarial_positive: bool = False,
+        ascent_steps: int = 5,
+        gamma: float = 1 / 128,
+        weakening: bool = False,
+        weakening_layers: int = 3,
+        weakening_steps: int = 4,
+        regularisation: float = 0.0,
+        temperature: float = 0.05,
+        head: AnyHeadKind = "tanh",
+    ) -> None:
+        super().__init__(model)
+        named = _negatives(negatives)
+        if "queue" in named and keys != "momentum":
+            raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
+        if weakening and head == "bn":
+            raise ValueError(
+                'weakening learns its masks before there are batch statistics: head="bn" does not go with it'
+            )
+        if min(regularisation, gamma) < 0 or min(temperature, ascent_steps, weakening_steps) <= 0:
+            raise ValueError(
+                "regularisation and gamma ≥ 0, temperature, ascent_steps and weakening_steps > 0 are required"
+            )
+        self.temperature, self.gamma, self.regularisation = temperature, gamma, regularisation
+        self.in_batch_negatives = "batch" in named
+        self.head = make_head(self.encoder.dimension, head)
+        self.follower = MomentumEncoder(model, self.head, momentum=momentum) if keys == "momentum" else None
+        self.queue = KeyQueue(queue_size, self.encoder.dimension) if "queue" in named else None
+        self.negatives = (
+            LearnedNegatives(adversaries, self.encoder.dimension, learning_rate=adversaries_learning_rate, momentum=0.9)
+            if "adversaries" in named
+            else None
+        )
+        radius = 1e-3 * ascent_steps
+        self.ascent = (
+            MixedAscent(ascent_steps, ascent_steps, 1e-5, 1e-3, 0.5, radius, "inf") if adversarial_positive else None
+        )
+        self.weakening = WeakeningAscent(weakening_steps, 0.5, 0.05) if weakening else None
+        self.weakening_layers = weakening_layers
+        self.virtual = VirtualAdversary()
+        self._pending: list[Tensor] = []
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """The keys, the masks, the training pass, the attacks; a scalar for each part that is on."""
+        self.catch_up()
+        sentences, positives = one_or_two_columns(sentence_features, "Combined")
+        if positives is not None:
+            raise ValueError("Combined takes one column, of sentences: their positives are views")
+        self.diagnostics = {}
+        encoder = self.encoder
+        keys = None if self.follower is None else self.follower.keys(sentences)
+        views = 2 if keys is None else 1
+        x = encoder.embed(sentences, views=views)
+        masks = self._weakened(encoder, sentences, x.detach(), keys)
+        with encoder.perturbed(embeddings=x, weakening=masks):
+            h = encoder.encode(sentences, views=views)
+        z, (statistics, *_) = self.head.with_statistics(h, views=views)
+        if keys is None:
+            z, keys = z.chunk(2)
+        elif self.training and self.queue is not None:
+            self._pending.append(keys)
+        size = len(z)
+        terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics)
+        if self.regularisation:
+            terms["regulariser"] = self._regulariser(encoder, h[:size], z.detach(), statistics)
+        return terms
+
+    def follow(self) -> None:
+        """The negatives ascend, the momentum encoder follows, the keys of the last batches enter the queue."""
+        if self.negatives is not None:
+            self.negatives.ascend()
+        if self.follower is not None:
+            self.follower.update(self.model, self.head)
+        if self.queue is not None:
+            for keys in self._pending:
+                self.queue.push(keys)
+        self._pending.clear()
+
+    def contrast(self, z: Tensor, positives: list[Tensor]) -> Tensor:
+        """InfoNCE of z with its positives in one or more views, all (B, d), and whatever negatives there are."""
+        joined = [gather_keys(keys) for keys in positives]
+        extra, counts = self._extra_negatives()
+        return info_nce(
+            z,
+            [keys for keys, _ in joined],
+            temperature=self.temperature,
+            offset=joined[0][1],
+            extra_negatives=extra,
+            extra_mask=counts,
+            in_batch_negatives=self.in_batch_negatives,
+        )
+
+    def initial_noise(self, x: Tensor) -> Tensor:
+        """δ⁰ ~ N(0, (ε/10)²I) of the adversarial positive, (B, L, d), in fp32."""
+        assert self.ascent is not None
+        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
+        return noise * (self.ascent.radius / 10)
+
+    def initial_probabilities(self, x: Tensor) -> Weakening:
+        """P⁰ ~ U(0, 1) of the weakening, for embeddings x (rows, L, d)."""
+        return uniform_start(x, self.weakening_layers)
+
+    def initial_perturbation(self, h: Tensor, mask: Tensor) -> Tensor:
+        """r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
+        return self.virtual.noise(h, mask)
+
+    def _extra_negatives(self) -> tuple[Tensor | None, Tensor | None]:
+        """Learned negatives and queued keys, (M, d), and which of them count, (M,)."""
+        parts: list[tuple[Tensor, Tensor]] = []
+        if self.negatives is not None:
+            learned = self.negatives()
+            parts.append((learned, torch.ones(len(learned), dtype=torch.bool, device=learned.device)))
+        if self.queue is not None:
+            parts.append((self.queue.vectors(), self.queue.valid))
+        if not parts:
+            return None, None
+        return torch.cat([vectors for vectors, _ in parts]), torch.cat([counts for _, counts in parts])
+
+    def _weakened(self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None) -> list[Tensor] | None:
+        """L2P-CSR's learned masks for embeddings x (rows, L, d) of one view with given keys, or of both views."""
+        if self.weakening is None:
+            return None
+        views = len(x) // len(sentences["attention_mask"])
+        real = sentences["attention_mask"].bool().repeat(views, 1)
+
+        def loss(masks: Weakening) -> Tensor:
+            with encoder.perturbed(embeddings=x, weakening=masks.fused(real)):
+                z = self.head(encoder.encode(sentences, views=views))
+            return self.contrast(z, [keys]) if keys is not None else self.contrast(z[: len(z) // 2], [z[len(z) // 2 :]])
+
+        start = self.initial_probabilities(x)
+        assert start.tokens is not None
+        start = start._replace(tokens=torch.where(real, start.tokens, 1.0))
+        with encoder.attack_mode(dropout=True):
+            keep, losses = self.weakening.climb(start, loss)
+        self.diagnostics["weakening_loss_rise"] = losses[-1] - losses[0]
+        return self.weakening.masks(keep).fused(real)
+
+    def _contrastive(
+        self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, keys: Tensor, statistics: Statistics
+    ) -> dict[str, Tensor]:
+        """The contrastive terms, with RobustEmbed's second positive where it is on."""
+        if self.ascent is None:
+            return {"contrastive": self.contrast(z, [keys])}
+        mask = sentences["attention_mask"].to(x.dtype)
+
+        def perturbed(embeddings: Tensor, delta: Tensor) -> Tensor:
+            with encoder.perturbed(embeddings=embeddings, delta=delta):
+                vectors: Tensor = self.head(encoder.encode(sentences), statistics=statistics)
+            return vectors
+
+        with encoder.attack_mode():
+            fixed = keys.detach()
+            delta, losses = self.ascent.climb(
+                self.initial_noise(x), mask, lambda at: self.contrast(perturbed(x.detach(), at), [fixed])
+            )
+        self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
+        z_adversarial = perturbed(x, delta)
+        return {
+            "contrastive": self.contrast(z, [keys, z_adversarial]),
+            "adversarial": self.gamma * self.contrast(z_adversarial, [keys]),
+        }
+
+    def _regulariser(self, encoder: Encoder, h: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
+        """V-advCSE's λF for sentence vectors h (B, d) and their detached projections z."""
+        x, mask = h[:, None], torch.ones(len(h), 1, device=h.device, dtype=z.dtype)
+
+        def distance(vectors: Tensor) -> Tensor:
+            z_perturbed = self.head(vectors.squeeze(1), statistics=statistics)
+            return divergence_between(z, z_perturbed, "js").mean()
+
+        start = self.initial_perturbation(x.detach(), mask)
+        with encoder.attack_mode(), full_precision(h):
+            r, _ = self.virtual.climb(start, mask, lambda at: distance(x.detach() + at))
+        with full_precision(h):
+            return self.regularisation * distance(x + r)
+
+
+def _negatives(text: str) -> set[str]:
+    named = [part.strip() for part in text.split("+")]
+    if unknown := [part for part in named if part not in NEGATIVES]:
+        raise ValueError(f"negatives are {', '.join(NEGATIVES)} joined by '+', got {unknown[0]!r}")
+    return set(named)
