@@ -22,7 +22,18 @@ from typing import Any
 # What an arm adds to `holdfast train`. The first word is the method; batch size and learning rate are the method's own.
 ARMS: dict[str, list[str]] = {
     "simcse": ["simcse"],
+    "simcse-bn": ["simcse", "--set", "head=bn"],
+    "consert": ["consert"],
+    "ct": ["ct"],
+    "v-advcse": ["v-advcse"],
     "robustembed": ["robustembed"],
+    "uscal": ["robustembed", "--preset", "uscal"],
+    "atcl": ["robustembed", "--preset", "atcl"],
+    "adcl": ["adcl"],
+    "adcse": ["adcse"],
+    "adcse-paper": ["adcse", "--preset", "paper"],
+    "l2p-csr": ["l2p-csr"],
+    "combined": ["combined", "--set", "keys=momentum", "--set", "negatives=batch+queue+adversaries"],
 }
 EVALUATIONS = 8
 """Evaluations on STS-B dev in a run: every 50 steps of a run of 400."""

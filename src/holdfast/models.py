@@ -89,7 +89,7 @@ def load_sentence_transformer(
     from holdfast.prompt import freeze_pooling, with_prompt  # takes seconds: not before the name is known to be good
 
     existing = (folder / "modules.json").is_file()
-    with _quiet(), _one_line_errors(folder, spec):
+    with quiet(), one_line_errors(folder, spec):
         model = _load_existing(folder) if existing else _load_raw(folder, pooling or DEFAULT_POOLING)
     _settle_unfilled_weights(model, spec)
     _refuse_missing_vocabulary(model, spec)
@@ -196,7 +196,7 @@ def _download(spec: str) -> Path:
     )
 
     try:
-        with _quiet():
+        with quiet():
             snapshot = snapshot_download(spec, allow_patterns=_HUB_FILES, ignore_patterns=_HUB_SKIPPED, etag_timeout=10)
     except HFValidationError as error:
         raise UserError(f"no such model folder, and {spec!r} is not a hub name either{_nearest_here(spec)}") from error
@@ -390,7 +390,7 @@ def _best_device() -> str:
 
 
 @contextlib.contextmanager
-def _one_line_errors(folder: Path, spec: str) -> Iterator[None]:
+def one_line_errors(folder: Path, spec: str) -> Iterator[None]:
     """Turn whatever the loaders raise for a damaged model into one line that names the model."""
     import torch
     from safetensors import SafetensorError
@@ -421,7 +421,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No load report and no progress bar: what matters in them is checked above and told in one line."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as hf_logging

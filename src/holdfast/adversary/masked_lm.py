@@ -14,7 +14,7 @@ from holdfast.adversary.batches import in_batches
 from holdfast.adversary.similarity import Similarity
 from holdfast.adversary.words import Words, is_content_word, others
 from holdfast.errors import UserError
-from holdfast.models import _one_line_errors, _quiet, resolve_model
+from holdfast.models import one_line_errors, quiet, resolve_model
 
 PROPOSALS = 100
 """How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
@@ -175,7 +175,7 @@ def _load(spec: str) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     folder = resolve_model(spec)
-    with _quiet(), _one_line_errors(folder, spec):
+    with quiet(), one_line_errors(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForMaskedLM.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, output_loading_info=True

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from holdfast.adversary.batches import in_batches
-from holdfast.models import _one_line_errors, _quiet, resolve_model
+from holdfast.models import one_line_errors, quiet, resolve_model
 
 
 class Translator:
@@ -32,7 +32,7 @@ class Translator:
 
         self.prefix, self.beams, self.longest = prefix, beams, longest
         folder = resolve_model(spec)
-        with _quiet(), _one_line_errors(folder, spec):
+        with quiet(), one_line_errors(folder, spec):
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
             model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
         self.model: Any = model.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -1,4 +1,4 @@
-"""ADCL (anonymous ACL submission: Self-Supervised Contrastive Learning with Adversarial Perturbations)."""
+"""ADCL (Meng, Dong, Sachan and Wattenhofer, Findings of NAACL 2022)."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ class ADCL(Objective):
         >>> loss = ADCL(model, masked_lm="bert-base-uncased")  # doctest: +SKIP
 
     Citation:
-        Self-Supervised Contrastive Learning with Adversarial Perturbations for Robust Pretrained Language Models.
-        Anonymous ACL submission.
+        Zhao Meng, Yihan Dong, Mrinmaya Sachan, Roger Wattenhofer. Self-Supervised Contrastive Learning with Adversarial
+        Perturbations for Defending Word Substitution-based Attacks. Findings of NAACL 2022.
     """
 
     TITLE: ClassVar = "ADCL"
     IDEA: ClassVar = "momentum contrast; the positive is the sentence with words exchanged to raise the loss (eq. 1)"
     CITATION: ClassVar = (
-        "Self-Supervised Contrastive Learning with Adversarial Perturbations for Robust Pretrained Language Models. "
-        "Anonymous ACL submission."
+        "Meng, Dong, Sachan and Wattenhofer. Self-Supervised Contrastive Learning with Adversarial Perturbations for "
+        "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
     )
     PRESETS: ClassVar = {
         "paper": {},  # the defaults are the paper's wherever it gives a value
