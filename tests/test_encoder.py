@@ -254,6 +254,24 @@ def test_unwrap_sees_through_wrappers_and_refuses_others(make_encoder_model: Any
         unwrap(nn.Linear(2, 2))
 
 
+def test_a_pair_is_the_mask_it_sums_to_and_one_at_padding(model: Any, sentences: list[str]) -> None:
+    encoder = Encoder(model)
+    features = encoder.tokenise(sentences)
+    rows, length = features["attention_mask"].shape
+    token, feature = torch.rand(rows, length, 1), torch.rand(rows, 1, 16)
+    real = features["attention_mask"].bool().unsqueeze(-1)
+    full = torch.where(real, token + feature, 1.0)
+    with encoder.perturbed(weakening=[full, full, full]):
+        expected = encoder.encode(features)
+    with encoder.perturbed(weakening=[(token, feature)] * 3):
+        torch.testing.assert_close(encoder.encode(features), expected)
+    with encoder.perturbed(weakening=[(token, feature[:1])]):
+        shared = encoder.encode(features)
+    with encoder.perturbed(weakening=[torch.where(real, token + feature[:1], 1.0)]):
+        torch.testing.assert_close(encoder.encode(features), shared)
+    assert not torch.allclose(shared, encoder.encode(features), atol=1e-3)
+
+
 def test_too_many_weakening_masks_are_refused(make_encoder_model: Any) -> None:
     encoder = Encoder(make_encoder_model("bert", layers=2))
     with (

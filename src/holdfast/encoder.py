@@ -28,6 +28,8 @@ from holdfast.prompt import Prompt, freeze_pooling
 
 Features = Mapping[str, Any]
 
+Weakener = Tensor | tuple[Tensor, Tensor]
+
 TESTED_BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
 """Model types the tests cover. Others work where their structure is the same."""
 
@@ -207,15 +209,16 @@ class Encoder:
         self,
         *,
         delta: Tensor | None = None,
-        weakening: Sequence[Tensor] | None = None,
+        weakening: Sequence[Weakener] | None = None,
         embeddings: Tensor | None = None,
     ) -> Iterator[None]:
         """Perturb what the layers see, for every :meth:`encode` inside the context.
 
         Args:
             delta: (rows, L, d), added once to what enters the first layer; padding is left alone.
-            weakening: k tensors that broadcast to (rows, L, d): the first is multiplied into what enters the first
-                layer (after ``delta``), the i-th after layer i−1 (L2P-CSR, eq. 5-6).
+            weakening: k masks: the first is multiplied into what enters the first layer (after ``delta``), the i-th
+                after layer i−1 (L2P-CSR, eq. 5-6). A mask is a tensor that broadcasts to (rows, L, d), or a pair of
+                tensors (rows or 1, L or 1, 1) and (rows or 1, 1, d) whose sum it is, and 1 at padding.
             embeddings: (rows, L, d), used in place of what the embedding module computes, such as a recording whose
                 dropout masks are to be kept.
         """
@@ -226,14 +229,14 @@ class Encoder:
             if delta is not None:
                 # In the precision of δ: its steps can be smaller than the spacing of bf16 numbers.
                 output = output.to(torch.promote_types(output.dtype, delta.dtype)) + self._delta_of(delta)
-            return output * self._rows_of(weakening[0]) if weakening else output
+            return output * self._mask_of(weakening[0]) if weakening else output
 
-        def after_layer(mask: Tensor) -> Callable[..., Any]:
+        def after_layer(mask: Weakener) -> Callable[..., Any]:
             def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
                 if self._template_alone:
                     return output
                 hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
-                hidden = hidden * self._rows_of(mask)
+                hidden = hidden * self._mask_of(mask)
                 return hidden if rest is None else (hidden, *rest)
 
             return hook
@@ -331,6 +334,14 @@ class Encoder:
         if tensor.shape[0] != 1:
             tensor = tensor[self._group.rows]
         return tensor if tensor.shape[1] == 1 else tensor[:, : self._group.width]
+
+    def _mask_of(self, mask: Weakener) -> Tensor:
+        """The running group's part of a mask; a pair is summed here, where no padding of the batch is left."""
+        if isinstance(mask, Tensor):
+            return self._rows_of(mask)
+        assert self._group is not None
+        token, feature = (self._rows_of(part) for part in mask)
+        return torch.where(self._group.mask.bool().unsqueeze(-1), token + feature, 1.0)
 
     def _delta_of(self, delta: Tensor) -> Tensor:
         """The running group's part of δ, zero at padding: a convolution, as DeBERTa has, would let that through."""

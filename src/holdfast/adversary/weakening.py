@@ -23,6 +23,20 @@ class Weakening(NamedTuple):
     tokens: Tensor | None
     features: Tensor | None
 
+    def pairs(self) -> list[tuple[Tensor, Tensor]]:
+        """The two halves of each layer's M (eq. 2), (rows, L, 1) and (rows, 1, d), as ``Encoder.perturbed`` takes them.
+
+        Their sum, which is all of M but its ones at padding, is never made for the whole batch.
+        """
+        one = next(part for part in self if part is not None).new_full((1, 1, 1), 0.5)
+        tokens = None if self.tokens is None else self.tokens.unsqueeze(-1) / 2
+        features = None if self.features is None else self.features.unsqueeze(-2) / 2
+        layers = len(next(part for part in self if part is not None))
+        return [
+            (one if tokens is None else tokens[layer], one if features is None else features[layer])
+            for layer in range(layers)
+        ]
+
     def fused(self, real: Tensor) -> list[Tensor]:
         """M of each layer, the mean of its two masks (eq. 2), in {0, ½, 1}, and 1 at padding.
 

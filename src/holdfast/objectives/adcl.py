@@ -106,6 +106,7 @@ class ADCL(Objective):
             "as_released": True,
         },
     }
+    COST: ClassVar = 4.97
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(

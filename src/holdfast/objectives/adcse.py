@@ -89,6 +89,7 @@ class AdCSE(Objective):
             "mask_as_token_types": True,
         },
     }
+    COST: ClassVar = 0.90
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(

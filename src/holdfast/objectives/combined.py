@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -16,7 +16,7 @@ from holdfast.adversary.queue import KeyQueue
 from holdfast.adversary.virtual import VirtualAdversary
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features
+from holdfast.encoder import Encoder, Features, Weakener
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
@@ -81,6 +81,7 @@ class Combined(Objective):
     CITATION: ClassVar = (
         "The parts are those of RobustEmbed, V-advCSE, ADCL, AdCSE and L2P-CSR; their sum is holdfast's."
     )
+    COST: ClassVar = 1.06
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
@@ -210,7 +211,9 @@ class Combined(Objective):
             return None, None
         return torch.cat([vectors for vectors, _ in parts]), torch.cat([counts for _, counts in parts])
 
-    def _weakened(self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None) -> list[Tensor] | None:
+    def _weakened(
+        self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None
+    ) -> Sequence[Weakener] | None:
         """L2P-CSR's learned masks for embeddings x (rows, L, d) of one view with given keys, or of both views."""
         if self.weakening is None:
             return None
@@ -218,7 +221,7 @@ class Combined(Objective):
         real = sentences["attention_mask"].bool().repeat(views, 1)
 
         def loss(masks: Weakening) -> Tensor:
-            with encoder.perturbed(embeddings=x, weakening=masks.fused(real)):
+            with encoder.perturbed(embeddings=x, weakening=masks.pairs()):
                 z = self.head(encoder.encode(sentences, views=views))
             return self.contrast(z, [keys]) if keys is not None else self.contrast(z[: len(z) // 2], [z[len(z) // 2 :]])
 
@@ -228,7 +231,7 @@ class Combined(Objective):
         with encoder.attack_mode(dropout=True):
             keep, losses = self.weakening.climb(start, loss)
         self.diagnostics["weakening_loss_rise"] = losses[-1] - losses[0]
-        return self.weakening.masks(keep).fused(real)
+        return self.weakening.masks(keep).pairs()
 
     def _contrastive(
         self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, keys: Tensor, statistics: Statistics

@@ -91,6 +91,7 @@ class ConSERT(Objective):
         "Yan et al. ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer. ACL 2021."
     )
     PRESETS: ClassVar = {"paper": {"temperature": 0.1}}  # printed with a learning rate of 5e-7
+    COST: ClassVar = 0.94
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 96, "epochs": 1.0}
 
     def __init__(

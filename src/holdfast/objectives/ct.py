@@ -67,6 +67,7 @@ class ContrastiveTension(Objective):
         "Carlsson, Gyllensten, Gogoulou, Ylipää Hellqvist and Sahlgren. Semantic Re-tuning with Contrastive Tension. "
         "ICLR 2021."
     )
+    COST: ClassVar = 1.04
     TRAINING: ClassVar = {"learning_rate": 1e-5, "batch_size": 16, "epochs": 1.0}
 
     draws: Tensor

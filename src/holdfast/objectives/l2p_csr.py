@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.ascent import MixedAscent
-from holdfast.adversary.augmentation import joined_rows
 from holdfast.adversary.balls import sentence_norm
-from holdfast.adversary.weakening import Weakening, WeakeningAscent
+from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
 from holdfast.errors import UserError
@@ -97,6 +96,7 @@ class L2PCSR(Objective):
         "paper": {},  # the defaults are the paper's wherever it gives a value
         "as_released": {"step_size": 0.1, "as_released": True},
     }
+    COST: ClassVar = 3.93
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 512, "epochs": 1.0}
 
     def __init__(
@@ -170,12 +170,9 @@ class L2PCSR(Objective):
 
     def initial_probabilities(self, x: Tensor) -> Weakening:
         """P⁰ ~ U(0, 1) (eq. 4), in fp32, for embeddings x (2B, L, d) of the first views, then the second."""
-        rows, length, width = x.shape
-        kind: dict[str, Any] = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}
-        tokens = torch.rand(self.layers, rows, length, **kind) if self.token_mask else None
-        shared = 1 if self.as_released else rows
-        features = torch.rand(self.layers, shared, width, **kind) if self.feature_mask else None
-        return Weakening(tokens, features)
+        return uniform_start(
+            x, self.layers, tokens=self.token_mask, features=self.feature_mask, shared=self.as_released
+        )
 
     def initial_noise(self, x: Tensor) -> Tensor:
         """δ⁰ ~ N(0, (ε/10)²I), (2B, L, d), in fp32; of ``noise="embedding"``."""
@@ -184,12 +181,10 @@ class L2PCSR(Objective):
 
     def _embedded(self, encoder: Encoder, sentences: Features) -> tuple[Features, Tensor]:
         """The B sentences as they are encoded, and what enters the first layer in both views, (2B, L, d)."""
-        both = joined_rows(sentences, sentences)
-        if encoder.prompt is not None:  # each view has a template of its own
-            both["input_ids"] = encoder.prompt.in_views(both["input_ids"], 2)
+        x = encoder.embed(sentences, views=2)
         if self.as_released:  # its perturbed passes have no attention mask
             sentences = {**sentences, "attention_mask": torch.ones_like(sentences["attention_mask"])}
-        return sentences, encoder.backbone.embed(both)
+        return sentences, x
 
     def _perturbed_loss(self, encoder: Encoder, sentences: Features, x: Tensor, perturbation: dict[str, Any]) -> Tensor:
         with encoder.perturbed(embeddings=x, **perturbation):
@@ -204,14 +199,14 @@ class L2PCSR(Objective):
             self.diagnostics["weakened_tokens"] = 1.0 - masks.tokens[:, real].mean()
         if masks.features is not None:
             self.diagnostics["weakened_features"] = 1.0 - masks.features.mean()
-        return {"weakening": masks.fused(real)}, losses
+        return {"weakening": masks.pairs()}, losses
 
     def _climb(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[Weakening, list[Tensor]]:
         """The last masks, for embeddings x (2B, L, d), and the loss at each step."""
         real = _real_in_both_views(sentences)
 
         def loss(masks: Weakening) -> Tensor:
-            return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.fused(real)})
+            return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.pairs()})
 
         start = self.initial_probabilities(x)
         if start.tokens is not None:

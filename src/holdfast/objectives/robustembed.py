@@ -120,6 +120,7 @@ class RobustEmbed(Objective):
             "gamma": 0.0,
         },
     }
+    COST: ClassVar = 3.29
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 2.0}
 
     def __init__(

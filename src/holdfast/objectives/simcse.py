@@ -52,6 +52,7 @@ class SimCSE(Objective):
     TITLE: ClassVar = "SimCSE"
     IDEA: ClassVar = "two dropout passes of a sentence are pulled together, the batch's others pushed away (eq. 4)"
     CITATION: ClassVar = "Gao, Yao and Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021."
+    COST: ClassVar = 1.00
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(self, model: nn.Module, *, temperature: float = 0.05, head: AnyHeadKind = "tanh") -> None:

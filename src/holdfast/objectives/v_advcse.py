@@ -95,6 +95,7 @@ class VAdvCSE(Objective):
             "as_released": True,
         },
     }
+    COST: ClassVar = 1.03
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
