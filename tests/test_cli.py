@@ -355,7 +355,8 @@ def test_methods(capsys: pytest.CaptureFixture[str]) -> None:
     assert [method["name"] for method in described] == list(METHODS)
     for method in described:
         assert method["idea"]
-        assert re.search(r"(19|20)\d\d\.$", method["paper"])
+        assert re.search(r"(19|20)\d\d\.$", method["paper"]) or method["name"] == "combined"
+        assert method["cost"] > 0.5
         assert all(option["meaning"] for option in method["options"].values()), method["name"]
 
 

@@ -381,12 +381,13 @@ def methods(
     out = _console()
     if name is None:
         for method in described:
-            method["options"] = " ".join(f"{key}={_setting(o['default'])}" for key, o in method["options"].items())
+            method["options"] = ", ".join(method["options"])
             method["cost"] = f"{method['cost']:.2f}"
         columns = ["name", "idea", "paper", "cost", "options"]
         rows = ([method[column] for column in columns] for method in described)
         out.print(_table(columns, rows, lines=True, right=("cost",)))
         out.print("cost: time of a training step, SimCSE with the same batch = 1, measured (benchmarks/RESULTS.md)")
+        out.print("`holdfast methods NAME` tells a method's options and presets", markup=False)
         return
     method = described[0]
     out.print(f"{method['title']}: {method['idea']}\n{method['paper']}\n", markup=False, highlight=False)
