@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import TrainerCallback
 
 from holdfast.errors import UserError
-from holdfast.objectives import SimCSE
+from holdfast.objectives import Combined, SimCSE
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.selection import METRIC, KeepBest
 from holdfast.training.trainer import HoldfastTrainer
@@ -164,3 +164,30 @@ def test_diagnostics_are_logged_beside_the_terms(make_encoder_model: Any, senten
         assert 0 < record["delta_norm"] <= 5e-3
         assert "attack_loss_rise" in record
     json.dumps(trainer.state.log_history)
+
+
+def test_accumulated_batches_move_what_follows_once(
+    make_encoder_model: Any, sentences: list[str], tmp_path: Path
+) -> None:
+    model = make_encoder_model("bert")
+    objective = Combined(model, keys="momentum", negatives="batch+queue+adversaries", queue_size=40, momentum=0.5)
+    assert objective.queue is not None
+    assert objective.negatives is not None
+    assert objective.follower is not None
+    followed: list[torch.Tensor] = [objective.follower.followed_head.dense.weight.clone()]  # type: ignore[union-attr]
+    queued, turned = [], [objective.negatives.vectors.clone()]
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            followed.append(objective.follower.followed_head.dense.weight.clone())  # type: ignore[union-attr]
+            queued.append(int(objective.queue.filled))  # type: ignore[union-attr]
+            turned.append(objective.negatives.vectors.clone())  # type: ignore[union-attr]
+            expected = (followed[-2] + objective.head.dense.weight.detach()) / 2  # type: ignore[operator, union-attr]
+            torch.testing.assert_close(followed[-1], expected)
+
+    trainer = trainer_for(model, objective, sentences, tmp_path, max_steps=3, gradient_accumulation_steps=2)
+    trainer.add_callback(Watch())
+    trainer.train()
+    assert queued == [8, 16, 24], "both batches of a step enter, after it"
+    assert len(followed) == 4
+    assert all(not torch.equal(a, b) for a, b in zip(turned, turned[1:], strict=False))
