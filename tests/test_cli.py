@@ -360,6 +360,14 @@ def test_methods(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(option["meaning"] for option in method["options"].values()), method["name"]
 
 
+def test_help_on_training_names_every_method(capsys: pytest.CaptureFixture[str]) -> None:
+    from holdfast.objectives import METHODS
+
+    assert main(["train", "--help"]) == 0
+    named = re.findall(r"[\w-]+", capsys.readouterr().out)
+    assert [name for name in METHODS if name not in named] == []
+
+
 def test_methods_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods", "robustembed"]) == 0
     text = capsys.readouterr().out

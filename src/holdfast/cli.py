@@ -124,7 +124,13 @@ def _options(
 )
 def train(
     ctx: typer.Context,
-    method: Annotated[str, typer.Argument(help="A method's name; `holdfast methods` lists them.")],
+    method: Annotated[
+        str,
+        typer.Argument(
+            help="simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr or combined; "
+            "`holdfast methods` tells what they are."
+        ),
+    ],
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="YAML file with these options as keys; what is given here goes before it."),
