@@ -33,6 +33,12 @@ ARMS: dict[str, list[str]] = {
     "adcse": ["adcse"],
     "adcse-paper": ["adcse", "--preset", "paper"],
     "l2p-csr": ["l2p-csr"],
+    # Choices that the papers leave open, settled on STS-B dev.
+    "v-advcse-0.1": ["v-advcse", "--set", "regularisation=0.1"],
+    "v-advcse-1": ["v-advcse", "--set", "regularisation=1"],
+    "v-advcse-3": ["v-advcse", "--set", "regularisation=3"],
+    "robustembed-dropout": ["robustembed", "--set", "attack_dropout=true"],
+    "robustembed-fp32": ["robustembed", "--precision", "fp32"],
     "combined": ["combined", "--set", "keys=momentum", "--set", "negatives=batch+queue+adversaries"],
 }
 EVALUATIONS = 8

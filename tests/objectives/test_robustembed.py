@@ -302,3 +302,18 @@ def test_one_step_presets_contrast_with_the_gradient_step(
     expected = SimCSE(exact_model, temperature=objective.temperature).compute_loss(z, z_adversarial)
     torch.testing.assert_close(terms["robust"], expected, rtol=1e-9, atol=1e-12)
     assert terms["adversarial"] == 0
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_dropout_in_the_attack_is_an_option(make_encoder_model: Any, sentences: list[str], on: bool) -> None:
+    model = make_encoder_model("bert").train()
+    objective = RobustEmbed(model, attack_dropout=on, init_std=0.0)
+    encoder = objective.encoder
+    features = dict(model.preprocess(sentences))
+    with torch.no_grad(), encoder.recording() as recording:
+        keys = objective.head(encoder.encode(features))
+    deltas = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        deltas.append(objective.attack(encoder, features, recording.embeddings, keys))
+    assert torch.equal(*deltas) is not on

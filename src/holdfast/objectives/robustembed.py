@@ -50,6 +50,7 @@ class RobustEmbed(Objective):
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
         negatives: "views": the other sentences' keys of the same views as the positives; "clean": of x⁺ alone.
         positives: of the first term: "both" x⁺ and x_adv, "clean" x⁺ alone or "adversarial" x_adv alone.
+        attack_dropout: leave the encoder's dropout on in the attack's passes.
         as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
@@ -141,6 +142,7 @@ class RobustEmbed(Objective):
         trajectory: Trajectory = "mixed",
         negatives: Negatives = "views",
         positives: Positives = "both",
+        attack_dropout: bool = False,
         as_released: bool = False,
     ) -> None:
         super().__init__(model)
@@ -148,7 +150,7 @@ class RobustEmbed(Objective):
         self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
         self.init_std = radius / 10 if init_std is None else init_std
         self.gamma, self.temperature, self.negatives = gamma, temperature, negatives
-        self.positives, self.as_released = positives, as_released
+        self.positives, self.attack_dropout, self.as_released = positives, attack_dropout, as_released
         self.head = Head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
@@ -185,7 +187,7 @@ class RobustEmbed(Objective):
             z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
             return self._adversarial_term(z_adversarial, z_positive)
 
-        with encoder.attack_mode():
+        with encoder.attack_mode(dropout=self.attack_dropout):
             delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
         self.diagnostics = {"delta_norm": sentence_norm(delta, mask, self.ascent.norm).mean()}
         if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
