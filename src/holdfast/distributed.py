@@ -61,9 +61,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> Tensor:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total.chunk(dist.get_world_size())[dist.get_rank()]
+        return _summed(grads[0]).chunk(dist.get_world_size())[dist.get_rank()]
 
 
 class _Sum(torch.autograd.Function):
@@ -71,15 +69,17 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, tensor: Tensor) -> Tensor:
-        total = tensor.contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return _summed(tensor)
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> Tensor:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return _summed(grads[0])
+
+
+def _summed(tensor: Tensor) -> Tensor:
+    total = tensor.contiguous().clone()
+    dist.all_reduce(total)
+    return total
 
 
 def leave_process_group() -> None:

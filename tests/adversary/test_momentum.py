@@ -10,7 +10,7 @@ from torch import nn
 
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.encoder import Encoder
-from holdfast.objectives.base import Head
+from holdfast.objectives.heads import Head
 
 
 @pytest.fixture

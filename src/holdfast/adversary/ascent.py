@@ -99,6 +99,11 @@ class MixedAscent:
         return self.mix * pgd + (1.0 - self.mix) * fgsm
 
 
+def gaussian(x: Tensor, std: float) -> Tensor:
+    """A start N(0, σ²I) of the shape of x, in fp32 or better: its steps can be below the spacing of bf16 numbers."""
+    return torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32)) * std
+
+
 def perturbation_gradient(loss: Callable[[Tensor], Tensor], delta: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of ``loss`` at ``delta`` and the loss's value, both detached.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from holdfast.evaluation.encoding import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
+from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 
 
 def padded(

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.adversary.ascent import perturbation_gradient
+from holdfast.adversary.ascent import gaussian, perturbation_gradient
 from holdfast.adversary.balls import per_coordinate, project, unit_direction
 
 BallNorm = Literal["2", "inf"]
@@ -39,13 +39,12 @@ class VirtualAdversary:
 
     def noise(self, x: Tensor, mask: Tensor) -> Tensor:
         """r⁰ of inputs x (B, L, d) with a mask (B, L) of real tokens, in fp32; not confined yet."""
-        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
         if self.init_std is not None:
-            return noise * self.init_std
+            return gaussian(x, self.init_std)
         std = per_coordinate(self.radius, mask, x.shape[-1], self.norm) / 10
         if self.norm == "inf":  # the largest of n normal numbers is about √(2 ln 2n)
             std = std / (2 * (2 * mask.sum(dim=1) * x.shape[-1]).log()).sqrt()
-        return noise * std[:, None, None]
+        return gaussian(x, 1.0) * std[:, None, None]
 
     def climb(self, start: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Climb ``loss``, a function of r, from ``start`` (B, L, d): r, and the loss where gradients were taken."""

@@ -28,13 +28,14 @@ class Weakening(NamedTuple):
 
         Their sum, which is all of M but its ones at padding, is never made for the whole batch.
         """
-        one = next(part for part in self if part is not None).new_full((1, 1, 1), 0.5)
+        some = next(part for part in self if part is not None)
+        one = some.new_full((1, 1, 1), 0.5)
+        # Halved while they are small: the sum is as large as what it weakens.
         tokens = None if self.tokens is None else self.tokens.unsqueeze(-1) / 2
         features = None if self.features is None else self.features.unsqueeze(-2) / 2
-        layers = len(next(part for part in self if part is not None))
         return [
             (one if tokens is None else tokens[layer], one if features is None else features[layer])
-            for layer in range(layers)
+            for layer in range(len(some))
         ]
 
     def fused(self, real: Tensor) -> list[Tensor]:
@@ -45,12 +46,11 @@ class Weakening(NamedTuple):
         Args:
             real: (rows, L), true at the tokens that are no padding.
         """
-        one = torch.ones(len(next(part for part in self if part is not None)), 1, 1, device=real.device)
-        # Halved while they are small: the sum is as large as what it weakens.
-        tokens = (one if self.tokens is None else self.tokens).unsqueeze(-1) / 2
-        features = (one if self.features is None else self.features).unsqueeze(-2) / 2
-        pairs = zip(tokens, features, strict=True)
-        return [torch.where(real.unsqueeze(-1), token + feature, 1.0) for token, feature in pairs]
+        return [torch.where(real.unsqueeze(-1), token + feature, 1.0) for token, feature in self.pairs()]
+
+    def whole_at_padding(self, real: Tensor) -> Weakening:
+        """The same, with tokens that are padding kept: 1 where ``real`` (rows, L) is false."""
+        return self if self.tokens is None else self._replace(tokens=torch.where(real, self.tokens, 1.0))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 from holdfast.errors import UserError, did_you_mean
 from holdfast.models import evaluating
 
@@ -20,11 +21,6 @@ Precision = Literal["fp32", "bf16"]
 Progress = Callable[[int, int], None]
 Vectors = npt.NDArray[np.float32]
 
-# A batch that stays in a CPU core's cache beats a larger one. Sentences/s of a 6x384 model on one core, fp32 / bf16:
-# 251/428 with 512 tokens, 242/417 with 1024, 226/399 with 2048, 197/354 with 4096, 150/280 with 8192; 196 with
-# SentenceTransformer.encode (fp32). A GPU needs a larger one to be busy at all; its figure is not measured.
-CPU_TOKENS_PER_BATCH = 1024
-GPU_TOKENS_PER_BATCH = 32768
 # Sentences tokenised in one call to learn their lengths: enough to keep a fast tokeniser's threads busy.
 _LENGTHS_AT_ONCE = 512
 
@@ -88,22 +84,6 @@ def tokenise(
     lengths = _token_lengths(model, sentences)
     for rows in plan_batches(lengths, tokens_per_batch):
         yield Batch(rows, _preprocess(model, [sentences[row] for row in rows]))
-
-
-def plan_batches(lengths: Sequence[int], tokens_per_batch: int) -> list[list[int]]:
-    """Indices grouped so that (texts in a group) x (longest of the group) stays within ``tokens_per_batch``.
-
-    A text longer than the budget is a group of its own.
-    """
-    batches: list[list[int]] = []
-    room = 0
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if room == 0:
-            batches.append([])
-            room = max(1, tokens_per_batch // max(1, lengths[index]))
-        batches[-1].append(index)
-        room -= 1
-    return batches
 
 
 def encode_batches(

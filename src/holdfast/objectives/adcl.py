@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from holdfast.encoder import Encoder, Features
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 
 Positives = Literal["geometry", "dropout", "given"]
@@ -130,9 +131,7 @@ class ADCL(Objective):
         as_released: bool = False,
     ) -> None:
         super().__init__(model)
-        for name, value, known in (("positives", positives, Positives), ("roles", roles, Roles)):
-            if value not in get_args(known):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
+        check_words(positives=(positives, Positives), roles=(roles, Roles))
         if temperature <= 0.0:
             raise ValueError(f"temperature must be positive, got {temperature}")
         self.positives, self.roles, self.as_released = positives, roles, as_released
@@ -255,8 +254,7 @@ class Projection(nn.Module):
 
     def __init__(self, dimension: int, size: int, kind: ProjectionKind = "mlp") -> None:
         super().__init__()
-        if kind not in get_args(ProjectionKind):
-            raise ValueError(f"projection must be one of {', '.join(get_args(ProjectionKind))}, got {kind!r}")
+        check_words(projection=(kind, ProjectionKind))
         hidden = [nn.Linear(dimension, dimension), nn.Sigmoid()] if kind == "mlp" else []
         self.layers = nn.Sequential(*hidden, nn.Linear(dimension, size), nn.Tanh())
 

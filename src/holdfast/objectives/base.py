@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from holdfast.encoder import Encoder, Features
-from holdfast.objectives.heads import Head as Head
-from holdfast.objectives.heads import HeadKind as HeadKind
 
 
 class Objective(nn.Module, ABC):

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.ascent import MixedAscent
+from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.divergence import divergence_between
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.negatives import LearnedNegatives
@@ -18,6 +18,7 @@ from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_sta
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features, Weakener
 from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
 
@@ -105,6 +106,7 @@ class Combined(Objective):
         head: AnyHeadKind = "tanh",
     ) -> None:
         super().__init__(model)
+        check_words(keys=(keys, Keys))
         named = _negatives(negatives)
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
@@ -188,8 +190,7 @@ class Combined(Objective):
     def initial_noise(self, x: Tensor) -> Tensor:
         """δ⁰ ~ N(0, (ε/10)²I) of the adversarial positive, (B, L, d), in fp32."""
         assert self.ascent is not None
-        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
-        return noise * (self.ascent.radius / 10)
+        return gaussian(x, self.ascent.radius / 10)
 
     def initial_probabilities(self, x: Tensor) -> Weakening:
         """P⁰ ~ U(0, 1) of the weakening, for embeddings x (rows, L, d)."""
@@ -225,9 +226,7 @@ class Combined(Objective):
                 z = self.head(encoder.encode(sentences, views=views))
             return self.contrast(z, [keys]) if keys is not None else self.contrast(z[: len(z) // 2], [z[len(z) // 2 :]])
 
-        start = self.initial_probabilities(x)
-        assert start.tokens is not None
-        start = start._replace(tokens=torch.where(real, start.tokens, 1.0))
+        start = self.initial_probabilities(x).whole_at_padding(real)
         with encoder.attack_mode(dropout=True):
             keep, losses = self.weakening.climb(start, loss)
         self.diagnostics["weakening_loss_rise"] = losses[-1] - losses[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +23,10 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import cosine_matrix, full_precision
+from holdfast.objectives.heads import Head, HeadKind
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
 AttackNorm = Literal["2", "inf"]
@@ -110,13 +112,9 @@ class ConSERT(Objective):
         head: HeadKind = "none",
     ) -> None:
         super().__init__(model)
-        for option, value, known in (
-            ("first_view", first_view, View),
-            ("second_view", second_view, View),
-            ("attack_norm", attack_norm, AttackNorm),
-        ):
-            if value not in get_args(known):
-                raise ValueError(f"{option} must be one of {', '.join(get_args(known))}, got {value!r}")
+        check_words(
+            first_view=(first_view, View), second_view=(second_view, View), attack_norm=(attack_norm, AttackNorm)
+        )
         if first_view == second_view == "adversarial":
             raise ValueError("at most one view is adversarial: it is attacked against the other")
         if not all(0.0 <= rate < 1.0 for rate in (token_cutoff, feature_cutoff, dropout)):

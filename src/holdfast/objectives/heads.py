@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.distributed import joined, sum_over_processes
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision
 
 HeadKind = Literal["tanh", "none"]
@@ -48,8 +49,7 @@ class Head(nn.Module):
 
     def __init__(self, dimension: int, kind: HeadKind = "tanh") -> None:
         super().__init__()
-        if kind not in get_args(HeadKind):
-            raise ValueError(f"head must be one of {', '.join(get_args(HeadKind))}, got {kind!r}")
+        check_words(head=(kind, HeadKind))
         self.dense: nn.Linear | None = None
         if kind == "tanh":
             self.dense = nn.Linear(dimension, dimension)
@@ -165,8 +165,7 @@ class BatchNorm(nn.Module):
 
 def make_head(dimension: int, kind: AnyHeadKind) -> Head:
     """The head of a kind: "tanh", "none" (:class:`Head`) or "bn" (:class:`BatchNormHead`)."""
-    if kind not in get_args(AnyHeadKind):
-        raise ValueError(f"head must be one of {', '.join(get_args(AnyHeadKind))}, got {kind!r}")
+    check_words(head=(kind, AnyHeadKind))
     return BatchNormHead(dimension) if kind == "bn" else Head(dimension, kind)
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.ascent import MixedAscent
+from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
 from holdfast.errors import UserError
-from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import info_nce
+from holdfast.objectives.heads import Head, HeadKind
 
 Noise = Literal["mask", "embedding"]
 
@@ -120,8 +122,7 @@ class L2PCSR(Objective):
         super().__init__(model)
         if steps < 0 or min(step_size, temperature, radius) <= 0 or not 0.0 <= threshold <= 1.0:
             raise ValueError("steps ≥ 0, step_size, temperature and radius > 0 and 0 ≤ threshold ≤ 1 are required")
-        if noise not in get_args(Noise):
-            raise ValueError(f"noise must be one of {', '.join(get_args(Noise))}, got {noise!r}")
+        check_words(noise=(noise, Noise))
         if noise == "embedding" and (continuous or as_released or not (token_mask and feature_mask)):
             raise ValueError('noise="embedding" has no masks: leave token_mask, feature_mask and the like alone')
         depth = len(self.encoder.backbone.layers)
@@ -176,8 +177,7 @@ class L2PCSR(Objective):
 
     def initial_noise(self, x: Tensor) -> Tensor:
         """δ⁰ ~ N(0, (ε/10)²I), (2B, L, d), in fp32; of ``noise="embedding"``."""
-        noise = torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
-        return noise * (self.noise_ascent.radius / 10)
+        return gaussian(x, self.noise_ascent.radius / 10)
 
     def _embedded(self, encoder: Encoder, sentences: Features) -> tuple[Features, Tensor]:
         """The B sentences as they are encoded, and what enters the first layer in both views, (2B, L, d)."""
@@ -208,9 +208,7 @@ class L2PCSR(Objective):
         def loss(masks: Weakening) -> Tensor:
             return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.pairs()})
 
-        start = self.initial_probabilities(x)
-        if start.tokens is not None:
-            start = start._replace(tokens=torch.where(real, start.tokens, 1.0))
+        start = self.initial_probabilities(x).whole_at_padding(real)
         with encoder.attack_mode(dropout=True):
             keep, losses = self.ascent.climb(start, loss)
         return self.ascent.masks(keep), losses

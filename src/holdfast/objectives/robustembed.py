@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.ascent import MixedAscent, Trajectory
+from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
-from holdfast.objectives.base import Head, HeadKind, Objective, one_or_two_columns
+from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
+from holdfast.objectives.heads import Head, HeadKind
 
 Negatives = Literal["views", "clean"]
 Positives = Literal["both", "clean", "adversarial"]
@@ -196,7 +197,7 @@ class RobustEmbed(Objective):
 
     def initial_noise(self, x: Tensor) -> Tensor:
         """δ⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
-        return torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32)) * self.init_std
+        return gaussian(x, self.init_std)
 
     def _encode_perturbed(self, encoder: Encoder, sentences: Features, x: Tensor, delta: Tensor) -> Tensor:
         if self.as_released:

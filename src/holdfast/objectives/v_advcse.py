@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from holdfast.adversary.virtual import BallNorm, VirtualAdversary
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Features
 from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
 
@@ -116,7 +117,7 @@ class VAdvCSE(Objective):
         as_released: bool = False,
     ) -> None:
         super().__init__(model)
-        _check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
+        check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
         _check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
         if regularisation < 0 or steps < 0:
             raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
@@ -227,12 +228,6 @@ def _released_js(clean: Tensor, perturbed: Tensor, _: Divergence) -> Tensor:
     """As in the release, (B,): the arguments of eq. 13 swapped and M constant, ``(KL(M‖P) + KL(M‖Q))/2``."""
     mean = (clean.softmax(dim=-1) + perturbed.softmax(dim=-1)).detach() / 2
     return (kl(mean.log(), clean.log_softmax(dim=-1)) + kl(mean.log(), perturbed.log_softmax(dim=-1))) / 2
-
-
-def _check_words(**options: tuple[str, Any]) -> None:
-    for name, (value, words) in options.items():
-        if value not in get_args(words):
-            raise ValueError(f"{name} must be one of {', '.join(get_args(words))}, got {value!r}")
 
 
 def _check_positive(**options: float | None) -> None:
