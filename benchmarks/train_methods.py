@@ -51,8 +51,13 @@ def batch_size(method: str) -> int:
     return int(METHODS[method].TRAINING["batch_size"])
 
 
-def holdfast(arguments: list[str], log: Path) -> tuple[int, list[int]]:
-    """Run a command of holdfast; the peak of its resident memory in MiB, and what it was every ten seconds."""
+def holdfast(arguments: list[str], log: Path) -> tuple[int, list[int], float]:
+    """Run a command of holdfast.
+
+    Returns:
+        The peak of its resident memory in MiB, what that was every ten seconds, and its CPU seconds: what it cost, where
+        the wall time says as much about what else the machine was doing.
+    """
     samples = []
     with log.open("a", encoding="utf-8") as file:
         child = subprocess.Popen([sys.executable, "-m", "holdfast", *arguments], stdout=file, stderr=file)
@@ -68,7 +73,7 @@ def holdfast(arguments: list[str], log: Path) -> tuple[int, list[int]]:
                 samples.append(int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
     if status:
         sys.exit(f"holdfast {' '.join(arguments)} failed; see {log}")
-    return usage.ru_maxrss // 1024, samples
+    return usage.ru_maxrss // 1024, samples, usage.ru_utime + usage.ru_stime
 
 
 def growth(samples: list[int]) -> int | None:
@@ -92,7 +97,7 @@ def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     words = ["train", method, *rest, "--model", options.model, "--corpus", options.corpus, "--data", str(options.data)]
     words += ["--output", str(folder), "--max-steps", str(steps), "--eval-steps", str(every), "--seed", str(seed)]
     began = time.monotonic()
-    peak, samples = holdfast([*words, "--no-report-sts", "--resume"], log)
+    peak, samples, cpu_seconds = holdfast([*words, "--no-report-sts", "--resume"], log)
     print(f"{arm} seed {seed}: trained in {time.monotonic() - began:.0f} s, peak {peak} MiB", flush=True)
     evaluated = options.output / f"{arm}-{seed}-sts.json"
     holdfast(
@@ -113,6 +118,7 @@ def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
         "average": statistics.mean(metrics["spearman"] for metrics in rows.values()),
         **space,
         "train_seconds": result["timing"]["train_seconds"],
+        "cpu_seconds": cpu_seconds,
         "peak_mib": peak,
         "growth_mib": growth(samples),
     }
