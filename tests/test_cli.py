@@ -102,7 +102,7 @@ def test_the_defaults_in_the_help_of_train_are_those_of_a_run(capsys: pytest.Cap
 def test_every_field_of_a_run_can_be_given() -> None:
     import inspect
 
-    from holdfast.cli import train
+    from holdfast.cli.train import train
     from holdfast.training.config import TrainConfig
 
     given = set(inspect.signature(train).parameters) | {"options"}

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from holdfast.demo.corpus import demo_corpus, load_pairs
 from holdfast.demo.noise import character_noise, word_noise
+from holdfast.encoding import Vectors, encode_sentences
 from holdfast.errors import UserError
-from holdfast.evaluation.encoding import Vectors, encode_sentences
 from holdfast.evaluation.sts import score_pairs
 from holdfast.files import write_text
 from holdfast.models import PYPI_MODEL, load_sentence_transformer, resolve_model

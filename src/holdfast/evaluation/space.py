@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
-from holdfast.evaluation.encoding import Precision, Progress, Vectors, encode_sentences
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
 from holdfast.errors import UserError, did_you_mean
-from holdfast.evaluation.encoding import Precision, Progress, Vectors, encode_sentences
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from holdfast.evaluation.encoding import Batch, Precision, encode_batches, tokenise
+from holdfast.encoding import Batch, Precision, encode_batches, tokenise
 from holdfast.evaluation.sts import score_pairs
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from holdfast.encoding import encode_batches, encode_sentences, plan_batches, tokenise
 from holdfast.errors import UserError
-from holdfast.evaluation.encoding import encode_batches, encode_sentences, plan_batches, tokenise
 from holdfast.models import load_sentence_transformer
 
 

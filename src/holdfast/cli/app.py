@@ -1,0 +1,59 @@
+"""The application that the verbs register themselves with, and the options that several of them take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from holdfast.errors import UserError, did_you_mean
+
+
+class _Verbs(TyperGroup):
+    """A group of verbs that offers the nearest one for a name that is none of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        known = list(self.commands)
+        if args and args[0] not in known:
+            hint = did_you_mean(args[0], known)
+            raise UserError(f"there is no command {args[0]!r}{hint}; commands: {', '.join(known)}")
+        return super().resolve_command(ctx, args)
+
+
+_APP: dict[str, Any] = {
+    "cls": _Verbs,
+    "add_completion": False,
+    "rich_markup_mode": None,  # plain help: it starts faster, and reads the same in a log as on a screen
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+app = typer.Typer(
+    help="Train robust sentence encoders without labels, and measure any encoder.",
+    epilog="\b\nExample:\n  holdfast demo",
+    **_APP,
+)
+data_app = typer.Typer(
+    help="What data is known, what of it is here, and whether it is intact.",
+    epilog="\b\nExample:\n  holdfast data list --data ~/sts-data",
+    **_APP,
+)
+app.add_typer(data_app, name="data")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, and nothing else.")]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Folder of labelled data sets. [default: $HOLDFAST_DATA, else the hub]"),
+]
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from holdfast import __version__
+
+        print(__version__)
+        raise typer.Exit()

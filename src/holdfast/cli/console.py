@@ -1,0 +1,122 @@
+"""What the verbs print with: results to standard output, progress to standard error, JSON for machines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_WIDE = 160
+
+
+def rank() -> int:
+    """This process's number in a run of several; only the first one speaks."""
+    return int(os.environ.get("RANK", "0") or 0)
+
+
+def console() -> Console:
+    """Where results go: as wide as the terminal, and wide enough for any row where there is none."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDE)
+
+
+def progress_console(as_json: bool) -> Console:
+    """Where progress goes: standard error, and nowhere for machines or for any process but the first."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=True, quiet=as_json or rank() != 0)
+
+
+@contextlib.contextmanager
+def work_quietly() -> Iterator[None]:
+    """Send what libraries print to standard error, and leave out their warnings unless Python was asked for them."""
+    import warnings
+
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def encoding_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """A bar with sentences/s and ETA on a terminal, now and then a line elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("encoding"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:.0f} sentences/s  ETA"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal or console.quiet,
+    )
+    task = bar.add_task("encoding", total=None, rate=0.0)
+    began = told = time.monotonic()
+
+    def update(done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        rate = done / max(now - began, 1e-9)
+        bar.update(task, completed=done, total=total, rate=rate)
+        if not console.is_terminal and now - told > 10:
+            told = now
+            left = (total - done) / rate
+            console.print(f"{done}/{total} sentences  {rate:.0f} sentences/s  ETA {left:.0f} s", highlight=False)
+
+    with bar:
+        yield update
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str | None = None,
+    right: Sequence[str] = (),
+    header: bool = True,
+    lines: bool = False,
+) -> Table:
+    """A table of text cells; ``right`` names the columns that are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=header, show_lines=lines)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # as it is: a path may hold [brackets]
+    return table
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value))
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def setting(value: Any) -> str:
+    """A value as ``--set`` and the options take it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def print_json(value: Any) -> None:
+    """Print the one JSON document of a command."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,60 @@
+"""A user's mistake in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from holdfast.cli.console import rank
+from holdfast.errors import UserError, did_you_mean
+
+# Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+def complain(line: str) -> None:
+    """Print a line to standard error, in the first process alone."""
+    if rank() == 0:
+        with contextlib.suppress(OSError):
+            print(f"holdfast: {line}", file=sys.stderr, flush=True)
+
+
+def one_line(error: Exception) -> str | None:
+    """What to tell the user about ``error``; None where it is holdfast's own fault and needs its traceback."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, _UsageError):
+        return " ".join(_usage_line(error).split())
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = f" while writing {cause.filename}" if cause.filename else ""
+            return f"no space left on the disk{where}: free some space and run again"
+        if isinstance(cause, MemoryError) or type(cause).__name__ == "OutOfMemoryError":
+            return "out of memory: use a smaller --batch-size or --max-length, or a smaller model"
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _usage_line(error: Any) -> str:
+    context = error.ctx
+    if context is None:
+        return str(error.format_message())
+    see = f"; see '{context.command_path} --help'"
+    wrong = getattr(error, "option_name", None)
+    known = [name for parameter in context.command.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    if wrong is not None and wrong not in known:
+        options = [name for name in (*known, "--help") if name.startswith("-")]
+        return f"there is no option {wrong}{did_you_mean(wrong, options)}{see}"
+    return str(error.format_message()).rstrip(".") + see

