@@ -55,8 +55,8 @@ def holdfast(arguments: list[str], log: Path) -> tuple[int, list[int], float]:
     """Run a command of holdfast.
 
     Returns:
-        The peak of its resident memory in MiB, what that was every ten seconds, and its CPU seconds: what it cost, where the
-        wall time says as much about what else the machine was doing.
+        The peak of its resident memory in MiB, what that was every ten seconds, and its CPU seconds: what it cost,
+        where the wall time says as much about what else the machine was doing.
     """
     samples = []
     with log.open("a", encoding="utf-8") as file:
