@@ -50,7 +50,8 @@ def new_result(
     *,
     command: Sequence[str] | None = None,
     model: str,
-    path: Path,
+    path: Path | None = None,
+    identity: dict[str, Any] | None = None,
     protocol: dict[str, Any],
     seed: int | None,
     results: Sequence[dict[str, Any]] = (),
@@ -64,6 +65,7 @@ def new_result(
         command: the words of the command; ``None`` takes this process's own.
         model: the model as the user named it.
         path: the folder it was loaded from, for its hashes.
+        identity: those hashes (`model_identity`), where they are known already or the model is no folder.
         protocol: everything that decides the numbers and is not the model or the data.
         seed: the seed, or ``None`` where no random number was drawn.
         results: rows of ``{task, split, n, metrics, ...}``.
@@ -76,7 +78,7 @@ def new_result(
         "kind": kind,
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "model": model,
-        **model_identity(path),
+        **(model_identity(path) if path is not None else identity or {}),
         "protocol": protocol,
         "environment": environment(device),
         "command": shlex.join(words),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.demo.noise import _MIN_LETTERS, _NEIGHBOURS, character_noise, word_noise
+from holdfast.demo.noise import _MIN_LETTERS, character_noise, word_noise
 
 Noise = Callable[..., str]
 BOTH = pytest.mark.parametrize("noise", [character_noise, word_noise])
@@ -104,9 +104,3 @@ def test_the_rate_is_the_share_of_words_touched(noise_and_share: tuple[Noise, fl
     # Character noise changes every touched word; of word noise only drops and doubles show in the counts.
     expected = rate if noise is character_noise else rate * 2 / 3
     assert changed / len(distinct) == pytest.approx(expected, abs=0.1)
-
-
-def test_the_keyboard_is_symmetric_and_known() -> None:
-    assert set(_NEIGHBOURS["g"]) == set("ftyhbv")
-    assert all(a in _NEIGHBOURS[b] for a, near in _NEIGHBOURS.items() for b in near)
-    assert len(_NEIGHBOURS) == 26

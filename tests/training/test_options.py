@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.objectives import METHODS
-from holdfast.training.options import describe, method_options, option_defaults, split_settings
+from holdfast.training.options import describe, method_options, option_defaults
+from holdfast.values import split_settings
 
 
 @pytest.mark.parametrize(

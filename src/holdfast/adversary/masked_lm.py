@@ -19,6 +19,8 @@ from holdfast.models import one_line_errors, quiet, resolve_model
 PROPOSALS = 100
 """How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
 
+_LOGIT_STEP = 2.0**-13
+_SPARE = 8  # a few more than are asked for, so that rounding may still reorder those at the end
 _UNLIMITED = 10**6  # a tokeniser without a limit of its own reports a number with thirty digits
 
 
@@ -65,11 +67,51 @@ class MaskedLM:
             with _head_at(self.model, here):
                 logits: Tensor = self.model(**features).logits[:, 0].float()
             logits = logits.masked_fill(~self._usable.to(logits.device), float("-inf"))
-            best = logits.topk(min(PROPOSALS, int(self._usable.sum()))).indices.tolist()
+            best = _top(logits, min(PROPOSALS, int(self._usable.sum())))[1].tolist()
             for row, tokens in zip(rows, best, strict=True):
                 if positions[row] is not None:
                     proposals[row] = [word for token in tokens if (word := self._words[token]) is not None]
         return proposals
+
+    @torch.no_grad()
+    def read(self, sentences: Sequence[Words], limit: int) -> list[list[list[str]]]:
+        """For each word of each sentence, shown whole, its ``limit`` likeliest readings, likeliest first.
+
+        A word of several sub-words is read as the likeliest combinations of theirs, by the sum of their
+        log-probabilities (BERT-Attack ranks them by perplexity, which for equally many sub-words is the same order).
+        Readings that are no content words are left out, so there may be fewer; none for a word beyond the window.
+        """
+        encoded = self.tokenizer(
+            [s.text for s in sentences], truncation=True, max_length=self._window, return_offsets_mapping=True
+        )
+        readings: list[list[list[str]]] = [[] for _ in sentences]
+        for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
+            logits: Tensor = self.model(**features).logits.float()
+            values, tokens = _top(logits, limit)
+            values = values - logits.logsumexp(dim=-1, keepdim=True)
+            for i, row in enumerate(rows):
+                options = [
+                    list(zip(v, t, strict=True)) for v, t in zip(values[i].tolist(), tokens[i].tolist(), strict=True)
+                ]
+                starts = [begin if begin < end else -1 for begin, end in encoded["offset_mapping"][row]]
+                readings[row] = [
+                    self._combined([options[at] for at, start in enumerate(starts) if begin <= start < end], limit)
+                    for begin, end in sentences[row].spans
+                ]
+        return readings
+
+    def _combined(self, pieces: list[list[tuple[float, int]]], limit: int) -> list[str]:
+        """The likeliest words made of one option for each sub-word; sums only fall, so the best of the best suffice."""
+        if not pieces:
+            return []
+        if len(pieces) == 1:
+            return [word for _, token in pieces[0] if (word := self._words[token]) is not None]
+        best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+        for options in pieces:
+            sums = [(total + value, (*tokens, token)) for total, tokens in best for value, token in options]
+            best = sorted(sums, key=lambda pair: -pair[0])[:limit]
+        words = [self.tokenizer.decode(list(tokens)).strip() for _, tokens in best]
+        return [word for word in dict.fromkeys(words) if is_content_word(word)]
 
     def _mask_position(self, encoded: Any, row: int, start: int) -> int | None:
         """Where the mask that begins at character ``start`` is; the text may hold other masks."""
@@ -153,6 +195,19 @@ class Fillers:
             self.similarity.similar(word, others(word, proposed))[: self.limit]
             for word, proposed in zip(words, proposals, strict=True)
         ]
+
+
+def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest ``count`` along the last dimension, and where: rounded, equal ones in the order of the vocabulary.
+
+    The last digits of a logit change with the batch it is computed in; what an attack is offered must not.
+    """
+    spare = min(count + _SPARE, logits.shape[-1])
+    values, tokens = logits.topk(spare)
+    values = (values / _LOGIT_STEP).round() * _LOGIT_STEP
+    tokens, order = tokens.sort(dim=-1)
+    values, order = values.gather(-1, order).sort(dim=-1, descending=True, stable=True)
+    return values[..., :count], tokens.gather(-1, order)[..., :count]
 
 
 @contextlib.contextmanager

@@ -76,6 +76,26 @@ class Words:
         place = 2 * index + 1
         return Words((*self.parts[:place], word, *self.parts[place + 1 :]))
 
+    def without(self, index: int) -> str:
+        """The text without word ``index``, and without the blank that stood before or after it."""
+        place = 2 * index + 1
+        before, after = "".join(self.parts[:place]), "".join(self.parts[place + 1 :])
+        if after[:1].isspace() and (not before or before[-1:].isspace()):
+            after = after[1:]
+        elif not after and before[-1:].isspace():
+            before = before[:-1]
+        return before + after
+
+    def around(self, index: int, width: int) -> str:
+        """The text of at most ``width`` words, of which word ``index`` is the middle one where the text allows it.
+
+        As TextAttack cuts its windows: shifted, not shortened, at the ends of the text.
+        """
+        count = len(self.parts) // 2
+        begin = max(0, min(index - width // 2, count - width))
+        end = min(count, begin + width)
+        return "".join(self.parts[2 * begin + 1 : 2 * end])
+
 
 def is_content_word(word: str) -> bool:
     """Whether an attack may change a word, or put it into a text: letters alone, two at least, and no stop word."""

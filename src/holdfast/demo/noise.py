@@ -8,36 +8,16 @@ from __future__ import annotations
 import random
 import re
 
+from holdfast.attacks.characters import delete_letter, keyboard_typo, swap_letters
+
 # Only words this long are misspelt: a slip in a shorter one often makes another word ("for" -> "far").
 _MIN_LETTERS = 4
 _WORD = re.compile(rf"[^\W\d_]{{{_MIN_LETTERS},}}")
 
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-
-
-def _keyboard() -> dict[str, str]:
-    """Each letter's neighbours on a QWERTY keyboard, where every row is shifted right by about half a key."""
-    position = {letter: (r, c) for r, row in enumerate(_ROWS) for c, letter in enumerate(row)}
-    near = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
-    return {a: "".join(b for b, (s, d) in position.items() if (s - r, d - c) in near) for a, (r, c) in position.items()}
-
-
-_NEIGHBOURS = _keyboard()
-
-
-def _swapped(word: str, rng: random.Random) -> str | None:
-    """Two unequal adjacent inner letters change places."""
-    places = [i for i in range(1, len(word) - 2) if word[i] != word[i + 1]]
-    if not places:
-        return None
-    i = rng.choice(places)
-    return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
-
 
 def _dropped(word: str, rng: random.Random) -> str | None:
     """One letter after the first is lost."""
-    i = rng.randrange(1, len(word))
-    return word[:i] + word[i + 1 :]
+    return delete_letter(word, rng, keep_last=False)
 
 
 def _doubled(word: str, rng: random.Random) -> str | None:
@@ -46,17 +26,7 @@ def _doubled(word: str, rng: random.Random) -> str | None:
     return word[: i + 1] + word[i:]
 
 
-def _neighboured(word: str, rng: random.Random) -> str | None:
-    """One letter after the first becomes a neighbouring key, in the same case."""
-    places = [i for i in range(1, len(word)) if word[i].lower() in _NEIGHBOURS]
-    if not places:
-        return None
-    i = rng.choice(places)
-    key = rng.choice(_NEIGHBOURS[word[i].lower()])
-    return word[:i] + (key.upper() if word[i].isupper() else key) + word[i + 1 :]
-
-
-_EDITS = (_swapped, _dropped, _doubled, _neighboured)
+_EDITS = (swap_letters, _dropped, _doubled, keyboard_typo)
 
 
 def _misspelt(word: str, rng: random.Random) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-import yaml
+from typing import Any, get_type_hints
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.objectives import METHODS, Objective
-from holdfast.training.values import fitted
+from holdfast.values import documented_arguments, option_value
 
 
 def objective_class(method: str) -> type[Objective]:
@@ -53,44 +50,13 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
         if name not in known_options:
             names = ", ".join(known_options)
             raise UserError(f"{method} has no option {name!r}{did_you_mean(name, known_options)}; options: {names}")
-        options[name] = _option(name, value, hints[name])
+        options[name] = option_value(name, value, hints[name])
     return options
-
-
-def split_settings(words: list[str]) -> dict[str, str]:
-    """``["gamma=0.1", …]`` as a mapping.
-
-    Raises:
-        UserError: a word without "=".
-    """
-    settings = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise UserError(f"--set takes name=value, got {word!r}")
-        settings[name.strip().replace("-", "_")] = value
-    return settings
-
-
-def _option(name: str, value: Any, hint: Any) -> Any:
-    """The value of an option, whose text is read as YAML unless the option takes text."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    if isinstance(value, str) and get_origin(hint) is not Literal:
-        parsed = _parsed(value)
-        value = parsed if str not in kinds or parsed is None else value
-    return fitted(f"option {name!r}", value, hint)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
 
 
 def describe(name: str, objective: type[Objective]) -> dict[str, Any]:
     """What a method is, from its class; the meaning of its options from the class's docstring."""
-    meanings = _read_arguments(objective)
+    meanings = documented_arguments(objective)
     return {
         "name": name,
         "title": objective.TITLE,
@@ -104,19 +70,3 @@ def describe(name: str, objective: type[Objective]) -> dict[str, Any]:
         "presets": {preset: dict(values) for preset, values in objective.PRESETS.items()},
         "training": dict(objective.TRAINING),
     }
-
-
-def _read_arguments(objective: type[Objective]) -> dict[str, str]:
-    """The ``Args:`` section of a class's docstring: ``name: meaning``, and the deeper lines that belong to it."""
-    _, _, section = (inspect.getdoc(objective) or "").partition("\nArgs:\n")
-    meanings: dict[str, str] = {}
-    name = ""
-    for line in section.splitlines():
-        if not line.startswith("    "):
-            break  # the section ends where the indentation does
-        head, colon, rest = line.strip().partition(": ")
-        if line[4] != " " and colon:
-            name, meanings[head] = head, rest
-        elif name:
-            meanings[name] += " " + line.strip()
-    return meanings

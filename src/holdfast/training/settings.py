@@ -10,8 +10,7 @@ import yaml
 
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.training.config import TrainConfig
-from holdfast.training.options import split_settings
-from holdfast.training.values import fitted
+from holdfast.values import fitted, split_settings
 
 
 def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str]) -> TrainConfig:

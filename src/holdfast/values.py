@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
 
 from holdfast.errors import UserError, one_of
 
@@ -62,3 +65,57 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     if get_origin(kind) is Mapping:
         return isinstance(value, dict), value
     return type(value) is kind, value
+
+
+def split_settings(words: Sequence[str]) -> dict[str, str]:
+    """``["gamma=0.1", …]`` as a mapping.
+
+    Raises:
+        UserError: a word without "=".
+    """
+    settings = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set takes name=value, got {word!r}")
+        settings[name.strip().replace("-", "_")] = value
+    return settings
+
+
+def option_value(name: str, value: Any, hint: Any) -> Any:
+    """The value of an option, whose text is read as YAML unless the option takes text ("1e-3", "true", "inf").
+
+    Raises:
+        UserError: it does not fit the option's type.
+    """
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if isinstance(value, str) and get_origin(hint) is not Literal:
+        parsed = _parsed(value)
+        value = parsed if str not in kinds or parsed is None else value
+    return fitted(f"option {name!r}", value, hint)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def documented_arguments(cls: type) -> dict[str, str]:
+    """The ``Args:`` section of a class's docstring: ``name: meaning``, and the deeper lines that belong to it.
+
+    What tables of options say of each.
+    """
+    _, _, section = (inspect.getdoc(cls) or "").partition("\nArgs:\n")
+    meanings: dict[str, str] = {}
+    name = ""
+    for line in section.splitlines():
+        if not line.startswith("    "):
+            break  # the section ends where the indentation does
+        head, colon, rest = line.strip().partition(": ")
+        if line[4] != " " and colon:
+            name, meanings[head] = head, rest
+        elif name:
+            meanings[name] += " " + line.strip()
+    return meanings

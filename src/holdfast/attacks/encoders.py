@@ -1,0 +1,284 @@
+"""Encoders as targets, without a classifier: scored pairs (AdvSTS), vectors pushed away, nearest neighbours lost."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from holdfast.adversary.geometry import word_importance
+from holdfast.adversary.words import Words
+from holdfast.attacks.examples import Example, Verdict
+from holdfast.attacks.requests import Slope
+from holdfast.attacks.slopes import significant
+from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_DECIMALS = 5
+SCALE = (0.0, 5.0)
+"""What people's similarity scores may be."""
+
+Unit = npt.NDArray[np.float64]
+
+
+class EncoderTarget(abc.ABC):
+    """A sentence encoder; the outputs of a text are its vector, normalised.
+
+    Args:
+        model: any SentenceTransformer.
+        source: its name, for the record.
+    """
+
+    has_classes = False
+
+    def __init__(self, model: SentenceTransformer, *, source: str) -> None:
+        self.model, self.source = model, source
+        self.unknown = unknown_token(model.tokenizer)
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Nothing is refused."""
+        return [None] * len(examples)
+
+    def seen(self, example: Example) -> int:
+        """Up to the end of its last token."""
+        return characters_seen(self.model.tokenizer, (example.text,), 0)
+
+    def question(self, example: Example, text: str) -> Texts:
+        """The attacked text alone."""
+        return (text,)
+
+    def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
+        """Normalised vectors."""
+        return list(self.units([text for (text,) in texts], exact=exact))
+
+    def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
+        """Normalised vectors, (n, d) fp64."""
+        vectors = encode_sentences(self.model, list(texts), precision="fp32" if exact else "bf16").astype(np.float64)
+        units: Unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return units
+
+    @abc.abstractmethod
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """How near to the goal."""
+
+    @abc.abstractmethod
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """What the geometry recipe climbs: the summed loss, a scalar, of normalised vectors z (n, d)."""
+
+    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+        """Gradients of :meth:`loss` at the normalised vector and at the embeddings of the words."""
+        from holdfast.adversary.victim import EncoderVictim
+        from holdfast.encoder import Encoder
+
+        encoder = Encoder(self.model)
+        examples = [example for example, _ in questions]
+
+        def mean_loss(z: Tensor, rows: Sequence[int]) -> Tensor:
+            return self.loss(z, [examples[row] for row in rows]) / len(rows)
+
+        victim = EncoderVictim(encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss)
+        with encoder.attack_mode():
+            slopes = victim.slopes([words.text for _, words in questions], range(len(questions)))
+        found = []
+        for i, (_, words) in enumerate(questions):
+            importance = word_importance(slopes.tokens[i].cpu(), slopes.offsets[i], words.spans, "mean-l2")
+            rounded = tuple(significant(torch.tensor(importance)).tolist())
+            found.append(Slope(slopes.z[i].cpu(), slopes.direction[i].cpu(), rounded))
+        return found
+
+    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """Normalised vectors, twice: as places and as outputs."""
+        units = self.units([text for _, text in questions])
+        return [(torch.from_numpy(unit).float(), unit) for unit in units]
+
+
+class ScoredPairTarget(EncoderTarget):
+    """AdvSTS: move the similarity of a scored pair away from what people say.
+
+    The cosine is mapped to people's scale by ``scale``, an isotonic fit on held-out pairs. The predicted score has to
+    move more than ``margin`` further from gold than it was, on the side of gold where it is already; where the scale
+    leaves no room on that side, on the other one.
+
+    Args:
+        model: any SentenceTransformer.
+        source: its name.
+        scale: from cosines (n,) to scores (n,), increasing.
+        margin: in points of people's scale.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        *,
+        source: str,
+        scale: Callable[[npt.ArrayLike], npt.NDArray[np.float64]],
+        margin: float = 1.0,
+    ) -> None:
+        super().__init__(model, source=source)
+        self.scale, self.margin = scale, margin
+        self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
+        self._others: dict[int, Unit] = {}
+        self._first: dict[int, float] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Take the vectors of the texts that are left alone, and the similarity before the attack."""
+        if not examples:
+            return []
+        vectors = self.units([text for example in examples for text in (example.text, _other(example))])
+        reasons: list[str | None] = []
+        for i, example in enumerate(examples):
+            own, other = vectors[2 * i : 2 * i + 2]
+            self._others[example.number] = other
+            self._first[example.number] = round(float(own @ other), _DECIMALS)
+            reasons.append(None if self._side(example) else "no score is as far from gold as the goal asks for")
+        return reasons
+
+    def _predicted(self, cosine: float) -> float:
+        return float(self.scale([cosine])[0])
+
+    def _side(self, example: Example) -> int:
+        """Where to move the score: +1 up, -1 down, 0 nowhere."""
+        gold = float(example.label or 0.0)
+        error = self._predicted(self._first[example.number]) - gold
+        away = abs(error) + self.margin
+        low, high = self._ends
+        room = {+1: high - gold > away, -1: gold - low > away}
+        first = +1 if error > 0 else -1 if error < 0 else (-1 if gold > sum(SCALE) / 2 else +1)
+        return first if room[first] else -first if room[-first] else 0
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Score: the cosine, or its negative where it has to fall."""
+        cosine = round(float(output @ self._others[example.number]), _DECIMALS)
+        side, gold = self._side(example), float(example.label or 0.0)
+        error = abs(self._predicted(self._first[example.number]) - gold)
+        moved = side * (self._predicted(cosine) - gold)
+        return Verdict(side * cosine, moved > error + self.margin, cosine)
+
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """The cosine with the other text, or its negative."""
+        others = torch.tensor(np.stack([self._others[e.number] for e in examples]), dtype=z.dtype, device=z.device)
+        sides = torch.tensor([float(self._side(e)) for e in examples], dtype=z.dtype, device=z.device)
+        return (sides * (z * others).sum(dim=1)).sum()
+
+
+class DriftTarget(EncoderTarget):
+    """Label-free: push a text's vector away from where it was, until their cosine is below ``threshold``.
+
+    Args:
+        model: any SentenceTransformer.
+        source: its name.
+        threshold: a cosine.
+    """
+
+    def __init__(self, model: SentenceTransformer, *, source: str, threshold: float) -> None:
+        super().__init__(model, source=source)
+        self.threshold = threshold
+        self._origins: dict[int, Unit] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Take the vectors of the originals."""
+        for example, unit in zip(examples, self.units([e.text for e in examples]), strict=True):
+            self._origins[example.number] = unit
+        return [None] * len(examples)
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Score: one less the cosine."""
+        cosine = round(float(output @ self._origins[example.number]), _DECIMALS)
+        return Verdict(1.0 - cosine, cosine < self.threshold, cosine)
+
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """The negative cosine with the original, climbed from a point beside it: at the original it has no slope."""
+        origins = torch.tensor(np.stack([self._origins[e.number] for e in examples]), dtype=z.dtype, device=z.device)
+        # One fixed direction for all texts, at a right angle to each: the first step needs some direction to go in.
+        aside = torch.ones_like(origins) / origins.shape[1] ** 0.5
+        aside = aside - (aside * origins).sum(dim=1, keepdim=True) * origins
+        loss: Tensor = ((z * aside).sum(dim=1) * 1e-3 - (z * origins).sum(dim=1)).sum()
+        return loss
+
+
+class RetrievalTarget(EncoderTarget):
+    """Make a text lose its nearest neighbours in a corpus: none of the first ``k`` may be among the first ``k`` after.
+
+    Args:
+        model: any SentenceTransformer.
+        source: its name.
+        corpus: the texts searched; a text is not its own neighbour.
+        k: how many neighbours count.
+    """
+
+    def __init__(self, model: SentenceTransformer, *, source: str, corpus: Sequence[str], k: int = 5) -> None:
+        super().__init__(model, source=source)
+        self.k = k
+        self._corpus = list(dict.fromkeys(corpus))
+        self._number = {text: i for i, text in enumerate(self._corpus)}
+        self._vectors = self.units(self._corpus).astype(np.float32)
+        self._near: dict[int, npt.NDArray[np.intp]] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Find the neighbours of the originals."""
+        if len(self._corpus) <= 2 * self.k:
+            return [f"the corpus has no more than {2 * self.k} texts"] * len(examples)
+        for example, unit in zip(examples, self.units([e.text for e in examples]), strict=True):
+            self._near[example.number] = np.argsort(-self._cosines(example, unit), kind="stable")[: self.k]
+        return [None] * len(examples)
+
+    def _cosines(self, example: Example, unit: Unit) -> npt.NDArray[np.float64]:
+        exact = (self._vectors @ unit.astype(np.float32)).astype(np.float64)
+        cosines: npt.NDArray[np.float64] = np.round(exact, _DECIMALS)
+        if (own := self._number.get(example.text)) is not None:
+            cosines[own] = -np.inf
+        return cosines
+
+    def neighbours(self, example: Example) -> list[str]:
+        """The texts that were nearest, nearest first."""
+        return [self._corpus[i] for i in self._near[example.number]]
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Score: by how much the k-th best of the other texts is nearer than the nearest of the old neighbours."""
+        cosines = self._cosines(example, output)
+        near = self._near[example.number]
+        kept = np.delete(cosines, near)
+        rival = float(np.partition(kept, -self.k)[-self.k])
+        score = rival - float(cosines[near].max())
+        first = np.argsort(-cosines, kind="stable")[: self.k]
+        return Verdict(score, score > 0.0, float(np.isin(near, first).mean()))
+
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """The negative cosine with the mean of the old neighbours."""
+        centres = np.stack([self._vectors[self._near[e.number]].mean(axis=0) for e in examples])
+        return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
+
+
+def halfway(model: EncoderTarget, texts: Sequence[str]) -> float:
+    """The cosine half-way between 1 and the mean cosine of different texts.
+
+    What counts as far differs between encoders: of some, any two texts have a cosine of 0.8. Half-way, a text is as far
+    from where it was as the mid-point of it and any other text.
+
+    Args:
+        model: the encoder.
+        texts: at least two different ones.
+
+    Raises:
+        UserError: there is one alone.
+    """
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) < 2:
+        raise UserError("with a single text there is nothing to compare it with: give --threshold")
+    units = model.units(distinct)
+    total = np.linalg.norm(units.sum(axis=0)) ** 2
+    mean = (float(total) - len(units)) / (len(units) * (len(units) - 1))
+    return round((1.0 + mean) / 2, 3)
+
+
+def _other(example: Example) -> str:
+    return example.texts[1 - example.attacked]

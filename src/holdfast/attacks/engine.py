@@ -1,0 +1,288 @@
+"""Many attacks side by side, their questions answered together.
+
+Each attack is a generator (see :mod:`holdfast.attacks.requests`). In every round the engine takes the pending question
+of each running attack, answers all questions of a kind in one go (distinct texts only, sorted by length, in batches of
+a fixed number of tokens) and sends the answers back. What an attack does depends on its own answers alone, and those
+are rounded, so that how many run side by side changes neither texts nor counts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.adversary.words import Words
+from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, told
+from holdfast.attacks.recipes import Recipe
+from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search
+from holdfast.attacks.targets import Output, Target
+from holdfast.attacks.trial import Trial, changeable
+
+if TYPE_CHECKING:
+    from holdfast.attacks.resources import Resources
+
+SIDE_BY_SIDE = 64
+"""Attacks that run at once. More of them fill larger batches; on a CPU the gain ends early, a GPU wants more."""
+
+
+@dataclass(eq=False)
+class _Running:
+    """One attack on its way."""
+
+    trial: Trial
+    recipe: str
+    search: Search
+    request: Request
+    outputs: dict[str, Output]
+    confirmed: set[str]
+    queries: int = 1  # the original text is one
+    passes: int = 1
+    answers: list[Any] = field(default_factory=list)
+
+    def advance(self, answer: Any) -> bool:
+        """Send an answer; whether the attack goes on."""
+        try:
+            self.request = self.search.send(answer)
+        except StopIteration:
+            return False
+        return True
+
+
+class Engine:
+    """Attacks examples with a recipe.
+
+    Args:
+        target: what is attacked.
+        resources: the linguistic resources.
+        bf16: search in bf16. A text that reaches the goal there is asked about again in fp32, and it is the fp32 answer
+            that the attack sees.
+        side_by_side: attacks that run at once.
+        seed: of the recipes that draw random numbers.
+        memory: keep what the target said of an example's texts while it is attacked, and ask about a text once a round.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        resources: Resources,
+        *,
+        bf16: bool = False,
+        side_by_side: int = SIDE_BY_SIDE,
+        seed: int = 42,
+        memory: bool = True,
+    ) -> None:
+        self.target, self.resources = target, resources
+        self.bf16, self.side_by_side, self.seed, self.memory = bf16, side_by_side, seed, memory
+        self.passes = 0
+
+    def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
+        """Attack examples; each attempt as soon as it is finished, so not in the order of the examples."""
+        waiting = iter(examples)
+        running: list[_Running] = []
+        while True:
+            fresh = _some(waiting, self.side_by_side - len(running))
+            if not fresh and not running:
+                return
+            for item in self._start(recipe, fresh):
+                if isinstance(item, Attempt):
+                    yield item
+                else:
+                    running.append(item)
+            self._answer(running)
+            going = []
+            for attack in running:
+                if attack.advance(attack.answers.pop()):
+                    going.append(attack)
+                else:
+                    yield self._attempt(attack)
+            running = going
+
+    # --- beginning and end ---------------------------------------------------------------------------------------
+
+    def _start(self, recipe: Recipe, examples: Sequence[Example]) -> Iterator[_Running | Attempt]:
+        """The first question is about the original text; who is wrong already is not attacked."""
+        reasons = [_refusal(example) for example in examples]
+        asked = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
+        prepared = dict(zip((example.number for example in asked), self.target.prepare(asked), strict=True))
+        asked = [example for example in asked if prepared[example.number] is None]
+        outputs = dict(
+            zip(
+                (e.number for e in asked),
+                self._outputs([self.target.question(e, e.text) for e in asked], exact=True),
+                strict=True,
+            )
+        )
+        for example, reason in zip(examples, reasons, strict=True):
+            why = reason or prepared[example.number]
+            if why is not None:
+                yield skipped(example, recipe.NAME, why)
+            else:
+                yield self._begin(recipe, example, outputs[example.number])
+
+    def _begin(self, recipe: Recipe, example: Example, output: Output) -> _Running | Attempt:
+        verdict = self.target.verdict(example, output)
+        rng = random.Random(f"{self.seed}/{recipe.NAME}/{example.number}")
+        trial = Trial(
+            example,
+            Words.of(example.text),
+            verdict,
+            self.resources,
+            rng,
+            self.target.unknown,
+            self.target.seen(example),
+        )
+        attack = _Running(trial, recipe.NAME, recipe.search(trial), Judge(()), {example.text: output}, {example.text})
+        if verdict.reached:
+            why = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
+            return self._attempt(attack, reason=why)
+        if not trial.places:
+            return self._attempt(attack, reason="it holds no word that may be changed")
+        if recipe.budget(trial) == 0:
+            return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
+        try:
+            attack.request = next(attack.search)
+        except StopIteration:  # nothing to ask about, so nothing to change
+            return self._attempt(attack)
+        return attack
+
+    def _attempt(self, attack: _Running, reason: str | None = None) -> Attempt:
+        trial, example = attack.trial, attack.trial.example
+        reached = trial.verdict.reached and reason is None
+        text = trial.words.text
+        if trial.changed and text not in attack.confirmed:
+            # The best text of a search in bf16 that failed: what is told of it is computed in fp32 all the same.
+            trial.verdict = self.target.verdict(
+                example, self._outputs([self.target.question(example, text)], exact=True)[0]
+            )
+            reached = trial.verdict.reached
+        classes = self.target.has_classes
+        return Attempt(
+            number=example.number,
+            recipe=attack.recipe,
+            outcome="skipped" if reason else "succeeded" if reached else "failed",
+            reason=reason,
+            original=example.text,
+            adversarial=text,
+            other=example.texts[1 - example.attacked] if len(example.texts) == 2 else None,
+            label=example.label,
+            before=told(trial.first, example, classes),
+            after=told(trial.verdict, example, classes),
+            words=len(trial.original.words),
+            changed=tuple((p, trial.original.words[p], trial.words.parts[2 * p + 1]) for p in trial.changed),
+            queries=attack.queries,
+            passes=attack.passes,
+        )
+
+    # --- answers -------------------------------------------------------------------------------------------------
+
+    def _answer(self, running: Sequence[_Running]) -> None:
+        """Leave an answer with every attack."""
+        by_kind: dict[type[Request], list[_Running]] = {}
+        for attack in running:
+            by_kind.setdefault(type(attack.request), []).append(attack)
+        for kind, attacks in by_kind.items():
+            serve: Callable[[Sequence[_Running]], Iterable[Any]] = {
+                Judge: self._judge,
+                Compare: self._compare,
+                Fill: self._fill,
+                Read: self._read,
+                Climb: self._climb,
+                Locate: self._locate,
+            }[kind]
+            for attack, answer in zip(attacks, serve(attacks), strict=True):
+                attack.answers.append(answer)
+
+    def _judge(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
+        """Ask the target about all texts of all attacks; in bf16, what seems to reach the goal again in fp32."""
+        if not self.memory:
+            for attack in attacks:
+                attack.outputs.clear()
+        self._learn(attacks, exact=not self.bf16, only_reached=False)
+        if self.bf16:
+            self._learn(attacks, exact=True, only_reached=True)
+        answers = []
+        for attack in attacks:
+            texts = attack.request.texts  # type: ignore[union-attr]
+            attack.queries += len(texts)
+            answers.append([self.target.verdict(attack.trial.example, attack.outputs[text]) for text in texts])
+        return answers
+
+    def _learn(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
+        """Fill in what the target says of the texts that are asked about and not known yet."""
+        new: list[tuple[_Running, str]] = []
+        for attack in attacks:
+            texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
+            for text in dict.fromkeys(texts):
+                if only_reached:
+                    verdict = self.target.verdict(attack.trial.example, attack.outputs[text])
+                    wanted = verdict.reached and text not in attack.confirmed
+                else:
+                    wanted = text not in attack.outputs
+                if wanted:
+                    new.append((attack, text))
+        outputs = self._outputs([self.target.question(attack.trial.example, text) for attack, text in new], exact=exact)
+        for (attack, text), output in zip(new, outputs, strict=True):
+            attack.outputs[text] = output
+            attack.passes += 1
+            if exact:
+                attack.confirmed.add(text)
+
+    def _outputs(self, texts: Sequence[tuple[str, ...]], *, exact: bool) -> Sequence[Output]:
+        """One pass for each distinct text."""
+        distinct = list(dict.fromkeys(texts))
+        self.passes += len(distinct)
+        known = dict(zip(distinct, self.target.outputs(distinct, exact=exact), strict=True)) if distinct else {}
+        return [known[text] for text in texts]
+
+    def _compare(self, attacks: Sequence[_Running]) -> Iterator[list[float]]:
+        pairs = [pair for attack in attacks for pair in attack.request.pairs]  # type: ignore[union-attr]
+        cosines = iter(self.resources.similarity.cosines(pairs))
+        for attack in attacks:
+            yield [next(cosines) for _ in attack.request.pairs]  # type: ignore[union-attr]
+
+    def _fill(self, attacks: Sequence[_Running]) -> list[list[str]]:
+        requests: list[Any] = [attack.request for attack in attacks]
+        return self.resources.masked_lm.propose([r.words for r in requests], [r.place for r in requests])
+
+    def _read(self, attacks: Sequence[_Running]) -> list[list[list[str]]]:
+        requests: list[Any] = [attack.request for attack in attacks]
+        (limit,) = {r.limit for r in requests}  # a run has one recipe
+        return self.resources.masked_lm.read([r.words for r in requests], limit)
+
+    def _climb(self, attacks: Sequence[_Running]) -> list[Any]:
+        for attack in attacks:
+            attack.queries += 1
+            attack.passes += 1
+        self.passes += len(attacks)
+        return self.target.climb([(a.trial.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
+
+    def _locate(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
+        questions = [(a.trial.example, text) for a in attacks for text in a.request.texts]  # type: ignore[union-attr]
+        located = iter(self.target.locate(questions))
+        self.passes += len(questions)
+        for attack in attacks:
+            texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
+            attack.queries += len(texts)
+            attack.passes += len(texts)
+            attack.confirmed.update(texts)
+            places = [next(located) for _ in texts]
+            yield [(z, self.target.verdict(attack.trial.example, output)) for z, output in places]
+
+
+def _refusal(example: Example) -> str | None:
+    """Why no target could be asked about an example."""
+    if not example.text.strip():
+        return "the text is empty"
+    if not changeable(Words.of(example.text), len(example.text)):
+        return "it holds no word that may be changed"
+    return None
+
+
+def _some(waiting: Iterator[Example], count: int) -> list[Example]:
+    """At most ``count`` more."""
+    some: list[Example] = []
+    while len(some) < count and (example := next(waiting, None)) is not None:
+        some.append(example)
+    return some

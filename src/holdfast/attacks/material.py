@@ -1,0 +1,267 @@
+"""What a run attacks: the examples, and the model with its goal."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.isotonic import IsotonicRegression
+
+from holdfast.attacks.encoders import (
+    SCALE,
+    DriftTarget,
+    EncoderTarget,
+    RetrievalTarget,
+    ScoredPairTarget,
+    halfway,
+)
+from holdfast.attacks.examples import Example
+from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
+from holdfast.data.corpus import read_corpus
+from holdfast.data.registry import load_labelled, load_pairs
+from holdfast.data.tasks import task_named
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+
+Goal = Literal["auto", "class", "score", "drift", "neighbours"]
+
+CALL = "call:"
+"""What the name of a Python function begins with, where a model is expected."""
+
+_SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
+_FIT = {"stsb": ("stsb", "dev"), "sickr": ("sickr", "trial"), "sickr-full": ("sickr", "trial")}
+"""Where the scale from cosines to people's scores is fitted; of the other similarity tasks on STS-B dev."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """The examples of a run.
+
+    Attributes:
+        task: the task's id, or "texts".
+        split: its split.
+        examples: what is attacked, in the order of the data.
+        goal: what for.
+        classes: names of the labels, where there are any.
+        data: where the texts are from, and their hash, for the record.
+    """
+
+    task: str
+    split: str
+    examples: list[Example]
+    goal: Goal
+    classes: list[str] | None
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Victim:
+    """The target of a run, and what the record says of it."""
+
+    target: Target
+    identity: dict[str, Any]
+    goal: dict[str, Any] = field(default_factory=dict)
+    device: str = "cpu"
+
+
+def load_material(
+    task: str | None,
+    texts: str | None,
+    *,
+    split: str | None,
+    goal: Goal,
+    count: int | None,
+    seed: int,
+    data: Path | None,
+) -> Material:
+    """The examples of a labelled task, of scored pairs, or of any texts.
+
+    Args:
+        task: a task's name.
+        texts: a corpus, where there is no task.
+        split: of the task; None: its test split, else its dev split, else all of it.
+        goal: "auto" is the goal that goes with the kind of data.
+        count: draw so many examples at random, kept in the order of the data; None: all.
+        seed: of the drawing.
+        data: the data folder.
+
+    Raises:
+        UserError: neither or both of task and texts, a goal that does not go with the data, or what loading refuses.
+    """
+    if (task is None) == (texts is None):
+        raise UserError("give either --task (a labelled task) or --texts (a corpus, for goals without labels)")
+    if texts is not None:
+        return _from_corpus(texts, goal, count, seed, data)
+    assert task is not None
+    known = task_named(task)
+    part = split or next((s for s in _SPLITS if s in {x.name for x in known.splits}), known.splits[0].name)
+    scored = known.kind == "sts"
+    natural: Goal = "score" if scored else "class"
+    chosen = natural if goal == "auto" else goal
+    if chosen in ("class", "score") and chosen != natural:
+        raise UserError(f"--goal {chosen} does not go with {task}: its examples carry {_CARRIED[natural]}")
+    if scored:
+        pairs = load_pairs(task, part, data=data)
+        rows = [
+            Example(i, (a, b), 1, score)
+            for i, (a, b, score) in enumerate(zip(pairs.sentences1, pairs.sentences2, pairs.scores, strict=True))
+        ]
+        record, classes = {"source": pairs.source, "sha256": pairs.sha256}, None
+    else:
+        labelled = load_labelled(task, part, data=data)
+        columns = [labelled.sentences1] + ([labelled.sentences2] if labelled.sentences2 is not None else [])
+        rows = [
+            Example(i, fields, len(fields) - 1, label)
+            for i, (fields, label) in enumerate(zip(zip(*columns, strict=True), labelled.labels, strict=True))
+        ]
+        record, classes = {"source": labelled.source, "sha256": labelled.sha256}, labelled.classes
+    if chosen in ("drift", "neighbours"):
+        rows = [Example(row.number, (row.texts[0],)) for row in rows]
+        classes = None
+    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record)
+
+
+_CARRIED = {"score": "scores, not classes", "class": "classes, not scores"}
+
+
+def _from_corpus(texts: str, goal: Goal, count: int | None, seed: int, data: Path | None) -> Material:
+    if goal in ("class", "score"):
+        raise UserError(f"--goal {goal} needs labels: give --task in place of --texts")
+    # Of a corpus too long to be read as a whole the beginning is drawn from.
+    lines = list(itertools.islice(read_corpus(texts, data=data), _CORPUS_HEAD))
+    rows = [Example(i, (line,)) for i, line in enumerate(lines)]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    record = {"source": texts, "sha256": digest, "sentences": len(lines)}
+    return Material("texts", "all", _drawn(rows, count, seed), "drift" if goal == "auto" else goal, None, record)
+
+
+_CORPUS_HEAD = 100_000
+
+
+def _drawn(rows: list[Example], count: int | None, seed: int) -> list[Example]:
+    if count is None or count >= len(rows):
+        return rows
+    if count < 1:
+        raise UserError(f"--examples must be at least 1, not {count}")
+    return [rows[i] for i in sorted(random.Random(seed).sample(range(len(rows)), count))]
+
+
+def load_victim(
+    model: str,
+    material: Material,
+    *,
+    threshold: float | None,
+    k: int,
+    margin: float,
+    data: Path | None,
+    device: str | None,
+    corpus: Sequence[str] | None = None,
+) -> tuple[Victim, Material]:
+    """The model with the goal that goes with the material, and the material in the model's own numbering of classes.
+
+    Args:
+        model: a classifier for classes, an encoder for the other goals, or ``call:package.module:function``.
+        material: the examples.
+        threshold: of the goal "drift", a cosine; None: half-way between 1 and the mean cosine of the texts.
+        k: of the goal "neighbours".
+        margin: of the goal "score".
+        data: the data folder.
+        device: where the model goes; None: the machine's best.
+        corpus: of the goal "neighbours", what is searched; None: the texts of the examples.
+    """
+    if model.startswith(CALL):
+        if material.goal != "class":
+            raise UserError(f"a function can be attacked through its classes alone, not with the goal {material.goal}")
+        function, identity = _function(model)
+        return Victim(CallableTarget(function, name=model), identity), material
+    if material.goal == "class":
+        from holdfast.attacks.classifier import load_classifier
+
+        classifier = load_classifier(model, device=device)
+        numbered = _renumbered(material, classifier.classes, model)
+        identity = model_identity(resolve_model(model))
+        return Victim(ClassifierTarget(classifier), identity, device=str(classifier.device)), numbered
+    encoder = load_sentence_transformer(model, device=device)
+    identity = model_identity(resolve_model(model))
+    target: EncoderTarget
+    goal: dict[str, Any]
+    if material.goal == "score":
+        task, split = _FIT.get(material.task, _FIT["stsb"])
+        scale = _fitted_scale(encoder, task, split, data)
+        target = ScoredPairTarget(encoder, source=model, scale=scale, margin=margin)
+        goal = {"margin": margin, "scale": f"isotonic fit of scores on cosines, {task} {split}"}
+    elif material.goal == "drift":
+        probe = DriftTarget(encoder, source=model, threshold=0.0)
+        bound = halfway(probe, [e.text for e in material.examples]) if threshold is None else threshold
+        target = DriftTarget(encoder, source=model, threshold=bound)
+        goal = {"threshold": bound, "chosen": "half-way to other texts" if threshold is None else "given"}
+    else:
+        searched = list(corpus) if corpus is not None else [e.text for e in material.examples]
+        target = RetrievalTarget(encoder, source=model, corpus=searched, k=k)
+        goal = {"k": k, "corpus": len(set(searched))}
+    return Victim(target, identity, goal, str(encoder.device)), material
+
+
+def _renumbered(material: Material, classes: list[str], model: str) -> Material:
+    """Labels as the model numbers them: by name where the names are the same, otherwise as they are."""
+    assert material.classes is not None
+    names = [name.lower() for name in classes]
+    wanted = [name.lower() for name in material.classes]
+    if len(names) < len(wanted):
+        raise UserError(
+            f"{model} knows {len(names)} classes and {material.task} has {len(wanted)}: fine-tune it with "
+            f"`holdfast finetune {model} --task {material.task} --output DIR`"
+        )
+    order = [names.index(name) for name in wanted] if set(wanted) <= set(names) else list(range(len(wanted)))
+    examples = [
+        Example(e.number, e.texts, e.attacked, order[e.label] if isinstance(e.label, int) else e.label)
+        for e in material.examples
+    ]
+    return Material(material.task, material.split, examples, material.goal, classes, material.data)
+
+
+def _fitted_scale(
+    encoder: Any, task: str, split: str, data: Path | None
+) -> Callable[[npt.ArrayLike], npt.NDArray[np.float64]]:
+    """From cosines to people's scores: the isotonic fit on a split that is not attacked."""
+    pairs = load_pairs(task, split, data=data)
+    first = encode_sentences(encoder, pairs.sentences1)
+    second = encode_sentences(encoder, pairs.sentences2)
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines = np.round((first * second).sum(axis=1) / np.maximum(norms, 1e-12), 5)
+    low = 1.0 if task.startswith("sick") else SCALE[0]
+    fit = IsotonicRegression(y_min=low, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, pairs.scores)
+
+    def scale(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+
+    return scale
+
+
+def _function(spec: str) -> tuple[Callable[[list[Any]], Any], dict[str, Any]]:
+    """The function that ``call:package.module:function`` names, and the hash of the file it is in."""
+    module_name, colon, name = spec.removeprefix(CALL).partition(":")
+    if not colon or not module_name or not name:
+        raise UserError(f"{spec!r} is not call:package.module:function")
+    try:
+        function = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{spec}: {error}") from error
+    if not callable(function):
+        raise UserError(f"{spec} is no function")
+    try:
+        source = Path(inspect.getsourcefile(function) or "").read_bytes()
+    except (TypeError, OSError):
+        source = b""
+    digest = hashlib.sha256(source).hexdigest()
+    return function, {"model_sha256": digest, "model_files": {module_name: digest}}

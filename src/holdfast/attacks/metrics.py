@@ -1,0 +1,95 @@
+"""What attacks say about a model: success rates with intervals, words replaced, queries."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from holdfast.attacks.examples import Attempt
+
+RESAMPLES = 2000
+
+
+def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) -> dict[str, float]:
+    """The metrics of one recipe on one task.
+
+    Args:
+        attempts: of all examples.
+        has_classes: whether there is a right class, and so an accuracy.
+        seed: of the bootstrap.
+
+    Returns:
+        ``examples``, ``attacked``, ``succeeded``, ``skipped``: counts. Of what was attacked (examples that the model
+        was right about and that hold a word that may be changed): ``success_rate`` ×100 with ``success_rate_low`` and
+        ``success_rate_high``, its 95 % bootstrap interval, and ``queries``, their mean number. Of what succeeded:
+        ``replaced``, the mean share of words changed ×100, and ``similarity``, the mean cosine of original and
+        adversarial text, where it was measured. With classes: ``accuracy`` and ``accuracy_under_attack`` ×100 of all
+        examples that the model could be asked about; one that cannot be changed stays as right as it was. What has
+        no examples is left out.
+    """
+    attacked = [attempt for attempt in attempts if attempt.outcome != "skipped"]
+    succeeded = [attempt for attempt in attacked if attempt.outcome == "succeeded"]
+    metrics: dict[str, float] = {
+        "examples": len(attempts),
+        "attacked": len(attacked),
+        "succeeded": len(succeeded),
+        "skipped": len(attempts) - len(attacked),
+    }
+    if attacked:
+        low, high = interval([attempt.outcome == "succeeded" for attempt in attacked], seed=seed)
+        metrics["success_rate"] = 100.0 * len(succeeded) / len(attacked)
+        metrics["success_rate_low"], metrics["success_rate_high"] = 100.0 * low, 100.0 * high
+        metrics["queries"] = statistics.mean(attempt.queries for attempt in attacked)
+    if succeeded:
+        metrics["replaced"] = 100.0 * statistics.mean(len(a.changed) / a.words for a in succeeded)
+        if similarities := [a.similarity for a in succeeded if a.similarity is not None]:
+            metrics["similarity"] = statistics.mean(similarities)
+    asked = [attempt for attempt in attempts if attempt.before]
+    if has_classes and asked:
+        metrics["accuracy"] = 100.0 * statistics.mean(attempt.correct_before for attempt in asked)
+        metrics["accuracy_under_attack"] = 100.0 * statistics.mean(
+            attempt.correct_before and attempt.outcome != "succeeded" for attempt in asked
+        )
+    return metrics
+
+
+def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
+    """The 95 % bootstrap interval (percentiles) of a mean of yes and no."""
+    values = np.array(outcomes, dtype=np.float64)
+    if values.min() == values.max():  # every resample is the same
+        return float(values[0]), float(values[0])
+    result = stats.bootstrap(
+        (values,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=np.random.default_rng(seed)
+    )
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def correlations(attempts: Sequence[Attempt]) -> dict[str, float]:
+    """Spearman and Pearson ×100 of cosine with gold, before and after an attack on scored pairs.
+
+    A pair that was not attacked, or not brought to the goal, counts with the last text the attack had.
+    """
+    rows = [attempt for attempt in attempts if attempt.before]
+    if len(rows) < 2:
+        return {}
+    gold = [float(attempt.label or 0.0) for attempt in rows]
+    found: dict[str, float] = {}
+    for when in ("before", "after"):
+        cosines = [getattr(attempt, when)["value"] for attempt in rows]
+        for name, function in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
+            value = float(function(cosines, gold).statistic)
+            if np.isfinite(value):  # of equal numbers there is none
+                found[f"{name}_{when}"] = 100.0 * value
+    return found
+
+
+def skip_reasons(attempts: Sequence[Attempt]) -> dict[str, int]:
+    """How many examples were skipped for each reason, the most frequent first."""
+    counts: dict[str, int] = {}
+    for attempt in attempts:
+        if attempt.reason is not None:
+            counts[attempt.reason] = counts.get(attempt.reason, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))

@@ -1,0 +1,78 @@
+"""What a person sees while an attack runs."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from holdfast.attacks.examples import Attempt
+
+if TYPE_CHECKING:
+    from holdfast.attacks.engine import Engine
+
+_EVERY = 15.0
+
+
+class AttackProgress:
+    """A bar with examples/s, texts/s, success so far and ETA on a terminal; now and then a line elsewhere.
+
+    Args:
+        console: where to draw; None: nowhere.
+        recipe: the recipe's name.
+        total: examples to attack.
+        engine: whose passes are counted.
+    """
+
+    def __init__(self, console: Console | None, recipe: str, total: int, engine: Engine) -> None:
+        self._console = console or Console(quiet=True)
+        self._recipe, self._total, self._engine = recipe, total, engine
+        self._bar = Progress(
+            TextColumn(recipe),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}  ETA"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal or self._console.quiet,
+        )
+        self._task = self._bar.add_task(recipe, total=total, note="")
+        self._done = self._attacked = self._succeeded = 0
+
+    def __enter__(self) -> AttackProgress:
+        self._began = self._told = time.monotonic()
+        self._passes = self._engine.passes
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        if error is None and not self._console.is_terminal and self._total:
+            self._print()
+
+    def add(self, attempt: Attempt) -> None:
+        """Count a finished example."""
+        self._done += 1
+        self._attacked += attempt.outcome != "skipped"
+        self._succeeded += attempt.outcome == "succeeded"
+        self._bar.update(self._task, completed=self._done, note=self._note())
+        if not self._console.is_terminal and time.monotonic() - self._told > _EVERY:
+            self._print()
+
+    def _note(self) -> str:
+        seconds = max(time.monotonic() - self._began, 1e-9)
+        rate = f"{self._done / seconds:.2f} examples/s  {(self._engine.passes - self._passes) / seconds:.0f} texts/s"
+        success = f"  {100 * self._succeeded / self._attacked:.1f} % success" if self._attacked else ""
+        return rate + success
+
+    def _print(self) -> None:
+        self._told = time.monotonic()
+        left = (self._told - self._began) / max(self._done, 1) * (self._total - self._done)
+        self._console.print(
+            f"{self._recipe}: {self._done}/{self._total}  {self._note()}  ETA {left:.0f} s", highlight=False
+        )

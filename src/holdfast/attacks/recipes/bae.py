@@ -1,0 +1,43 @@
+"""BAE, replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.adversary.words import others
+from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.requests import Fill, Search
+from holdfast.attacks.trial import Trial, by_deletion, same_part_of_speech, similar, take_best
+
+
+@dataclass(frozen=True)
+class BAE(Recipe):
+    """Mask important words and let a masked language model fill them in (Garg and Ramakrishnan, EMNLP 2020, BAE-R).
+
+    Args:
+        candidates: fillers considered for a word.
+        minimum_similarity: smallest cosine of the original and the changed text, as USE gives it.
+        window: words around the exchange that are compared; shorter texts are not compared.
+        verbs_as_nouns: let a noun stand for a verb and the reverse.
+    """
+
+    NAME: ClassVar[str] = "bae-r"
+    IDEA: ClassVar[str] = "what a masked language model fills in for the masked word"
+    PAPER: ClassVar[str] = "Garg and Ramakrishnan, EMNLP 2020"
+    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm", "tagger", "similarity")
+
+    candidates: int = 50
+    minimum_similarity: float = 0.936338
+    window: int = 15
+    verbs_as_nouns: bool = True
+
+    def search(self, trial: Trial) -> Search:
+        """Words by importance; of the fillers that pass, the one that reaches the goal or comes nearest."""
+        for place in (yield from by_deletion(trial)):
+            fillers = yield Fill(trial.words, place)
+            words = others(trial.words.words[place], fillers[: self.candidates])
+            words = same_part_of_speech(trial, place, words, verbs_as_nouns=self.verbs_as_nouns)
+            options = yield from similar(trial, place, words, minimum=self.minimum_similarity, window=self.window)
+            if (yield from take_best(trial, place, options)):
+                return

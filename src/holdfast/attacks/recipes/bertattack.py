@@ -1,0 +1,51 @@
+"""BERT-Attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.adversary.words import others
+from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.requests import Read, Search
+from holdfast.attacks.trial import Trial, allowance, ranked, saliency, similar, take_best
+
+
+@dataclass(frozen=True)
+class BERTAttack(Recipe):
+    """Exchange words by what a masked language model, shown the text unmasked, holds likely in their places.
+
+    Li et al., EMNLP 2020, Algorithm 1. For a word of several sub-words their likeliest combinations are taken.
+
+    Args:
+        candidates: K, readings considered for a word: 8 as in TextAttack; the paper has 48.
+        max_share: largest share of the words that may be changed.
+        minimum_similarity: smallest cosine of the original and the changed text, as USE gives it.
+    """
+
+    NAME: ClassVar[str] = "bertattack"
+    IDEA: ClassVar[str] = "what a masked language model reads into the unmasked text"
+    PAPER: ClassVar[str] = "Li et al., EMNLP 2020"
+    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm", "similarity")
+
+    candidates: int = 8
+    max_share: float = 0.4
+    minimum_similarity: float = 0.2
+
+    def budget(self, trial: Trial) -> int | None:
+        """``max_share`` of the text's words, rounded down."""
+        return allowance(trial, self.max_share)
+
+    def search(self, trial: Trial) -> Search:
+        """Words by the drop when they are unknown; of the readings that pass, the best."""
+        places = trial.places
+        order = ranked(places, (yield from saliency(trial, places)))
+        readings = yield Read(trial.original, self.candidates)
+        budget = allowance(trial, self.max_share)
+        for place in order:
+            if len(trial.changed) >= budget:
+                return
+            words = others(trial.words.words[place], readings[place])
+            options = yield from similar(trial, place, words, minimum=self.minimum_similarity)
+            if (yield from take_best(trial, place, options)):
+                return

@@ -1,0 +1,63 @@
+"""Probability Weighted Word Saliency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import softmax
+
+from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.requests import Judge, Search
+from holdfast.attacks.trial import Trial, ranked, saliency, take_best
+
+
+@dataclass(frozen=True)
+class PWWS(Recipe):
+    """Exchange words by WordNet synonyms, in the order of saliency times gain (Ren et al., ACL 2019, eq. 4-10).
+
+    The paper also swaps named entities, which needs a list of them by class; that is not done here.
+
+    Args:
+        reconsider: when a word's turn comes, ask about all its synonyms again in the text as it is by then, as
+            TextAttack does; otherwise take the one that was best in the original text, as the paper does.
+        same_tag: only synonyms of the word's part of speech, which the paper asks for and TextAttack does not.
+        inflected: give synonyms the word's own inflection; neither the paper nor TextAttack does.
+    """
+
+    NAME: ClassVar[str] = "pwws"
+    IDEA: ClassVar[str] = "WordNet synonyms, words ordered by saliency times gain"
+    PAPER: ClassVar[str] = "Ren et al., ACL 2019"
+
+    reconsider: bool = True
+    same_tag: bool = False
+    inflected: bool = False
+
+    def needs(self) -> tuple[str, ...]:
+        """WordNet, and a tagger where parts of speech are to agree."""
+        return ("wordnet", "tagger") if self.same_tag else ("wordnet",)
+
+    def search(self, trial: Trial) -> Search:
+        """Rank by ``softmax(saliency) · gain of the best synonym``, both in the original text; exchange in turn."""
+        places = trial.places
+        salient = yield from saliency(trial, places)
+        synonyms = self.synonyms(trial, places)
+        texts = [trial.original.exchanged(place, word).text for place in places for word in synonyms[place]]
+        verdicts = iter((yield Judge(tuple(texts))) if texts else [])
+        scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}
+        gains = [max(scores[place], default=trial.first.score) - trial.first.score for place in places]
+        weights = softmax(np.array(salient)) if salient else np.empty(0)
+        for place in ranked(places, [float(value) for value in weights * np.array(gains)]):
+            words = synonyms[place]
+            if words and not self.reconsider:
+                words = [words[int(np.argmax(scores[place]))]]
+            if (yield from take_best(trial, place, [(word, None) for word in words])):
+                return
+
+    def synonyms(self, trial: Trial, places: list[int]) -> dict[int, list[str]]:
+        """The synonyms of each word that may be changed."""
+        words = trial.original.words
+        tags = trial.resources.tagger.tags(words) if self.same_tag else [None] * len(words)
+        wordnet = trial.resources.wordnet
+        return {p: wordnet.synonyms(words[p], tag=tags[p], inflected=self.inflected) for p in places}

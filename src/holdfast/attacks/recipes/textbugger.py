@@ -1,0 +1,47 @@
+"""TextBugger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.attacks import characters
+from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.requests import Search
+from holdfast.attacks.trial import Trial, by_deletion, similar, take_best
+
+
+@dataclass(frozen=True)
+class TextBugger(Recipe):
+    """Misspell important words, or exchange them by neighbours in meaning (Li et al., NDSS 2019, Algorithm 3).
+
+    The bugs: a blank inside the word, an inner letter deleted, two inner letters swapped, a letter replaced by one
+    that looks like it, each at one place drawn at random, and the nearest words.
+
+    Args:
+        neighbours: neighbours considered for a word.
+        minimum_similarity: smallest cosine of the original and the changed text, as USE gives it; TextAttack writes
+            it as an angular similarity of 0.8.
+    """
+
+    NAME: ClassVar[str] = "textbugger"
+    IDEA: ClassVar[str] = "misspellings that people read over, and neighbours in meaning"
+    PAPER: ClassVar[str] = "Li et al., NDSS 2019"
+    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms", "similarity")
+
+    neighbours: int = 5
+    minimum_similarity: float = 0.809
+
+    def search(self, trial: Trial) -> Search:
+        """Words by importance; of the bugs that pass, the one that reaches the goal or comes nearest."""
+        for place in (yield from by_deletion(trial)):
+            words = self.bugs(trial, trial.words.words[place])
+            options = yield from similar(trial, place, words, minimum=self.minimum_similarity)
+            if (yield from take_best(trial, place, options)):
+                return
+
+    def bugs(self, trial: Trial, word: str) -> list[str]:
+        """The bugs of a word, each once."""
+        kinds = (characters.insert_space, characters.delete_letter, characters.swap_letters, characters.homoglyph)
+        bugs = [bug for kind in kinds if (bug := kind(word, trial.rng)) is not None]
+        return list(dict.fromkeys([*bugs, *trial.resources.synonyms.nearest(word, self.neighbours)]))

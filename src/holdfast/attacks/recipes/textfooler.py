@@ -1,0 +1,44 @@
+"""TextFooler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.requests import Search
+from holdfast.attacks.trial import Trial, by_deletion, same_part_of_speech, similar, take_best
+
+
+@dataclass(frozen=True)
+class TextFooler(Recipe):
+    """Exchange important words by neighbours in counter-fitted word-vector space (Jin et al., AAAI 2020, Algorithm 1).
+
+    Args:
+        candidates: neighbours considered for a word.
+        minimum_similarity: smallest cosine of the text before and after an exchange, as USE gives it: an angle of at
+            most 0.5, which TextAttack writes as 0.840845.
+        window: words around the exchange that are compared; shorter texts are not compared.
+        verbs_as_nouns: let a noun stand for a verb and the reverse.
+    """
+
+    NAME: ClassVar[str] = "textfooler"
+    IDEA: ClassVar[str] = "neighbours in counter-fitted vector space, with the same part of speech"
+    PAPER: ClassVar[str] = "Jin et al., AAAI 2020"
+    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms", "tagger", "similarity")
+
+    candidates: int = 50
+    minimum_similarity: float = 0.8776
+    window: int = 15
+    verbs_as_nouns: bool = True
+
+    def search(self, trial: Trial) -> Search:
+        """Words by importance; of the candidates that pass, the one that reaches the goal or comes nearest."""
+        for place in (yield from by_deletion(trial)):
+            words = trial.resources.synonyms.nearest(trial.words.words[place], self.candidates)
+            words = same_part_of_speech(trial, place, words, verbs_as_nouns=self.verbs_as_nouns)
+            options = yield from similar(
+                trial, place, words, minimum=self.minimum_similarity, window=self.window, to_original=False
+            )
+            if (yield from take_best(trial, place, options)):
+                return

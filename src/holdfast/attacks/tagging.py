@@ -1,0 +1,167 @@
+"""Parts of speech in the universal tag set of twelve (Petrov et al. 2012), whichever tagger gives them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.errors import UserError
+
+UNIVERSAL_TAGS = ("NOUN", "VERB", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CONJ", "PRT", ".", "X")
+
+_PENN = {
+    "NOUN": "NN NNS NNP NNPS",
+    "VERB": "VB VBD VBG VBN VBP VBZ MD",
+    "ADJ": "JJ JJR JJS",
+    "ADV": "RB RBR RBS WRB",
+    "PRON": "PRP PRP$ WP WP$",
+    "DET": "DT PDT WDT EX",
+    "ADP": "IN",
+    "NUM": "CD",
+    "CONJ": "CC",
+    "PRT": "RP TO POS",
+    ".": "# $ '' ( ) , . : `` -LRB- -RRB- ! ?",
+    "X": "FW LS SYM UH",
+}
+PENN_TO_UNIVERSAL: Mapping[str, str] = {penn: tag for tag, tags in _PENN.items() for penn in tags.split()}
+"""Penn Treebank tags, as the taggers below give them; what is not here is X."""
+
+_UD = {"AUX": "VERB", "PROPN": "NOUN", "CCONJ": "CONJ", "SCONJ": "ADP", "PART": "PRT", "PUNCT": "."}
+_MEMO = 1 << 14  # texts: an attack asks for the original with each of its candidates
+_NLTK_TAGGER = "averaged_perceptron_tagger_eng"
+_LIGHTER = "or name a lighter tagger with --tagger textblob"
+
+
+class Tagger(Protocol):
+    """Something that tags the words of a text."""
+
+    source: str
+    """Which tagger it is, for the record."""
+
+    def tags(self, words: Sequence[str]) -> list[str]:
+        """One of `UNIVERSAL_TAGS` for each word."""
+
+
+class _Remembering:
+    """A tagger that remembers the last texts."""
+
+    def __init__(self, tag: Callable[[list[str]], list[str]], source: str) -> None:
+        self.source = source
+        self._remembered = functools.lru_cache(maxsize=_MEMO)(lambda words: tuple(tag(list(words))))
+
+    def tags(self, words: Sequence[str]) -> list[str]:
+        """One of `UNIVERSAL_TAGS` for each word."""
+        return list(self._remembered(tuple(words)))
+
+
+class NLTKTagger(_Remembering):
+    """NLTK's averaged perceptron, which TextAttack's recipes use.
+
+    Raises:
+        UserError: NLTK or the tagger's data is not here.
+    """
+
+    def __init__(self) -> None:
+        if importlib.util.find_spec("nltk") is None:
+            raise UserError(f"the tagger nltk is not installed: pip install 'holdfast[attacks]', {_LIGHTER}")
+        from nltk.tag.perceptron import PerceptronTagger
+
+        try:
+            tagger = PerceptronTagger(lang="eng")
+        except LookupError as error:
+            raise UserError(
+                f"the data of the tagger nltk are not here: python -m nltk.downloader {_NLTK_TAGGER}, {_LIGHTER}"
+            ) from error
+        source = f"NLTK {metadata.version('nltk')} {_NLTK_TAGGER}"
+        super().__init__(lambda words: [_from_penn(tag) for _, tag in tagger.tag(words)], source)
+
+
+class TextBlobTagger(_Remembering):
+    """TextBlob's pattern tagger: a lexicon and rules, which come with the package.
+
+    Raises:
+        UserError: TextBlob is not installed.
+    """
+
+    def __init__(self) -> None:
+        if importlib.util.find_spec("textblob") is None:
+            raise UserError("the tagger textblob is not installed: pip install 'holdfast[attacks]'")
+        from textblob.en import parser
+
+        def tag(words: list[str]) -> list[str]:
+            return [_from_penn(penn) for _, penn in parser.find_tags(words)]
+
+        super().__init__(tag, f"TextBlob {metadata.version('textblob')} pattern tagger")
+
+
+class SpacyTagger(_Remembering):
+    """The tagger of an installed spaCy pipeline.
+
+    Args:
+        model: the pipeline's name (``en_core_web_sm``) or folder.
+
+    Raises:
+        UserError: spaCy or the pipeline is not here, or the pipeline does not tag.
+    """
+
+    def __init__(self, model: str) -> None:
+        if importlib.util.find_spec("spacy") is None:
+            raise UserError(f"the tagger spacy:{model} needs spaCy: pip install spacy, {_LIGHTER}")
+        import spacy
+
+        try:
+            pipeline = spacy.load(model, exclude=["parser", "ner", "lemmatizer"])
+        except OSError as error:
+            raise UserError(
+                f"there is no spaCy pipeline {model}: python -m spacy download {model}, {_LIGHTER}"
+            ) from error
+        if not _parsed(pipeline, ["A", "word"]).has_annotation("POS"):
+            raise UserError(f"the spaCy pipeline {model} gives no parts of speech: take another, {_LIGHTER}")
+
+        def tag(words: list[str]) -> list[str]:
+            return [_from_ud(token.pos_) for token in _parsed(pipeline, words)] if words else []
+
+        super().__init__(tag, f"spaCy {metadata.version('spacy')} {model}")
+
+
+def nltk_folders() -> Iterator[Path]:
+    """Where NLTK looks for its data; found out without importing it, which takes seconds."""
+    loaded = sys.modules.get("nltk.data")
+    if loaded is not None:
+        yield from map(Path, loaded.path)
+        return
+    yield from (Path(name).expanduser() for name in os.environ.get("NLTK_DATA", "").split(os.pathsep) if name)
+    yield Path.home() / "nltk_data"
+    yield from (Path(sys.prefix) / part for part in ("nltk_data", "share/nltk_data", "lib/nltk_data"))
+    yield from (Path(root) / part / "nltk_data" for part in ("share", "lib") for root in ("/usr", "/usr/local"))
+
+
+def nltk_tagger_data() -> Path | None:
+    """The folder or archive of NLTK's tagger, if it is here."""
+    for folder in nltk_folders():
+        for name in (_NLTK_TAGGER, f"{_NLTK_TAGGER}.zip"):
+            if (folder / "taggers" / name).exists():
+                return folder / "taggers" / name
+    return None
+
+
+def _from_penn(tag: str) -> str:
+    return PENN_TO_UNIVERSAL.get(tag, "X")
+
+
+def _parsed(pipeline: Any, words: list[str]) -> Any:
+    """The words as spaCy's document; they are cut already, and its own tokeniser would cut them otherwise."""
+    from spacy.tokens import Doc
+
+    return pipeline(Doc(pipeline.vocab, words=words))
+
+
+def _from_ud(tag: str) -> str:
+    """Of a Universal Dependencies tag, which spaCy gives for every language."""
+    return tag if tag in UNIVERSAL_TAGS else _UD.get(tag, "X")

@@ -1,0 +1,218 @@
+"""What is attacked: a classifier or any function of texts. (Encoders: :mod:`holdfast.attacks.encoders`.)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import softmax
+
+from holdfast.adversary.words import Words
+from holdfast.attacks.examples import Example, Verdict
+from holdfast.attacks.requests import Slope
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from holdfast.attacks.classifier import Classifier
+
+Texts = tuple[str, ...]
+Output = npt.NDArray[np.float64]
+
+LOGIT_STEP = 2.0**-12
+"""Logits are rounded to multiples of this. In fp32 they change by about 1e-6 with the batch they are computed in, and
+no attack may depend on that; a smaller step would let it, a larger one hide what sure models still tell."""
+
+
+class Target(Protocol):
+    """A model together with the goal of attacks on it."""
+
+    source: str
+    """What it is, for the record."""
+    unknown: str
+    """The token that stands for a word the model does not know."""
+    has_classes: bool
+    """Whether its verdicts are predictions of classes."""
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Look at some examples before they are attacked: for each why it cannot be, or None."""
+
+    def seen(self, example: Example) -> int:
+        """How many characters of the attacked text the model sees before it cuts it off."""
+
+    def question(self, example: Example, text: str) -> Texts:
+        """What the model is asked when the attacked text is ``text``."""
+
+    def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
+        """What the model says of each distinct text; in fp32 where ``exact``."""
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """What that means for the attack on ``example``."""
+
+    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+        """Vectors and gradients of the loss, in fp32.
+
+        Raises:
+            UserError: the target has no gradients to offer.
+        """
+
+    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """Vectors in the space of :meth:`climb`, and outputs, in fp32."""
+
+
+def rounded(values: npt.ArrayLike, step: float = LOGIT_STEP) -> Output:
+    """The nearest multiples of ``step``, as fp64."""
+    return np.round(np.asarray(values, dtype=np.float64) / step) * step
+
+
+class ClassifierTarget:
+    """A classifier of texts or pairs; the goal is any other class than the right one.
+
+    Args:
+        classifier: the model.
+    """
+
+    has_classes = True
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+        self.source = classifier.source
+        self.unknown = unknown_token(classifier.tokenizer)
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Refuse what is no text for this model, and labels that it does not have."""
+        return [self._refusal(example) for example in examples]
+
+    def _refusal(self, example: Example) -> str | None:
+        pairs, count = self.classifier.takes_pairs, len(self.classifier.classes)
+        if pairs is not None and pairs != (len(example.texts) == 2):
+            return f"the model takes {'pairs' if pairs else 'single texts'}"
+        return refused_label(example, count)
+
+    def seen(self, example: Example) -> int:
+        """Up to the end of its last token."""
+        return characters_seen(self.classifier.tokenizer, example.texts, example.attacked)
+
+    def question(self, example: Example, text: str) -> Texts:
+        """The text, in its place in the pair."""
+        return example.with_text(text)
+
+    def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
+        """Rounded logits."""
+        logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16")
+        return list(rounded(logits))
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Score: the probability of all other classes together."""
+        return class_verdict(example, output)
+
+    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+        """Gradients of the cross-entropy, at what enters the classification layer."""
+        from holdfast.attacks.slopes import classifier_slopes
+
+        return classifier_slopes(self.classifier, questions)
+
+    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """What enters the classification layer, and rounded logits."""
+        from holdfast.attacks.slopes import classifier_locations
+
+        located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
+        return [(z, rounded(logits)) for z, logits in located]
+
+
+class CallableTarget:
+    """Any function from texts to scores of classes: a model behind an interface, an ensemble, a rule.
+
+    Args:
+        function: takes n texts, or n pairs, and returns n rows of one number per class: probabilities where all rows
+            are non-negative and sum to 1, otherwise logits.
+        name: for the record.
+    """
+
+    has_classes = True
+    unknown = "[UNK]"
+
+    def __init__(self, function: Callable[[list[Any]], Any], *, name: str) -> None:
+        self._function = function
+        self.source = name
+        self._classes: int | None = None
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Learn the number of classes from the first texts, and refuse labels beyond it."""
+        if self._classes is None and examples:
+            self._classes = len(self.outputs([examples[0].texts], exact=True)[0])
+        return [refused_label(example, self._classes or 0) for example in examples]
+
+    def seen(self, example: Example) -> int:
+        """All of it, as far as we know."""
+        return len(example.text)
+
+    def question(self, example: Example, text: str) -> Texts:
+        """The text, in its place in the pair."""
+        return example.with_text(text)
+
+    def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
+        """Rounded logits; of probabilities their logarithms."""
+        given = [text[0] if len(text) == 1 else text for text in texts]
+        scores = np.asarray(self._function(given), dtype=np.float64)
+        if scores.ndim != 2 or len(scores) != len(texts) or scores.shape[1] < 2 or not np.isfinite(scores).all():
+            raise UserError(
+                f"{self.source} returned an array of shape {scores.shape} for {len(texts)} texts: it must return "
+                "finite numbers, one row per text and one column per class, two classes at least"
+            )
+        if (scores >= 0.0).all() and np.allclose(scores.sum(axis=1), 1.0, atol=1e-3):
+            scores = np.log(np.maximum(scores, 1e-12))
+        return list(rounded(scores))
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """As for a classifier."""
+        return class_verdict(example, output)
+
+    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+        """A function has no gradients."""
+        raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
+
+    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """A function has no vectors."""
+        raise UserError(f"{self.source} is a plain function and has no vectors: leave the geometry recipe out")
+
+
+def class_verdict(example: Example, logits: Output) -> Verdict:
+    """How a classification stands to the goal of any class but the right one.
+
+    A tie is no success: rounding keeps order, so that a strictly larger rounded logit is larger before rounding too.
+    """
+    label = int(example.label or 0)
+    probabilities = softmax(logits)
+    rivals = np.delete(logits, label)
+    reached = bool(rivals.max() > logits[label])
+    best = int(np.argmax(logits)) if reached else label
+    right = float(probabilities[label])
+    # 1 - p keeps nothing of a p close to 1; the sum of the others does.
+    score = float(np.delete(probabilities, label).sum())
+    return Verdict(score, reached, right, best, tuple(float(p) for p in probabilities))
+
+
+def refused_label(example: Example, classes: int) -> str | None:
+    """Why an example's label is none of ``classes``."""
+    label = example.label
+    if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < classes:
+        return f"its label {label!r} is none of the model's {classes} classes"
+    return None
+
+
+def unknown_token(tokenizer: Any) -> str:
+    """The token of unknown words; a byte-level tokeniser knows all words and has a mask instead."""
+    return str(tokenizer.unk_token or tokenizer.mask_token or "[UNK]")
+
+
+def characters_seen(tokenizer: Any, texts: Texts, attacked: int) -> int:
+    """How many characters of one of the texts are left when the tokeniser has cut off what is too long."""
+    encoded = tokenizer(*texts, truncation=True, return_offsets_mapping=True)
+    ends = [
+        end
+        for sequence, (_, end) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True)
+        if sequence == attacked
+    ]
+    return max(ends, default=0)

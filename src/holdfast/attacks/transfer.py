@@ -1,0 +1,101 @@
+"""Whether texts that deceive one classifier deceive another (ADCL, Table 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.attacks.classifier import load_classifier
+from holdfast.errors import UserError
+from holdfast.models import model_identity, resolve_model
+from holdfast.results import new_result, read_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def transferability(
+    results: Sequence[Path],
+    *,
+    models: Sequence[str] | None = None,
+    recipe: str | None = None,
+    console: Console | None = None,
+    command: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Success rates of the adversarial texts of some results on some classifiers.
+
+    Of each result the texts that deceived its own model are taken, and of these those whose original the other
+    classifier has right; its rate is the share that it gets wrong, in fp32.
+
+    Args:
+        results: result files of attacks on classifiers.
+        models: the classifiers to try; None: those that the results attacked.
+        recipe: only this recipe's texts; None: of all recipes.
+        console: for a line per model.
+        command: for the record.
+
+    Returns:
+        A result with a row ``{task, split, n, made_against, on, metrics: {success_rate}}`` for each pair; ``n`` texts
+        were tried. Where none could be, there is no rate.
+
+    Raises:
+        UserError: a file that is no result of an attack on a classifier.
+    """
+    made = [(path, read_result(path)) for path in results]
+    for path, result in made:
+        if result["kind"] != "attack" or result["protocol"].get("goal", {}).get("kind") != "class":
+            raise UserError(f"{path} is no result of an attack on a classifier")
+    names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in made))
+    rows: list[dict[str, Any]] = []
+    identities = {}
+    for name in names:
+        if console is not None:
+            console.print(f"trying the texts on {name}", markup=False, highlight=False)
+        classifier = load_classifier(name)
+        identities[name] = model_identity(resolve_model(name))["model_sha256"]
+        for path, result in made:
+            examples = [row for row in result["examples"] if row["outcome"] == "succeeded"]
+            if recipe is not None:
+                examples = [row for row in examples if row["recipe"] == recipe]
+                if not any(row["recipe"] == recipe for row in result["examples"]):
+                    raise UserError(f"{path} holds no attack with the recipe {recipe}")
+            first = result["results"][0]
+            tried, deceived = _tried(classifier, examples)
+            rows.append(
+                {
+                    "task": first["task"],
+                    "split": first["split"],
+                    "n": tried,
+                    "made_against": result["model"],
+                    "on": name,
+                    "metrics": {"success_rate": 100.0 * deceived / tried} if tried else {},
+                }
+            )
+    return new_result(
+        "transfer",
+        command=command,
+        model=", ".join(names),
+        identity={"model_sha256": " ".join(identities.values()), "model_files": identities},
+        protocol={"results": [str(path) for path in results], "recipe": recipe, "precision": "fp32"},
+        seed=None,
+        results=rows,
+    )
+
+
+def _tried(classifier: Any, examples: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many originals the classifier has right, and how many of their adversarial texts it has wrong."""
+    if not examples:
+        return 0, 0
+    originals = [_texts(row, row["original"]) for row in examples]
+    before = classifier.logits(originals).argmax(axis=1)
+    kept = [row for row, label in zip(examples, before, strict=True) if label == row["label"]]
+    if not kept:
+        return 0, 0
+    after = classifier.logits([_texts(row, row["adversarial"]) for row in kept]).argmax(axis=1)
+    return len(kept), sum(int(label != row["label"]) for row, label in zip(kept, after, strict=True))
+
+
+def _texts(row: Mapping[str, Any], text: str) -> tuple[str, ...]:
+    """The attacked text of a pair is the second one."""
+    return (text,) if row.get("other") is None else (row["other"], text)

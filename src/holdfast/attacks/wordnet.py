@@ -1,0 +1,239 @@
+"""Synonyms from WordNet (Miller 1995), read from its own database files or from tables made of them; no other package.
+
+Only what synonyms need is kept: which words are in which synset, and the exceptions of the inflection.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.adversary.words import others
+from holdfast.attacks.tagging import UNIVERSAL_TAGS
+from holdfast.data.lines import numbered_lines
+from holdfast.data.tables import read_columns
+from holdfast.errors import UserError
+
+_POS_OF_TAG = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
+_FILE_OF_POS = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
+_POS_OF_FILE = {name: pos for pos, name in _FILE_OF_POS.items()}
+
+# The detachment rules of morphy(7WN): endings and what stands in their place in the base form.
+_DETACHMENTS = {
+    "n": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "a": "er: est: er:e est:e",
+    "r": "",
+}
+_RULES = {pos: [tuple(rule.split(":")) for rule in rules.split()] for pos, rules in _DETACHMENTS.items()}
+
+# The Penn tags of the inflected forms, as lemminflect takes them.
+_INFLECTIONS = {"n": ("NNS",), "v": ("VBD", "VBN", "VBG", "VBZ"), "a": ("JJR", "JJS"), "r": ("RBR", "RBS")}
+
+_MAX_LINE = 1 << 16
+_MEMO = 1 << 15
+
+Synset = tuple[str, ...]
+_Folder = Path | zipfile.Path
+
+
+@dataclass
+class _Lexicon:
+    """What is kept: ``senses[pos][lemma]``, synsets as tuples of the words in them; ``exceptions[pos][form]``."""
+
+    senses: dict[str, dict[str, list[Synset]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+    exceptions: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+
+
+class WordNet:
+    """The synonyms of a word.
+
+    Args:
+        senses: for each part of speech (``n``, ``v``, ``a``, ``r``), the synsets of each lower-case lemma, each the
+            tuple of its lemmas, the most frequent sense first.
+        exceptions: for each part of speech, the base forms of each irregular form.
+        source: where it is from, for the record.
+    """
+
+    def __init__(
+        self,
+        senses: Mapping[str, Mapping[str, Sequence[Synset]]],
+        exceptions: Mapping[str, Mapping[str, Sequence[str]]],
+        *,
+        source: str,
+    ) -> None:
+        self._senses, self._exceptions = senses, exceptions
+        self.source = source
+        self._found = functools.lru_cache(maxsize=_MEMO)(self._find)
+
+    @classmethod
+    def read(cls, path: Path) -> WordNet:
+        """Read WordNet from a folder, or from the archive of it that NLTK downloads.
+
+        Args:
+            path: with the database files (``data.noun``, ``index.noun``, ``noun.exc``, …), or with the tables
+                ``synsets.tsv[.gz]`` (columns ``pos``, ``lemmas``: apart by ``|``) and ``exceptions.tsv[.gz]`` (``pos``,
+                ``inflected``, ``lemmas``: apart by blanks). The tables do not say which sense is the most frequent:
+                senses are then in the order of the rows.
+
+        Raises:
+            UserError: there are no such files, or one is damaged.
+        """
+        folder = _folder(path)
+        tables = _tables(path)
+        if tables is not None:
+            lexicon, how = _read_tables(*tables), "tables, senses in the order of the rows"
+        elif (folder / "data.noun").is_file():
+            lexicon, how = _read_database(folder), "database files"
+        else:
+            raise UserError(f"{path} holds neither WordNet's data.noun nor a synsets.tsv: give the folder that does")
+        return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({how})")
+
+    def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
+        """Other words of the synsets that the word's base forms are in: single words of letters, in the word's case.
+
+        The order is WordNet's: nouns, verbs, adjectives, adverbs; base forms as morphy(7WN) finds them; their senses.
+
+        Args:
+            word: as it stands in a text.
+            tag: a universal part of speech, to have the synsets of that alone. WordNet has four: NOUN, VERB, ADJ, ADV.
+            inflected: give each synonym the inflection that the word has (films: movies). A word whose inflection, or
+                whose synonym's, is not known has none then.
+
+        Raises:
+            UserError: inflected, and lemminflect is not installed.
+        """
+        if tag is not None and tag not in UNIVERSAL_TAGS:
+            raise ValueError(f"{tag!r} is no universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
+        return others(word, self._found(word.lower(), tag, inflected))
+
+    def bases(self, word: str, pos: str) -> list[str]:
+        """The base forms of a lower-case word that are in WordNet: itself, then irregular or else regular ones."""
+        exceptions = self._exceptions[pos].get(word)
+        forms = exceptions if exceptions is not None else _detached(word, pos)
+        return [form for form in dict.fromkeys([word, *forms]) if form in self._senses[pos]]
+
+    def _find(self, word: str, tag: str | None, inflected: bool) -> tuple[str, ...]:
+        parts_of_speech = _FILE_OF_POS if tag is None else [_POS_OF_TAG[tag]] if tag in _POS_OF_TAG else []
+        found: dict[str, None] = {}
+        for pos in parts_of_speech:
+            for base in self.bases(word, pos):
+                lemmas = dict.fromkeys(lemma for synset in self._senses[pos][base] for lemma in synset)
+                found |= dict.fromkeys(_inflected(lemmas, base, word, pos) if inflected else lemmas)
+        return tuple(found)
+
+
+def _detached(word: str, pos: str) -> list[str]:
+    return [word.removesuffix(ending) + other for ending, other in _RULES[pos] if word.endswith(ending)]
+
+
+# --- inflection ----------------------------------------------------------------------------------------------------
+
+
+def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str, pos: str) -> Iterator[str]:
+    """The lemmas as ``word`` is of ``base``; themselves where it is the base form."""
+    if word == base:
+        yield from lemmas
+        return
+    if importlib.util.find_spec("lemminflect") is None:
+        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or take them uninflected")
+    from lemminflect import getInflection
+
+    tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
+    if tag is None:
+        return
+    # The rules for words it does not know are right for nouns and verbs, but make "honester" of an adjective.
+    by_rule = pos in "nv"
+    for lemma in lemmas:
+        yield from getInflection(lemma.lower(), tag, inflect_oov=by_rule)[:1]
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _folder(path: Path) -> _Folder:
+    if path.suffix != ".zip":
+        return path
+    try:
+        return zipfile.Path(path, f"{path.stem}/")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+
+
+def _tables(path: Path) -> tuple[Path, Path] | None:
+    for ending in (".tsv.gz", ".tsv"):
+        if (path / f"synsets{ending}").is_file():
+            return path / f"synsets{ending}", path / f"exceptions{ending}"
+    return None
+
+
+def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
+    lexicon = _Lexicon()
+    for number, (pos, lemmas) in read_columns(synsets, ["pos", "lemmas"]):
+        if pos not in "nvasr" or not pos:
+            raise UserError(f"{synsets}:{number}: {pos!r} is no part of speech of WordNet: n, v, a, s or r")
+        senses = lexicon.senses["a" if pos == "s" else pos]
+        words = lemmas.split("|")
+        synset = _usable(words)
+        for word in words:
+            senses.setdefault(word.lower(), []).append(synset)
+    for number, (name, form, bases) in read_columns(exceptions, ["pos", "inflected", "lemmas"]):
+        if name not in _POS_OF_FILE:
+            raise UserError(f"{exceptions}:{number}: {name!r} is no part of speech: {', '.join(_POS_OF_FILE)}")
+        lexicon.exceptions[_POS_OF_FILE[name]][form] = bases.split()
+    return lexicon
+
+
+def _read_database(folder: _Folder) -> _Lexicon:
+    """The files that wndb(5WN) describes."""
+    lexicon = _Lexicon()
+    for pos, name in _FILE_OF_POS.items():
+        synsets = {}
+        for where, fields in _fields(folder / f"data.{name}"):
+            with_cases = fields[4 : 4 + 2 * _number(fields[3], 16, where) : 2]
+            # An adjective's syntactic marker stands after it: galore(ip).
+            synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
+        for where, fields in _fields(folder / f"index.{name}"):
+            offsets = fields[6 + _number(fields[3], 10, where) :]
+            try:
+                lexicon.senses[pos][fields[0]] = [synsets[offset] for offset in offsets]
+            except KeyError as error:
+                raise UserError(
+                    f"{where}: no synset is at {error.args[0]} of data.{name}: get the files again"
+                ) from error
+        for _, (form, *bases) in _fields(folder / f"{name}.exc"):
+            lexicon.exceptions[pos][form] = bases
+    return lexicon
+
+
+def _usable(words: Sequence[str]) -> Synset:
+    """The single words of letters alone; phrases have blanks or underscores."""
+    return tuple(word for word in words if word.isalpha())
+
+
+def _fields(path: _Folder) -> Iterator[tuple[str, list[str]]]:
+    """Place and blank-separated fields of each line, without the gloss and the licence, whose lines are indented."""
+    try:
+        stream = path.open("rb")
+    except (OSError, KeyError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    exceptions = path.name.endswith(".exc")
+    with stream:
+        for number, line in numbered_lines(stream, str(path), _MAX_LINE):
+            if not line or line.startswith("  "):
+                continue
+            fields = line.partition(" | ")[0].split()
+            if len(fields) < (2 if exceptions else 6):
+                raise UserError(f"{path}:{number}: not a line of WordNet: get the file again")
+            yield f"{path}:{number}", fields
+
+
+def _number(text: str, base: int, where: str) -> int:
+    try:
+        return int(text, base)
+    except ValueError as error:
+        raise UserError(f"{where}: {text[:20]!r} is not a number: get the file again") from error

@@ -1,0 +1,118 @@
+"""``holdfast show`` and ``holdfast transfer``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.errors import UserError, one_of
+
+
+@app.command(epilog="\b\nExample:\n  holdfast show sst2.json --recipe pwws --limit 5")
+def show(
+    result: Annotated[Path, typer.Argument(metavar="RESULT.json", help="A result of attack or audit.")],
+    recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts.")] = None,
+    outcome: Annotated[str, typer.Option(help="succeeded, failed, skipped or all.")] = "succeeded",
+    limit: Annotated[int, typer.Option(help="How many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Print adversarial texts, what was changed in them, and what the model says of them."""
+    from holdfast.results import read_result
+
+    one_of("--outcome", outcome, ("succeeded", "failed", "skipped", "all"))
+    examples = read_result(result).get("examples")
+    if not isinstance(examples, list):
+        raise UserError(f"{result} holds no examples: it is not a result of attack or audit")
+    names = sorted({str(row["recipe"]) for row in examples})
+    if recipe is not None:
+        one_of("--recipe", recipe, tuple(names))
+    chosen = [
+        row for row in examples if (recipe is None or row["recipe"] == recipe) and outcome in ("all", row["outcome"])
+    ][:limit]
+    if as_json:
+        print_json(chosen)
+        return
+    out = console()
+    for row in chosen:
+        out.print(_example(row))
+    if not chosen:
+        out.print(f"no example with the outcome {outcome}", markup=False)
+
+
+def _example(row: Mapping[str, Any]) -> Any:
+    """One example: the text with its changes, and the verdicts."""
+    from rich.text import Text
+
+    shown = Text(f"{row['recipe']} #{row['number']}  {row['outcome']}", style="bold")
+    if row.get("reason"):
+        shown.append(f": {row['reason']}")
+    if row.get("other"):
+        shown.append(f"\n  with: {row['other']}", style="not bold dim")
+    shown.append("\n  ", style="not bold")
+    shown.append_text(_diff(row["original"], row["changed"]))
+    before, after = row["before"], row["after"]
+    if before and row["changed"]:
+        shown.append(f"\n  {_verdict(before)} -> {_verdict(after)}, {row['queries']} queries", style="not bold dim")
+    shown.append("\n")
+    return shown
+
+
+def _verdict(verdict: Mapping[str, Any]) -> str:
+    value = f"{verdict['value']:.3f}"
+    return f"class {verdict['label']} (right one {value})" if "label" in verdict else value
+
+
+def _diff(original: str, changes: list[list[Any]]) -> Any:
+    """The original with what was put in the place of its words."""
+    from rich.text import Text
+
+    from holdfast.adversary.words import Words
+
+    new = {place: word for place, _, word in changes}
+    text = Text(style="not bold")
+    for at, part in enumerate(Words.of(original).parts):
+        if at % 2 and at // 2 in new:
+            text.append(f"[-{part}-]", style="red")
+            text.append(f"{{+{new[at // 2]}+}}", style="green")
+        else:
+            text.append(part)
+    return text
+
+
+@app.command(epilog="\b\nExample:\n  holdfast transfer a.json b.json --models runs/a,runs/b --output transfer.json")
+def transfer(
+    ctx: typer.Context,
+    results: Annotated[list[Path], typer.Argument(metavar="RESULT.json...", help="Results of attack on one task.")],
+    models: Annotated[
+        str | None, typer.Option(help="Classifiers to try the texts on, joined by commas. [default: those attacked]")
+    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts. [default: of all recipes]")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
+    from holdfast.attacks.transfer import transferability
+    from holdfast.results import write_result
+
+    names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
+    with work_quietly():
+        result = transferability(
+            results, models=names, recipe=recipe, console=progress_console(as_json), command=ctx.obj
+        )
+    if output is not None:
+        write_result(output, result)
+    if as_json:
+        print_json(result)
+        return
+    columns = list(dict.fromkeys(row["on"] for row in result["results"]))
+    rows = []
+    for made in dict.fromkeys(row["made_against"] for row in result["results"]):
+        own = [row for row in result["results"] if row["made_against"] == made]
+        cells = {row["on"]: row["metrics"].get("success_rate") for row in own}
+        rows.append([made, *("-" if cells.get(c) is None else f"{cells[c]:.1f}" for c in columns)])
+    console().print(table(["made against", *columns], rows, title="Texts that deceive another model, %", right=columns))
