@@ -28,6 +28,7 @@ from holdfast.attacks.examples import Example
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.data.corpus import read_corpus
 from holdfast.data.registry import load_labelled, load_pairs
+from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.data.tasks import task_named
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
@@ -138,7 +139,7 @@ def _from_corpus(texts: str, goal: Goal, count: int | None, seed: int, data: Pat
     if goal in ("class", "score"):
         raise UserError(f"--goal {goal} needs labels: give --task in place of --texts")
     # Of a corpus too long to be read as a whole the beginning is drawn from.
-    lines = list(itertools.islice(read_corpus(texts, data=data), _CORPUS_HEAD))
+    lines = list(itertools.islice(read_corpus(texts, data=data, max_chars=MAX_ROW_CHARS), _CORPUS_HEAD))
     rows = [Example(i, (line,)) for i, line in enumerate(lines)]
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     record = {"source": texts, "sha256": digest, "sentences": len(lines)}
