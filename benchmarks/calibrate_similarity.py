@@ -62,7 +62,7 @@ def matched(reference: Cosines, own: Cosines, published: float) -> float:
     """The cosine of the encoder at which as many pairs pass as pass the reference's ``published``."""
     passing = int((reference >= published).sum())
     descending = np.sort(own)[::-1]
-    return 1.0 if passing == 0 else round(float(descending[passing - 1]), 4)
+    return 1.0 if passing == 0 else float(descending[passing - 1])
 
 
 def share_table(groups: Mapping[str, Cosines], thresholds: Mapping[float, list[str]], name: str) -> Table:

@@ -15,7 +15,6 @@ from holdfast.adversary.geometry import word_importance
 from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Slope
-from holdfast.attacks.slopes import significant
 from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _DECIMALS = 5
+_NOISE = 2e-5  # of cosines with so many decimals
 SCALE = (0.0, 5.0)
 """What people's similarity scores may be."""
 
@@ -91,8 +91,7 @@ class EncoderTarget(abc.ABC):
         found = []
         for i, (_, words) in enumerate(questions):
             importance = word_importance(slopes.tokens[i].cpu(), slopes.offsets[i], words.spans, "mean-l2")
-            rounded = tuple(significant(torch.tensor(importance)).tolist())
-            found.append(Slope(slopes.z[i].cpu(), slopes.direction[i].cpu(), rounded))
+            found.append(Slope(slopes.z[i].cpu(), slopes.direction[i].cpu(), tuple(importance)))
         return found
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
@@ -161,7 +160,7 @@ class ScoredPairTarget(EncoderTarget):
         side, gold = self._side(example), float(example.label or 0.0)
         error = abs(self._predicted(self._first[example.number]) - gold)
         moved = side * (self._predicted(cosine) - gold)
-        return Verdict(side * cosine, moved > error + self.margin, cosine)
+        return Verdict(side * cosine, _NOISE, moved > error + self.margin, cosine)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """The cosine with the other text, or its negative."""
@@ -193,7 +192,7 @@ class DriftTarget(EncoderTarget):
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Score: one less the cosine."""
         cosine = round(float(output @ self._origins[example.number]), _DECIMALS)
-        return Verdict(1.0 - cosine, cosine < self.threshold, cosine)
+        return Verdict(1.0 - cosine, _NOISE, cosine < self.threshold, cosine)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """The negative cosine with the original, climbed from a point beside it: at the original it has no slope."""
@@ -250,7 +249,7 @@ class RetrievalTarget(EncoderTarget):
         rival = float(np.partition(kept, -self.k)[-self.k])
         score = rival - float(cosines[near].max())
         first = np.argsort(-cosines, kind="stable")[: self.k]
-        return Verdict(score, score > 0.0, float(np.isin(near, first).mean()))
+        return Verdict(score, _NOISE, score > 0.0, float(np.isin(near, first).mean()))
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """The negative cosine with the mean of the old neighbours."""

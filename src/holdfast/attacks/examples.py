@@ -41,7 +41,9 @@ class Verdict:
     """What a target makes of a text, seen from the attack's goal.
 
     Attributes:
-        score: how near to the goal; higher is nearer. Rounded, so that how texts are batched cannot change an order.
+        score: how near to the goal; higher is nearer.
+        noise: scores that differ by no more than this are equal. The last digits of what a model computes change with
+            the batch a text is in, and no attack may depend on that.
         reached: whether the goal is reached.
         label: the predicted class, or None where there are none.
         value: what the model said, for people: the probability of the right class, a cosine, a similarity score.
@@ -49,6 +51,7 @@ class Verdict:
     """
 
     score: float
+    noise: float
     reached: bool
     value: float
     label: int | None = None

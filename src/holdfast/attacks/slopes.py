@@ -23,15 +23,6 @@ from holdfast.errors import UserError
 if TYPE_CHECKING:
     from holdfast.attacks.classifier import Classifier
 
-_DIGITS = 4
-
-
-def significant(values: Tensor) -> Tensor:
-    """Values with four significant digits, in fp64: the last ones change with the batch they are computed in."""
-    exact = values.double()
-    scale = 10.0 ** (_DIGITS - 1 - exact.abs().clamp_min(1e-300).log10().floor())
-    return (exact * scale).round() / scale
-
 
 @dataclass(eq=False)
 class _Entering:
@@ -85,8 +76,7 @@ def classifier_slopes(classifier: Classifier, questions: Sequence[tuple[Example,
             example, words = questions[row]
             offsets = _offsets(encoded, row, example.attacked)
             importance = word_importance(tokens[i].cpu(), offsets, words.spans, "mean-l2")
-            rounded = significant(torch.tensor(importance)).tolist()
-            slopes[row] = Slope(z[i], direction[i].cpu(), tuple(rounded))
+            slopes[row] = Slope(z[i], direction[i].cpu(), tuple(importance))
     return [slope for slope in slopes if slope is not None]
 
 

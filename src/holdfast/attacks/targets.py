@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 Texts = tuple[str, ...]
 Output = npt.NDArray[np.float64]
 
-LOGIT_STEP = 2.0**-12
-"""Logits are rounded to multiples of this. In fp32 they change by about 1e-6 with the batch they are computed in, and
-no attack may depend on that; a smaller step would let it, a larger one hide what sure models still tell."""
+LOGIT_NOISE = 1e-4
+"""Logits that differ by less are equal. In fp32 they change by about 1e-6 with the batch they are computed in."""
 
 
 class Target(Protocol):
@@ -61,11 +60,6 @@ class Target(Protocol):
         """Vectors in the space of :meth:`climb`, and outputs, in fp32."""
 
 
-def rounded(values: npt.ArrayLike, step: float = LOGIT_STEP) -> Output:
-    """The nearest multiples of ``step``, as fp64."""
-    return np.round(np.asarray(values, dtype=np.float64) / step) * step
-
-
 class ClassifierTarget:
     """A classifier of texts or pairs; the goal is any other class than the right one.
 
@@ -99,9 +93,8 @@ class ClassifierTarget:
         return example.with_text(text)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """Rounded logits."""
-        logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16")
-        return list(rounded(logits))
+        """Logits."""
+        return list(self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64))
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Score: the probability of all other classes together."""
@@ -114,11 +107,11 @@ class ClassifierTarget:
         return classifier_slopes(self.classifier, questions)
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """What enters the classification layer, and rounded logits."""
+        """What enters the classification layer, and logits."""
         from holdfast.attacks.slopes import classifier_locations
 
         located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
-        return [(z, rounded(logits)) for z, logits in located]
+        return [(z, logits.astype(np.float64)) for z, logits in located]
 
 
 class CallableTarget:
@@ -153,7 +146,7 @@ class CallableTarget:
         return example.with_text(text)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """Rounded logits; of probabilities their logarithms."""
+        """Logits; of probabilities their logarithms."""
         given = [text[0] if len(text) == 1 else text for text in texts]
         scores = np.asarray(self._function(given), dtype=np.float64)
         if scores.ndim != 2 or len(scores) != len(texts) or scores.shape[1] < 2 or not np.isfinite(scores).all():
@@ -163,7 +156,7 @@ class CallableTarget:
             )
         if (scores >= 0.0).all() and np.allclose(scores.sum(axis=1), 1.0, atol=1e-3):
             scores = np.log(np.maximum(scores, 1e-12))
-        return list(rounded(scores))
+        return list(scores)
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """As for a classifier."""
@@ -181,7 +174,7 @@ class CallableTarget:
 def class_verdict(example: Example, logits: Output) -> Verdict:
     """How a classification stands to the goal of any class but the right one.
 
-    A tie is no success: rounding keeps order, so that a strictly larger rounded logit is larger before rounding too.
+    A tie is no success. The noise of a probability p is that of the logits times its derivative, p(1 - p).
     """
     label = int(example.label or 0)
     probabilities = softmax(logits)
@@ -191,7 +184,7 @@ def class_verdict(example: Example, logits: Output) -> Verdict:
     right = float(probabilities[label])
     # 1 - p keeps nothing of a p close to 1; the sum of the others does.
     score = float(np.delete(probabilities, label).sum())
-    return Verdict(score, reached, right, best, tuple(float(p) for p in probabilities))
+    return Verdict(score, LOGIT_NOISE * score * right, reached, right, best, tuple(float(p) for p in probabilities))
 
 
 def refused_label(example: Example, classes: int) -> str | None:
@@ -203,12 +196,21 @@ def refused_label(example: Example, classes: int) -> str | None:
 
 
 def unknown_token(tokenizer: Any) -> str:
-    """The token of unknown words; a byte-level tokeniser knows all words and has a mask instead."""
-    return str(tokenizer.unk_token or tokenizer.mask_token or "[UNK]")
+    """The token of unknown words; a byte-level tokeniser knows all words and has a mask instead.
+
+    The tokeniser of a model without a transformer (static word vectors) names neither.
+    """
+    return str(getattr(tokenizer, "unk_token", None) or getattr(tokenizer, "mask_token", None) or "[UNK]")
 
 
 def characters_seen(tokenizer: Any, texts: Texts, attacked: int) -> int:
-    """How many characters of one of the texts are left when the tokeniser has cut off what is too long."""
+    """How many characters of one of the texts are left when the tokeniser has cut off what is too long.
+
+    All of them, as far as we know, where it does not tell which characters its tokens stand for: that of a model
+    without a transformer, or one without a fast implementation.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        return len(texts[attacked])
     encoded = tokenizer(*texts, truncation=True, return_offsets_mapping=True)
     ends = [
         end

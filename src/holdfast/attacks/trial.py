@@ -1,7 +1,8 @@
 """One text under attack, and the moves that recipes are made of.
 
 The functions here are generators like the recipes themselves: they yield requests, and what they ``return`` is used
-with ``yield from``. Ties are broken everywhere in the same way: the earlier word, the earlier candidate.
+with ``yield from``. Ties are broken everywhere in the same way, by :func:`first_best`: the earlier word, the earlier
+candidate.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from holdfast.attacks.requests import Compare, Judge, Request
 
 if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
+
+_EQUAL = 1e-4
+_SAME_SIMILARITY = 2e-5
 
 TAGGED_AROUND = 4
 """Words on each side of a candidate that the tagger sees, as in TextAttack."""
@@ -96,7 +100,7 @@ def by_deletion(trial: Trial) -> Asking:
     """Places, the one first whose deletion brings the target nearest to the goal."""
     places = trial.places
     verdicts = yield Judge(tuple(trial.original.without(place) for place in places))
-    return ranked(places, [gain(trial.first, verdict) for verdict in verdicts])
+    return ranked(places, [gain(trial.first, verdict) for verdict in verdicts], trial.first.noise)
 
 
 def saliency(trial: Trial, places: Sequence[int]) -> Generator[Request, Any, list[float]]:
@@ -105,9 +109,20 @@ def saliency(trial: Trial, places: Sequence[int]) -> Generator[Request, Any, lis
     return [verdict.score - trial.first.score for verdict in verdicts]
 
 
-def ranked(places: Sequence[int], values: Sequence[float]) -> list[int]:
-    """Places by falling value."""
-    return [place for _, place in sorted(zip(values, places, strict=True), key=lambda pair: (-pair[0], pair[1]))]
+def first_best(values: Sequence[float], noise: float = 0.0) -> int:
+    """The first of the values that are as good as the largest: equal to it but for ``noise`` and a ten-thousandth."""
+    largest = max(values)
+    bound = largest - noise - _EQUAL * abs(largest)
+    return next(i for i, value in enumerate(values) if value >= bound)
+
+
+def ranked(places: Sequence[int], values: Sequence[float], noise: float = 0.0) -> list[int]:
+    """Places by falling value, :func:`first_best` first."""
+    left = sorted(zip(places, values, strict=True))
+    order = []
+    while left:
+        order.append(left.pop(first_best([value for _, value in left], noise))[0])
+    return order
 
 
 # --- constraints -------------------------------------------------------------------------------------------------
@@ -174,12 +189,17 @@ def take_best(trial: Trial, place: int, options: Options) -> Generator[Request, 
     texts = [trial.words.exchanged(place, candidate) for candidate, _ in options]
     verdicts = yield Judge(tuple(text.text for text in texts))
 
-    def merit(i: int) -> tuple[bool, float, float]:
-        similarity = options[i][1]
-        known = similarity if verdicts[i].reached and similarity is not None else 0.0
-        return verdicts[i].reached, known, verdicts[i].score
-
-    best = max(range(len(options)), key=merit)
-    if verdicts[best].reached or verdicts[best].score > trial.verdict.score:
+    best = _best(options, verdicts)
+    nearer = verdicts[best].score > trial.verdict.score + max(verdicts[best].noise, trial.verdict.noise)
+    if verdicts[best].reached or nearer:
         trial.take(place, texts[best], verdicts[best])
     return bool(verdicts[best].reached)
+
+
+def _best(options: Options, verdicts: Sequence[Verdict]) -> int:
+    field = [i for i, verdict in enumerate(verdicts) if verdict.reached] or list(range(len(verdicts)))
+    similarities = [options[i][1] for i in field]
+    if verdicts[field[0]].reached and None not in similarities:
+        most = max(s for s in similarities if s is not None)
+        field = [i for i, s in zip(field, similarities, strict=True) if s is not None and s >= most - _SAME_SIMILARITY]
+    return field[first_best([verdicts[i].score for i in field], max(verdicts[i].noise for i in field))]

@@ -180,7 +180,8 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
         words = lemmas.split("|")
         synset = _usable(words)
         for word in words:
-            senses.setdefault(word.lower(), []).append(synset)
+            if " " not in word:
+                senses.setdefault(word.lower(), []).append(synset)
     for number, (name, form, bases) in read_columns(exceptions, ["pos", "inflected", "lemmas"]):
         if name not in _POS_OF_FILE:
             raise UserError(f"{exceptions}:{number}: {name!r} is no part of speech: {', '.join(_POS_OF_FILE)}")
@@ -198,6 +199,8 @@ def _read_database(folder: _Folder) -> _Lexicon:
             # An adjective's syntactic marker stands after it: galore(ip).
             synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
         for where, fields in _fields(folder / f"index.{name}"):
+            if "_" in fields[0]:
+                continue
             offsets = fields[6 + _number(fields[3], 10, where) :]
             try:
                 lexicon.senses[pos][fields[0]] = [synsets[offset] for offset in offsets]

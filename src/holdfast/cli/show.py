@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.marked import marked
 from holdfast.errors import UserError, one_of
 
 
@@ -39,49 +39,9 @@ def show(
         return
     out = console()
     for row in chosen:
-        out.print(_example(row))
+        out.print(marked(row))
     if not chosen:
         out.print(f"no example with the outcome {outcome}", markup=False)
-
-
-def _example(row: Mapping[str, Any]) -> Any:
-    """One example: the text with its changes, and the verdicts."""
-    from rich.text import Text
-
-    shown = Text(f"{row['recipe']} #{row['number']}  {row['outcome']}", style="bold")
-    if row.get("reason"):
-        shown.append(f": {row['reason']}")
-    if row.get("other"):
-        shown.append(f"\n  with: {row['other']}", style="not bold dim")
-    shown.append("\n  ", style="not bold")
-    shown.append_text(_diff(row["original"], row["changed"]))
-    before, after = row["before"], row["after"]
-    if before and row["changed"]:
-        shown.append(f"\n  {_verdict(before)} -> {_verdict(after)}, {row['queries']} queries", style="not bold dim")
-    shown.append("\n")
-    return shown
-
-
-def _verdict(verdict: Mapping[str, Any]) -> str:
-    value = f"{verdict['value']:.3f}"
-    return f"class {verdict['label']} (right one {value})" if "label" in verdict else value
-
-
-def _diff(original: str, changes: list[list[Any]]) -> Any:
-    """The original with what was put in the place of its words."""
-    from rich.text import Text
-
-    from holdfast.adversary.words import Words
-
-    new = {place: word for place, _, word in changes}
-    text = Text(style="not bold")
-    for at, part in enumerate(Words.of(original).parts):
-        if at % 2 and at // 2 in new:
-            text.append(f"[-{part}-]", style="red")
-            text.append(f"{{+{new[at // 2]}+}}", style="green")
-        else:
-            text.append(part)
-    return text
 
 
 @app.command(epilog="\b\nExample:\n  holdfast transfer a.json b.json --models runs/a,runs/b --output transfer.json")

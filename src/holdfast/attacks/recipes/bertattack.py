@@ -39,7 +39,7 @@ class BERTAttack(Recipe):
     def search(self, trial: Trial) -> Search:
         """Words by the drop when they are unknown; of the readings that pass, the best."""
         places = trial.places
-        order = ranked(places, (yield from saliency(trial, places)))
+        order = ranked(places, (yield from saliency(trial, places)), trial.first.noise)
         readings = yield Read(trial.original, self.candidates)
         budget = allowance(trial, self.max_share)
         for place in order:

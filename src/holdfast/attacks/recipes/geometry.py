@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from holdfast.adversary.words import others
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Climb, Fill, Locate, Request, Search, Slope
-from holdfast.attacks.trial import Trial, allowance
+from holdfast.attacks.trial import Trial, allowance, first_best
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Geometry(Recipe):
             open_places = [p for p in trial.places if p not in tried and importance[p] > 0.0]
             if not open_places:
                 return
-            place = max(open_places, key=importance.__getitem__)
+            place = open_places[first_best([importance[p] for p in open_places])]
             tried.add(place)
             candidates = yield from self._candidates(trial, place)
             if not candidates:
@@ -67,7 +67,7 @@ class Geometry(Recipe):
             texts = [trial.words.exchanged(place, word) for word in candidates]
             located = yield Locate(tuple(text.text for text in texts))
             rises = [float((z - slope.z) @ slope.direction) for z, _ in located]
-            best = max(range(len(rises)), key=rises.__getitem__)
+            best = first_best(rises)
             if rises[best] <= 0.0:
                 return
             trial.take(place, texts[best], located[best][1])

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Judge, Search
-from holdfast.attacks.trial import Trial, ranked, saliency, take_best
+from holdfast.attacks.trial import Trial, first_best, ranked, saliency, take_best
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,12 @@ class PWWS(Recipe):
         scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}
         gains = [max(scores[place], default=trial.first.score) - trial.first.score for place in places]
         weights = softmax(np.array(salient)) if salient else np.empty(0)
-        for place in ranked(places, [float(value) for value in weights * np.array(gains)]):
+        for place in ranked(
+            places, [float(v) for v in weights * np.array(gains)], trial.first.noise / max(len(places), 1)
+        ):
             words = synonyms[place]
             if words and not self.reconsider:
-                words = [words[int(np.argmax(scores[place]))]]
+                words = [words[first_best(scores[place], trial.first.noise)]]
             if (yield from take_best(trial, place, [(word, None) for word in words])):
                 return
 

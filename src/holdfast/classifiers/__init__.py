@@ -1,0 +1,9 @@
+"""Classifiers on top of an encoder: fine-tuned, or fitted to its frozen vectors; to be attacked and to be used."""
+
+from __future__ import annotations
+
+from holdfast.attacks.classifier import Classifier, load_classifier
+from holdfast.classifiers.finetune import finetune
+from holdfast.classifiers.settings import FinetuneSettings
+
+__all__ = ["Classifier", "FinetuneSettings", "finetune", "load_classifier"]

@@ -1,0 +1,64 @@
+"""The order of training texts, and their batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.adversary.batches import padded
+from holdfast.training.sampling import EpochOrder
+
+_BATCHES_SORTED = 20
+"""Batches whose texts are sorted by length among themselves: nearly all padding goes, and batches stay mixed."""
+
+
+class LengthOrder(EpochOrder):
+    """Row numbers in an order drawn from (seed, epoch), such that the rows of a batch are of like length.
+
+    Cut from the front into batches of ``batch_size``, the incomplete one is the last. Cross-entropy is a mean over
+    texts, so that which texts meet in a batch does not change what is learnt from them, unlike in contrastive training.
+
+    Args:
+        lengths: tokens of each row.
+        batch_size: rows of a batch.
+        seed: the run's seed.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        super().__init__(len(lengths), seed)
+        self.lengths, self.batch_size = lengths, batch_size
+
+    def __iter__(self) -> Iterator[int]:
+        rows = list(super().__iter__())
+        whole = len(rows) - len(rows) % self.batch_size
+        rest = rows[whole:]
+        batches: list[list[int]] = []
+        window = self.batch_size * _BATCHES_SORTED
+        for start in range(0, whole, window):
+            alike = sorted(rows[start : min(start + window, whole)], key=self.lengths.__getitem__)
+            batches += [alike[i : i + self.batch_size] for i in range(0, len(alike), self.batch_size)]
+        random.Random(f"{self.seed} {self.epoch}").shuffle(batches)
+        for batch in [*batches, rest]:
+            yield from batch
+
+
+class Collate:
+    """Turns row numbers into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,).
+
+    Args:
+        tokenizer: the model's.
+        encoded: the training texts, as :func:`holdfast.attacks.classifier.tokenise` gives them.
+        labels: their class numbers.
+    """
+
+    def __init__(self, tokenizer: Any, encoded: Mapping[str, Sequence[Any]], labels: Sequence[int]) -> None:
+        self.tokenizer, self.encoded, self.labels = tokenizer, encoded, labels
+
+    def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        """The batch of some rows."""
+        batch = padded(self.tokenizer, self.encoded, rows, torch.device("cpu"))
+        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}

@@ -1,0 +1,264 @@
+"""One run from an encoder and a labelled task to a classifier: train, select, export, measure; resumable."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from sentence_transformers.util import get_device_name
+from transformers import PrinterCallback, TrainingArguments, set_seed
+from transformers.utils import logging as transformers_logging
+
+from holdfast import __version__
+from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
+from holdfast.classifiers import folder as run_folder
+from holdfast.classifiers.card import card
+from holdfast.classifiers.defences import defence_named
+from holdfast.classifiers.frozen import fit, with_head
+from holdfast.classifiers.material import Material, load_material
+from holdfast.classifiers.scores import score_row
+from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.classifiers.start import new_classifier
+from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, KeepBestEpoch, fast_on_cpu
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+from holdfast.files import write_json, write_text
+from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.prompt import template_length
+from holdfast.results import environment, new_result, write_result
+from holdfast.training import precision as arithmetic
+from holdfast.training.progress import MetricsFile
+
+_SAVE_STEPS = 500
+
+
+def finetune(
+    settings: FinetuneSettings,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: list[str] | None = None,
+) -> dict[str, Any]:
+    """Make a classifier and return its result, which is also written to ``settings.result_file``.
+
+    Args:
+        settings: the run.
+        resume: continue the run that is in ``settings.folder``; the weights at the end are those of an unbroken run.
+        console: where progress is shown; None: nowhere.
+        command: the words of the command, for the record; None: this process's.
+
+    Raises:
+        UserError: a mistake in the settings or the data, a folder that holds something else, a loss that is not finite,
+            a full disk.
+    """
+    settings.check()
+    console = console or Console(quiet=True)
+    if (finished := run_folder.finished_run(settings, resume)) is not None:
+        console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
+        return finished
+    identity = model_identity(resolve_model(settings.model))["model_sha256"]
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    material = load_material(
+        settings.task,
+        train_split=settings.train_split,
+        examples=settings.examples,
+        seed=settings.seed,
+        data=settings.data,
+    )
+    _tell(material, console)
+    record = _record(settings, material, identity)
+    checkpoint = run_folder.begin(settings.folder, record, console)
+    try:
+        if settings.frozen:
+            made = _fit_frozen(settings, material, record, console)
+        else:
+            made = _train(settings, material, record, checkpoint, console)
+        return _finish(settings, material, record, made, console, command)
+    except UserError:
+        run_folder.forget_unless_resumable(settings.folder)
+        raise
+
+
+def _train(
+    settings: FinetuneSettings, material: Material, record: dict[str, Any], checkpoint: Path | None, console: Console
+) -> dict[str, Any]:
+    """Fine-tune, export the best epoch, and tell how it went."""
+    set_seed(settings.seed)
+    model, tokenizer, new = new_classifier(settings.model, material, settings.max_length)
+    precision = record["training"]["precision"]
+    best = KeepBestEpoch(settings.folder)
+    progress = FinetuneProgress(console, settings.batch_size)
+    trainer = ClassifierTrainer(
+        model=model,
+        tokenizer=tokenizer,
+        defence=defence_named(settings.defence),
+        train=material.train,
+        dev=material.dev,
+        max_length=tokenizer.model_max_length,
+        precision=precision,
+        args=_arguments(settings, len(material.train), precision, on_cpu=model.device.type == "cpu"),
+        callbacks=[progress, MetricsFile(settings.folder / run_folder.METRICS_FILE), best],
+    )
+    trainer.remove_callback(PrinterCallback)
+    began = time.monotonic()
+    try:
+        with fast_on_cpu(model):
+            trainer.train_from(checkpoint)
+    finally:
+        progress.close()
+    seconds = time.monotonic() - began
+    best.restore(model)
+
+    def save(folder: Path) -> None:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    run_folder.export(settings.folder, save, "config.json")
+    selected = {
+        "protocol": f"the epoch with the best accuracy on {_name_of_dev(material)} was kept",
+        "step": best.step,
+        "steps": trainer.state.global_step,
+        "score": best.score,
+    }
+    return {"selected": selected, "seconds": seconds, "new_weights": new}
+
+
+def _fit_frozen(
+    settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
+) -> dict[str, Any]:
+    """Fit the linear layer, export encoder and layer, and tell how it went."""
+    encoder = load_sentence_transformer(settings.model)
+    encoder.max_seq_length = min(settings.max_length + template_length(encoder), encoder.max_seq_length or 10**6)
+    precision = record["training"]["precision"]
+    began = time.monotonic()
+    with console.status("encoding"):
+        train, dev = (
+            encode_sentences(encoder, [text[0] for text in part.texts], precision=precision)
+            for part in (material.train, material.dev)
+        )
+    with console.status("fitting the logistic regression"):
+        fitted = fit(train, material.train.labels, dev, material.dev.labels)
+    classifier = with_head(encoder, fitted)
+
+    def save(folder: Path) -> None:
+        classifier.save_pretrained(str(folder), create_model_card=False)
+        write_json(folder / CLASSES_FILE, {"classes": material.classes, "task": material.task})
+
+    run_folder.export(settings.folder, save, "modules.json")
+    selected = {
+        "protocol": f"the L2 strength with the best accuracy on {_name_of_dev(material)} was kept",
+        "C": fitted.strength,
+        "score": fitted.scores[fitted.strength],
+        "scores": {str(strength): score for strength, score in fitted.scores.items()},
+    }
+    return {"selected": selected, "seconds": time.monotonic() - began, "new_weights": []}
+
+
+def _finish(
+    settings: FinetuneSettings,
+    material: Material,
+    record: dict[str, Any],
+    made: dict[str, Any],
+    console: Console,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    """Measure the exported model, as anyone would load it, and write its card and the result."""
+    began = time.monotonic()
+    classifier = load_classifier(str(settings.folder))
+    with console.status("measuring"):
+        rows = _rows(classifier, material)
+    write_text(settings.folder / "README.md", card(record, made["selected"], rows))
+    result = new_result(
+        "finetune",
+        command=command,
+        model=str(settings.folder),
+        path=settings.folder,
+        protocol={**{k: v for k, v in record.items() if k != "versions"}, "new_weights": made["new_weights"]},
+        seed=settings.seed,
+        results=rows,
+        timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},
+        device=str(classifier.device),
+    )
+    result["selected"] = made["selected"]
+    write_result(settings.result_file, result)
+    run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
+    return result
+
+
+def _rows(classifier: Classifier, material: Material) -> list[dict[str, Any]]:
+    parts = [material.dev, *([material.test] if material.test else [])]
+    return [score_row(classifier, material.task, part) for part in parts]
+
+
+def _record(settings: FinetuneSettings, material: Material, identity: str) -> dict[str, Any]:
+    """What ``run.json`` says, and what a resumed run must agree with."""
+    keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
+    training = {key: getattr(settings, key) for key in keys}
+    training["precision"] = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
+    parts = {"train": material.train, "dev": material.dev, "test": material.test}
+    return {
+        "task": settings.task,
+        "classes": material.classes,
+        "takes_pairs": material.takes_pairs,
+        "defence": settings.defence,
+        "frozen": settings.frozen,
+        "base_model": settings.model,
+        "base_model_sha256": identity,
+        "training": training,
+        "data": {
+            name: {"split": part.split, "texts": len(part), "source": part.source, "sha256": part.data_sha256}
+            for name, part in parts.items()
+            if part is not None
+        },
+        "excluded": [vars(exclusion) for exclusion in material.excluded],
+        "versions": {"holdfast": __version__, **environment()["packages"]},
+    }
+
+
+def _tell(material: Material, console: Console) -> None:
+    """The sizes of the parts, and what is kept out of them."""
+    parts = [material.train, material.dev, *([material.test] if material.test else [])]
+    sizes = ", ".join(f"{part.split} {len(part):,}" for part in parts)
+    console.print(f"{material.task}: {sizes} ({len(material.classes)} classes)", highlight=False)
+    for out in material.excluded:
+        if out.texts is None:
+            console.print(f"{out.because} is not at hand: its texts may be among those trained on", highlight=False)
+        else:
+            dev = f" and {out.from_dev:,} from selection" if out.from_dev else ""
+            console.print(f"excluded {out.from_train:,} from training{dev}: in {out.because}", highlight=False)
+
+
+def _name_of_dev(material: Material) -> str:
+    if material.dev.split == "held-out":
+        return f"{len(material.dev):,} texts held out of {material.task} {material.train.split}"
+    return f"{material.task} {material.dev.split}"
+
+
+def _arguments(settings: FinetuneSettings, texts: int, precision: str, *, on_cpu: bool) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=str(settings.folder),
+        per_device_train_batch_size=settings.batch_size,
+        num_train_epochs=settings.epochs,
+        max_steps=settings.max_steps or -1,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="linear",
+        max_grad_norm=1.0,
+        optim="adamw_torch_fused",
+        bf16=precision == "bf16",
+        use_cpu=on_cpu,
+        seed=settings.seed,
+        # By steps and not by epochs: so a checkpoint of an epoch's last step is always written after its evaluation.
+        eval_strategy="steps",
+        eval_steps=-(-texts // settings.batch_size),
+        save_strategy="steps",
+        save_steps=settings.save_steps or _SAVE_STEPS,
+        logging_steps=25,
+        logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
+        remove_unused_columns=False,
+        report_to="none",
+        disable_tqdm=True,
+    )

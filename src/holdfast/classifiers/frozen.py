@@ -1,0 +1,87 @@
+"""A classifier on an encoder that stays as it is: multinomial logistic regression on its sentence vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Array = npt.NDArray[np.float32]
+
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""scikit-learn's C, the inverse of the L2 strength, for vectors whose coordinates have a mean square of 1."""
+
+_MAX_ITERATIONS = 2000
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted linear layer.
+
+    Attributes:
+        weight: (classes, d), for the encoder's vectors as they are.
+        bias: (classes,).
+        strength: the C that was chosen.
+        scores: accuracy ×100 on the selection part for each C.
+    """
+
+    weight: Array
+    bias: Array
+    strength: float
+    scores: dict[float, float]
+
+
+def fit(vectors: Array, labels: Sequence[int], dev_vectors: Array, dev_labels: Sequence[int]) -> Fit:
+    """Logistic regression whose strength is the best on the selection part; of equal ones the strongest.
+
+    Args:
+        vectors: (n, d), of the training part.
+        labels: n class numbers from 0 to classes − 1, each of which occurs.
+        dev_vectors: (m, d), of the selection part.
+        dev_labels: m class numbers.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    # One number for all coordinates: it makes C mean the same for every encoder and leaves the geometry as it is.
+    scale = float(np.sqrt(np.mean(np.square(vectors, dtype=np.float64)))) or 1.0
+    scaled, dev_scaled = vectors.astype(np.float64) / scale, dev_vectors.astype(np.float64) / scale
+    scores: dict[float, float] = {}
+    best: LogisticRegression | None = None
+    for strength in STRENGTHS:
+        model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS).fit(scaled, labels)
+        scores[strength] = 100 * float(model.score(dev_scaled, dev_labels))
+        if best is None or scores[strength] > scores[best.C]:
+            best = model
+    assert best is not None
+    weight, bias = best.coef_, best.intercept_
+    if len(weight) == 1:  # of two classes scikit-learn keeps the difference of the logits
+        weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
+    return Fit(weight.astype(np.float32), bias.astype(np.float32), float(best.C), scores)
+
+
+def with_head(encoder: SentenceTransformer, fitted: Fit) -> SentenceTransformer:
+    """A SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    classes, width = fitted.weight.shape
+    head = Dense(
+        width,
+        classes,
+        activation_function=torch.nn.Identity(),
+        init_weight=torch.from_numpy(fitted.weight),
+        init_bias=torch.from_numpy(fitted.bias),
+    )
+    return SentenceTransformer(
+        modules=[*encoder.children(), head],
+        device=str(encoder.device),
+        prompts={name: prompt for name, prompt in encoder.prompts.items() if prompt is not None},
+        default_prompt_name=encoder.default_prompt_name,
+    )

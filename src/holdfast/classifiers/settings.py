@@ -1,0 +1,101 @@
+"""Everything that decides a fine-tuning run, with its checks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from holdfast.data.tasks import task_named
+from holdfast.distributed import processes
+from holdfast.errors import UserError, one_of
+from holdfast.training.precision import Precision
+
+DEFENCES = ("none",)
+_PLANNED = ("adv", "pgd", "freelb", "smart")
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """Everything that decides a fine-tuning run.
+
+    Attributes:
+        model: the encoder to start from: a folder or hub name of a masked LM or a SentenceTransformer.
+        task: a labelled task, such as "sst2".
+        output: the run's folder, which the finished model ends up in; or a name that ends in ``.json`` for the result,
+            and then the model's folder is that name without ``.json``.
+        defence: "none".
+        frozen: fit a logistic regression to the encoder's vectors, which stays as it is.
+        train_split: the split to train on; None: ``train``, or ``all`` for a task that has no splits.
+        epochs: passes over the training part.
+        max_steps: optimiser steps, in place of epochs.
+        batch_size: texts per optimiser step.
+        learning_rate: peak, falling linearly to 0 without warm-up.
+        max_length: tokens per text or pair, in training and in the finished model.
+        examples: train on at most so many texts, drawn by the seed; None: on all.
+        seed: of the head, the held-out part, the order and the dropout.
+        precision: "auto" (bf16 where the machine has it), "fp32" or "bf16"; the result is measured in fp32.
+        data: the folder of labelled data; None: the one HOLDFAST_DATA names, and without that the hub.
+        save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
+    """
+
+    model: str
+    task: str
+    output: Path
+    defence: str = "none"
+    frozen: bool = False
+    train_split: str | None = None
+    epochs: float = 3.0
+    max_steps: int | None = None
+    batch_size: int = 32
+    learning_rate: float = 2e-5
+    max_length: int = 128
+    examples: int | None = None
+    seed: int = 42
+    precision: Precision = "auto"
+    data: Path | None = None
+    save_steps: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the model goes."""
+        return self.output.with_suffix("") if self.output.suffix == ".json" else self.output
+
+    @property
+    def result_file(self) -> Path:
+        """Where the result goes."""
+        return self.output if self.output.suffix == ".json" else self.output / "results.json"
+
+    def check(self) -> None:
+        """Refuse settings that make no sense.
+
+        Raises:
+            UserError: one of them does not.
+        """
+        task = task_named(self.task)
+        if task.kind == "attack":
+            raise UserError(f"{self.task} is there to be attacked and never trained on: name the task it is from")
+        if task.kind not in ("transfer", "classification", "pairs", "nli"):
+            raise UserError(f"{self.task} has no classes to learn (it is of kind {task.kind}): name a labelled task")
+        if self.defence in _PLANNED:
+            raise UserError(f"--defence {self.defence} is not there yet: only none is")
+        one_of("--defence", self.defence, DEFENCES)
+        one_of("--precision", self.precision, get_args(Precision))
+        if self.frozen and len(task.columns) == 2:
+            raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
+        if processes() > 1:
+            raise UserError("finetune runs in one process: start it without torchrun or accelerate launch")
+        for name in ("epochs", "max_steps", "batch_size", "learning_rate", "examples", "save_steps"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
+        if self.seed < 0 or self.seed >= 2**32:
+            raise UserError(f"--seed must be from 0 to {2**32 - 1}, got {self.seed}")
+        least = 3 + 2 * (len(task.columns) - 1)
+        if self.max_length < least:
+            raise UserError(
+                f"--max-length {self.max_length}: at least {least} tokens are needed to hold a word of each"
+            )
+        if self.output.suffix == ".json" and self.output.is_dir():
+            raise UserError(f"{self.output} is a folder; --output takes a new folder or a FILE.json")

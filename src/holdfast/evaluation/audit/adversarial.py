@@ -1,0 +1,184 @@
+"""The items with an adversary: each word is chosen for its effect, and asked about until the goal is reached."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.attacks.encoders import SCALE, DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget
+from holdfast.attacks.engine import Engine
+from holdfast.attacks.examples import Attempt, Example
+from holdfast.attacks.metrics import correlations, skip_reasons, summarise
+from holdfast.attacks.progress import AttackProgress
+from holdfast.attacks.recipes import Recipe, Typos
+from holdfast.evaluation.audit.kit import Kit
+from holdfast.evaluation.audit.rows import Item, absent, item
+from holdfast.evaluation.audit.space import unit_vectors
+from holdfast.evaluation.audit.texts import cut_to, how_to_have_sts, sts_here
+from holdfast.evaluation.audit.verdicts import of_rate
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from holdfast.data.registry import ScoredPairs
+
+NEIGHBOURS = 5
+MARGIN = 1.0
+FIT_PAIRS = 1000
+"""Pairs that the scale from cosines to people's scores is fitted on, where there are more."""
+
+
+def typos_item(kit: Kit) -> Item:
+    """Typing errors until a text's vector is half-way to any other text's."""
+    return _drift_item(kit, "audit-adversarial-typos", Typos(), "mistyped")
+
+
+def synonyms_item(kit: Kit) -> Item:
+    """WordNet synonyms, to the same goal."""
+    recipe = kit.linguistics.synonym_attack()
+    if isinstance(recipe, str):
+        return absent("audit-adversarial-synonyms", recipe)
+    return _drift_item(kit, "audit-adversarial-synonyms", recipe, "exchanged for synonyms")
+
+
+def _drift_item(kit: Kit, task: str, recipe: Recipe, done: str) -> Item:
+    target = DriftTarget(kit.model, source=kit.settings.model, threshold=kit.space.halfway)
+    attempts = _attempts(kit, recipe, target, _examples(kit))
+
+    def told(metrics: dict[str, float]) -> str:
+        return f"{metrics['success_rate']:.0f} % of texts can be moved half-way to another text{_by(metrics, done)}"
+
+    return _item(task, recipe, attempts, told, kit.settings.seed)
+
+
+def neighbours_item(kit: Kit) -> Item:
+    """Typing errors until none of a text's nearest neighbours is among its nearest neighbours."""
+    task, texts = "audit-neighbours", kit.space.texts
+    if len(texts) <= 2 * NEIGHBOURS:
+        return absent(task, f"needs more than {2 * NEIGHBOURS} texts to have neighbours among")
+    target = RetrievalTarget(kit.model, source=kit.settings.model, corpus=texts, k=NEIGHBOURS)
+    recipe = Typos()
+    attempts = _attempts(kit, recipe, target, _examples(kit))
+
+    def told(metrics: dict[str, float]) -> str:
+        rate = metrics["success_rate"]
+        return f"{rate:.0f} % of texts can be made to lose all {NEIGHBOURS} neighbours{_by(metrics, 'mistyped')}"
+
+    return _item(task, recipe, attempts, told, kit.settings.seed)
+
+
+# --- scored pairs ------------------------------------------------------------------------------------------------
+
+
+def scores_item(kit: Kit) -> Item:
+    """AdvSTS: synonyms until a pair's similarity is further from what people say (see ``ScoredPairTarget``)."""
+    task, data = "audit-advsts", kit.settings.data
+    recipe, pairs = kit.linguistics.synonym_attack(), sts_here("dev", data)
+    if isinstance(recipe, str) or pairs is None:
+        return absent(task, recipe if isinstance(recipe, str) else how_to_have_sts(data), "dev")
+    rng = random.Random(f"{kit.settings.seed}/advsts")
+    rows = list(range(len(pairs.scores)))
+    train = sts_here("train", data)
+    if train is not None:
+        fitted_on, fit_rows = train, list(range(len(train.scores)))
+    else:  # no pair that is attacked may be among those that say what a cosine means
+        rng.shuffle(rows)
+        fitted_on, fit_rows, rows = pairs, rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    fit_rows = sorted(rng.sample(fit_rows, min(FIT_PAIRS, len(fit_rows))))
+    attacked = sorted(rng.sample(rows, min(kit.settings.examples, len(rows))))
+    scale = _fitted_scale(kit.model, fitted_on, fit_rows)
+    kit.record["advsts"] = {"margin": MARGIN, "scale": f"isotonic fit on {len(fit_rows)} pairs of {fitted_on.split}"}
+    longest = kit.settings.max_words
+    examples = [
+        Example(i, (cut_to(pairs.sentences1[i], longest), cut_to(pairs.sentences2[i], longest)), 1, pairs.scores[i])
+        for i in attacked
+    ]
+    target = ScoredPairTarget(kit.model, source=kit.settings.model, scale=scale, margin=MARGIN)
+    attempts = _attempts(kit, recipe, target, examples)
+    return _item(task, recipe, attempts, _scores_told, kit.settings.seed, split="dev", more=correlations(attempts))
+
+
+def _scores_told(metrics: dict[str, float]) -> str:
+    told = f"{metrics['success_rate']:.0f} % of scored pairs can be moved {MARGIN:g} of 5 points further from gold"
+    if "spearman_after" in metrics:
+        told += f"; Spearman {metrics['spearman_before']:.0f} falls to {metrics['spearman_after']:.0f}"
+    return told
+
+
+def _fitted_scale(
+    model: SentenceTransformer, pairs: ScoredPairs, rows: Sequence[int]
+) -> Callable[[npt.ArrayLike], npt.NDArray[np.float64]]:
+    """From cosines to people's scores: the isotonic fit on some pairs."""
+    from sklearn.isotonic import IsotonicRegression
+
+    first = unit_vectors(model, [pairs.sentences1[row] for row in rows])
+    second = unit_vectors(model, [pairs.sentences2[row] for row in rows])
+    cosines = np.round((first * second).sum(axis=1), 5)
+    fit = IsotonicRegression(y_min=SCALE[0], y_max=SCALE[1], out_of_bounds="clip")
+    fit.fit(cosines, [pairs.scores[row] for row in rows])
+
+    def scale(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+
+    return scale
+
+
+# --- running -----------------------------------------------------------------------------------------------------
+
+
+def _examples(kit: Kit) -> list[Example]:
+    """The first of the texts; their order is random."""
+    chosen = list(zip(kit.space.numbers, kit.space.texts, strict=True))[: kit.settings.examples]
+    return [Example(number, (text,)) for number, text in chosen]
+
+
+def _attempts(kit: Kit, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]) -> list[Attempt]:
+    """All attempts, in the order of the examples."""
+    settings = kit.settings
+    engine = Engine(target, kit.linguistics.resources, bf16=settings.precision == "bf16", seed=settings.seed)
+    by_number: dict[int, Attempt] = {}
+    with AttackProgress(kit.progress.console, kit.progress.label, len(examples), engine) as progress:
+        for attempt in engine.run(recipe, examples):
+            by_number[attempt.number] = attempt
+            progress.add(attempt)
+    return [by_number[example.number] for example in examples]
+
+
+def _item(
+    task: str,
+    recipe: Recipe,
+    attempts: Sequence[Attempt],
+    told: Callable[[dict[str, float]], str],
+    seed: int,
+    *,
+    split: str = "all",
+    more: dict[str, float] | None = None,
+) -> Item:
+    metrics = {**summarise(attempts, has_classes=False, seed=seed), **(more or {})}
+    rows = [attempt.row() for attempt in attempts]
+    skipped = skip_reasons(attempts)
+    if "success_rate" not in metrics:
+        reasons = "; ".join(f"{count} texts: {reason}" for reason, count in skipped.items())
+        found = absent(task, f"nothing could be attacked ({reasons})", split)
+        return Item({**found.row, "skipped": skipped}, [{**row, "item": task} for row in rows])
+    return item(
+        task,
+        split,
+        len(attempts),
+        metrics,
+        of_rate(metrics["success_rate"]),
+        told(metrics),
+        headline="success_rate",
+        examples=rows,
+        recipe=recipe.NAME,
+        constants=dict(vars(recipe)),
+        skipped=skipped,
+    )
+
+
+def _by(metrics: dict[str, float], done: str) -> str:
+    return f", {metrics['replaced']:.0f} % of their words {done}" if "replaced" in metrics else ""

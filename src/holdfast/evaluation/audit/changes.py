@@ -1,0 +1,202 @@
+"""Changes that nobody aimed at the model: typing errors, synonyms, likely other words, case, punctuation, blanks.
+
+One word in ten (`SHARE`, at least one) of those that an attack may change: content words within what the model sees.
+Each text has a source of chance of its own, so that a text's copy does not depend on the other texts.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.adversary.words import Words, others
+from holdfast.attacks import characters
+from holdfast.attacks.targets import characters_seen
+from holdfast.attacks.trial import TAGGED_AROUND, changeable
+from holdfast.evaluation.audit.space import Copy
+
+if TYPE_CHECKING:
+    from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.attacks.synonyms import Synonyms
+    from holdfast.attacks.tagging import Tagger
+    from holdfast.attacks.wordnet import WordNet
+
+SHARE = 0.1
+LIKELY = 10
+"""Fillers that one is drawn from, the most probable ones."""
+_NEIGHBOURS = 8
+
+Exchange = Callable[[Words, int, random.Random], str | None]
+
+
+def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
+    """A neighbouring key, two inner letters swapped, or a letter lost; None for a word that has no such error."""
+    word = words.words[place]
+    kinds = (characters.keyboard_typo, characters.swap_letters, characters.delete_letter)
+    errors = (kind(word, rng) for kind in rng.sample(kinds, len(kinds)))
+    return next((error for error in errors if error is not None and error != word), None)
+
+
+def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None) -> Exchange:
+    """One of WordNet's synonyms: of the word's part of speech where there is a tagger, inflected where that is known.
+
+    Args:
+        wordnet: WordNet.
+        tagger: None: any part of speech.
+    """
+    inflected = can_inflect()
+
+    def exchange(words: Words, place: int, rng: random.Random) -> str | None:
+        tag = None
+        if tagger is not None:
+            begin = max(0, place - TAGGED_AROUND)
+            tag = tagger.tags(words.words[begin : place + 1 + TAGGED_AROUND])[place - begin]
+        return _drawn(wordnet.synonyms(words.words[place], tag=tag, inflected=inflected), rng)
+
+    return exchange
+
+
+def can_inflect() -> bool:
+    """Whether synonyms can be given the inflection of the word they stand for."""
+    return importlib.util.find_spec("lemminflect") is not None
+
+
+def listed_synonym(synonyms: Synonyms) -> Exchange:
+    """One of a word's nearest neighbours."""
+
+    def exchange(words: Words, place: int, rng: random.Random) -> str | None:
+        return _drawn(synonyms.nearest(words.words[place], _NEIGHBOURS), rng)
+
+    return exchange
+
+
+def _drawn(candidates: Sequence[str], rng: random.Random) -> str | None:
+    return rng.choice(candidates) if candidates else None
+
+
+# --- copies ------------------------------------------------------------------------------------------------------
+
+
+def exchanged_words(
+    texts: Sequence[str], numbers: Sequence[int], exchange: Exchange, *, tokenizer: Any, kind: str, seed: int
+) -> list[Copy]:
+    """A copy of each text in which `SHARE` of the words are exchanged; none of a text without a word that can be.
+
+    Args:
+        texts: n of them.
+        numbers: by which their chances are told apart.
+        exchange: gives another word for one, or None.
+        tokenizer: the model's: what it cuts off is not changed.
+        kind: names the source of chance.
+        seed: its seed.
+    """
+    copies = []
+    for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
+        words, rng = Words.of(text), random.Random(f"{seed}/{kind}/{number}")
+        places = _places(words, text, tokenizer, rng)
+        new: dict[int, str] = {}
+        for place in places:
+            if len(new) == how_many(words):
+                break
+            word = exchange(words, place, rng)
+            if word is not None:
+                new[place] = word
+        if new:
+            copies.append(_copy(index, words, new))
+    return copies
+
+
+def likely_others(
+    texts: Sequence[str], numbers: Sequence[int], masked_lm: MaskedLM, *, tokenizer: Any, seed: int
+) -> list[Copy]:
+    """The same with one of the `LIKELY` words that a masked LM holds most probable in a word's place."""
+    asked: list[tuple[int, Words, int, random.Random]] = []
+    for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
+        words, rng = Words.of(text), random.Random(f"{seed}/fillers/{number}")
+        places = _places(words, text, tokenizer, rng)[: how_many(words)]
+        asked += [(index, words, place, rng) for place in places]
+    proposals = masked_lm.propose([words for _, words, _, _ in asked], [place for _, _, place, _ in asked])
+    new: dict[int, tuple[Words, dict[int, str]]] = {}
+    for (index, words, place, rng), proposed in zip(asked, proposals, strict=True):
+        word = _drawn(others(words.words[place], proposed)[:LIKELY], rng)
+        if word is not None:
+            new.setdefault(index, (words, {}))[1][place] = word
+    return [_copy(index, words, exchanges) for index, (words, exchanges) in new.items()]
+
+
+def how_many(words: Words) -> int:
+    """Words to be changed: `SHARE` of all, rounded, and one at least."""
+    return max(1, int(SHARE * len(words.words) + 0.5))
+
+
+def _places(words: Words, text: str, tokenizer: Any, rng: random.Random) -> list[int]:
+    places = changeable(words, len(text))
+    if places:  # a text without words may be one that a tokeniser makes nothing of
+        places = changeable(words, characters_seen(tokenizer, (text,), 0))
+    rng.shuffle(places)
+    return places
+
+
+def _copy(index: int, words: Words, new: Mapping[int, str]) -> Copy:
+    text = words
+    for place, word in new.items():
+        text = text.exchanged(place, word)
+    changed = tuple((place, words.words[place], new[place]) for place in sorted(new))
+    return Copy(index, text.text, changed, len(new) / len(words.words))
+
+
+# --- changes without meaning -------------------------------------------------------------------------------------
+
+
+def in_small_letters(text: str) -> str | None:
+    """The text without capitals; None where it has none."""
+    return _if_other(text.lower(), text)
+
+
+def in_capitals(text: str) -> str | None:
+    """The text in capitals; None where it is."""
+    return _if_other(text.upper(), text)
+
+
+def other_full_stop(text: str) -> str | None:
+    """Without its full stop, or with one; None for a text that ends in another sign, or in an ellipsis."""
+    bare = text.rstrip()
+    if bare.endswith(".") and bare[-2:-1].isalnum():
+        return bare[:-1]
+    return f"{bare}." if bare[-1:].isalnum() else None
+
+
+def trailing_blank(text: str) -> str | None:
+    """With a blank behind it."""
+    return f"{text} "
+
+
+def _if_other(new: str, text: str) -> str | None:
+    return new if new != text else None
+
+
+IDLE: Mapping[tuple[str, str], Callable[[str], str | None]] = {
+    ("audit-case", "lower"): in_small_letters,
+    ("audit-case", "upper"): in_capitals,
+    ("audit-full-stop", "all"): other_full_stop,
+    ("audit-blank", "all"): trailing_blank,
+}
+"""The changes without meaning, by task and split."""
+
+
+def changed_idly(texts: Sequence[str], change: Callable[[str], str | None]) -> list[Copy]:
+    """A copy of each text that the change applies to."""
+    copies = []
+    for index, text in enumerate(texts):
+        new = change(text)
+        if new is None:
+            continue
+        before, after = Words.of(text).words, Words.of(new).words
+        changed: tuple[tuple[int, str, str], ...] = ()
+        if len(before) == len(after):  # a letter may become two, one of which is no letter
+            pairs = enumerate(zip(before, after, strict=True))
+            changed = tuple((place, old, word) for place, (old, word) in pairs if old != word)
+        copies.append(Copy(index, new, changed, 1 / max(1, len(before))))
+    return copies

@@ -1,0 +1,253 @@
+"""The items without an adversary: is the space sound, how good is it, what do small random changes do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+from holdfast.evaluation.audit import changes
+from holdfast.evaluation.audit.kit import Kit
+from holdfast.evaluation.audit.rows import Item, absent, bootstrap, item
+from holdfast.evaluation.audit.space import Copy, Moved, Units, mean_cosine, unit_vectors
+from holdfast.evaluation.audit.texts import how_to_have_sts, sts_here
+from holdfast.evaluation.audit.verdicts import (
+    ANISOTROPIC,
+    BATCH_HOLDS,
+    IDLE_BREAKS,
+    IDLE_HOLDS,
+    PULL_BREAKS,
+    PULL_HOLDS,
+    Verdict,
+    of_harm,
+    of_quality,
+    of_rate,
+    worst,
+)
+from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
+from holdfast.evaluation.sts import score_pairs
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from holdfast.encoding import Progress
+
+_COMPANY = 16
+_RESAMPLES = 1000
+_CONSTANT = 1.0 - 1e-6
+
+
+# --- the vectors themselves --------------------------------------------------------------------------------------
+
+
+def vectors_item(model: SentenceTransformer, texts: Sequence[str], progress: Progress | None) -> tuple[Item, Units]:
+    """Whether the vectors are numbers, have a direction, differ, and do not depend on what else is in the batch.
+
+    Returns:
+        The item, whose verdict is "breaks" where nothing else can be measured or a text is without a vector, and the
+        normalised vectors of the texts, (n, d); zeros where there is none.
+    """
+    units = unit_vectors(model, texts, progress)
+    usable = units.any(axis=1)
+    lost = len(texts) - int(usable.sum())
+    metrics = {"without_vector": float(lost)}
+    if usable.sum() < 2:
+        told = "the vectors are zero or not finite: nothing can be compared"
+        return item("audit-vectors", "all", len(texts), metrics, "breaks", told, headline="without_vector"), units
+    between = mean_cosine(units[usable])
+    company = _company_matters(model, texts)
+    metrics |= {"different_texts": between, "batch_difference": company}
+    faults: list[tuple[Verdict, str]] = []
+    if between > _CONSTANT:
+        faults.append(("breaks", "all texts have the same vector"))
+    if lost:
+        faults.append(("breaks", f"{lost} of {len(texts)} texts have no vector (zero or not finite)"))
+    if company > BATCH_HOLDS:
+        faults.append(("breaks", f"a text's vector moves by {company:.3f} when longer texts are in its batch"))
+    if ANISOTROPIC < between <= _CONSTANT:
+        faults.append(("bends", f"different texts have a cosine of {between:.2f} on average: cosines say little"))
+    told = "; ".join(words for _, words in faults) or f"different texts have a cosine of {between:.2f} on average"
+    verdict = worst("holds", *(verdict for verdict, _ in faults))
+    found = item("audit-vectors", "all", len(texts), metrics, verdict, told, headline="different_texts")
+    return found, units
+
+
+def compares(units: Units) -> bool:
+    """Whether there are two vectors that differ, so that anything can be measured."""
+    usable = units[units.any(axis=1)]
+    return len(usable) > 1 and mean_cosine(usable) <= _CONSTANT
+
+
+def _company_matters(model: SentenceTransformer, texts: Sequence[str]) -> float:
+    """The largest 1 - cosine of a text's vectors, alone and padded to the longest of short and long texts."""
+    by_length = sorted(texts, key=len)
+    some = list(dict.fromkeys([*by_length[:_COMPANY], *by_length[-_COMPANY:]]))
+    alone = encode_sentences(model, some, tokens_per_batch=1).astype(np.float64)
+    together = encode_sentences(model, some, tokens_per_batch=10**9).astype(np.float64)
+    norms = np.linalg.norm(alone, axis=1) * np.linalg.norm(together, axis=1)
+    sound = np.isfinite(norms) & (norms > 0.0)
+    cosines = (alone * together).sum(axis=1)[sound] / norms[sound]
+    return max(0.0, float(1.0 - cosines.min())) if len(cosines) else 0.0
+
+
+# --- quality -----------------------------------------------------------------------------------------------------
+
+
+def quality_item(kit: Kit) -> Item:
+    """Spearman on STS-B dev, alignment and uniformity, where STS-B is here. Dev, so that no test set is looked at."""
+    data: Path | None = kit.settings.data
+    pairs = sts_here("dev", data)
+    if pairs is None:
+        return absent("audit-quality", how_to_have_sts(data), "dev")
+    sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
+    with kit.progress.encoding() as progress:
+        vectors = encode_sentences(kit.model, sentences, progress=progress)
+    row = {sentence: index for index, sentence in enumerate(sentences)}
+    first = vectors[[row[sentence] for sentence in pairs.sentences1]]
+    second = vectors[[row[sentence] for sentence in pairs.sentences2]]
+    try:
+        scored = score_pairs(pairs, first, second)
+        metrics = {**scored["metrics"], "uniformity": uniformity(vectors)}
+    except UserError as error:
+        return item("audit-quality", "dev", len(first), {}, "breaks", str(error), headline="spearman")
+    same = np.array(pairs.scores) >= SAME_MEANING
+    if same.any():
+        metrics["alignment"] = alignment(first[same], second[same])
+    cosines = (first * second).sum(axis=1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
+    metrics |= _spearman_interval(cosines, np.array(pairs.scores), kit.settings.seed)
+    spearman = metrics["spearman"]
+    told = f"Spearman {spearman:.1f} on {len(first):,} STS-B dev pairs; uniformity {metrics['uniformity']:.2f}"
+    return item(
+        "audit-quality",
+        "dev",
+        len(first),
+        metrics,
+        of_quality(spearman),
+        told,
+        headline="spearman",
+        data_sha256=pairs.sha256,
+        source=pairs.source,
+    )
+
+
+def _spearman_interval(cosines: np.ndarray, gold: np.ndarray, seed: int) -> dict[str, float]:
+    """The 95 % bootstrap interval over pairs, ×100."""
+    rng = np.random.default_rng(seed)
+    draws = (rng.integers(len(gold), size=len(gold)) for _ in range(_RESAMPLES))
+    values = np.array([spearmanr(cosines[draw], gold[draw]).statistic for draw in draws if np.ptp(gold[draw])])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return {}
+    low, high = np.percentile(values, [2.5, 97.5])
+    return {"spearman_low": 100.0 * float(low), "spearman_high": 100.0 * float(high)}
+
+
+# --- changes without meaning -------------------------------------------------------------------------------------
+
+_IDLE_NAMES = {
+    ("audit-case", "lower"): "small letters",
+    ("audit-case", "upper"): "capitals",
+    ("audit-full-stop", "all"): "a full stop more or less",
+    ("audit-blank", "all"): "a blank at the end",
+}
+
+
+def idle_item(kit: Kit, task: str, split: str) -> Item:
+    """What a change without meaning does."""
+    copies = changes.changed_idly(kit.space.texts, changes.IDLE[task, split])
+    name = _IDLE_NAMES[task, split]
+    if not copies:
+        return absent(task, f"{name}: there is no text that this changes", split)
+    moved = _moved(kit, copies)
+    metrics = kit.space.metrics(moved, kit.settings.seed)
+    verdict = worst(of_harm(metrics["pull"], IDLE_HOLDS, IDLE_BREAKS), of_rate(metrics["neighbour_changed"]))
+    told = f"{name}: moves a vector like {metrics['pull']:.2f} changed words; {_neighbours_told(metrics)}"
+    recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
+    rows = kit.space.examples(moved, recipe)
+    return item(task, split, len(copies), metrics, verdict, told, headline="stability", examples=rows)
+
+
+# --- random changes of words -------------------------------------------------------------------------------------
+
+
+def typos_items(kit: Kit) -> list[Item]:
+    """Random typing errors; and whether the model knows a lightly mistyped text for what it was."""
+    copies = _exchanged(kit, changes.typing_error, "typos")
+    if not copies:
+        return [absent(task, _UNCHANGEABLE) for task in ("audit-typos", "audit-noise")]
+    moved = _moved(kit, copies)
+    return [_exchange_item(kit, "audit-typos", "random-typos", moved, "a mistyped word"), _noise_item(kit, moved)]
+
+
+def synonyms_item(kit: Kit) -> Item:
+    """Random synonyms."""
+    synonym = kit.linguistics.synonym()
+    if isinstance(synonym, str):
+        return absent("audit-synonyms", synonym)
+    exchange, source = synonym
+    kit.record["random_synonyms"] = source
+    copies = _exchanged(kit, exchange, "synonyms")
+    if not copies:
+        return absent("audit-synonyms", "no text holds a word that has a synonym")
+    return _exchange_item(kit, "audit-synonyms", "random-synonyms", _moved(kit, copies), "a synonym")
+
+
+def fillers_item(kit: Kit) -> Item:
+    """Words that a masked language model holds likely in the place of others."""
+    masked_lm = kit.linguistics.masked_lm()
+    if isinstance(masked_lm, str):
+        return absent("audit-fillers", masked_lm)
+    space = kit.space
+    copies = changes.likely_others(
+        space.texts, space.numbers, masked_lm, tokenizer=kit.model.tokenizer, seed=kit.settings.seed
+    )
+    if not copies:
+        return absent("audit-fillers", _UNCHANGEABLE)
+    return _exchange_item(kit, "audit-fillers", "random-fillers", _moved(kit, copies), "another likely word")
+
+
+_UNCHANGEABLE = "no text holds a word that may be changed"
+
+
+def _exchanged(kit: Kit, exchange: changes.Exchange, kind: str) -> list[Copy]:
+    return changes.exchanged_words(
+        kit.space.texts,
+        kit.space.numbers,
+        exchange,
+        tokenizer=kit.model.tokenizer,
+        kind=kind,
+        seed=kit.settings.seed,
+    )
+
+
+def _moved(kit: Kit, copies: Sequence[Copy]) -> Moved:
+    with kit.progress.encoding() as progress:
+        return kit.space.moved(copies, progress)
+
+
+def _exchange_item(kit: Kit, task: str, recipe: str, moved: Moved, name: str) -> Item:
+    metrics = kit.space.metrics(moved, kit.settings.seed)
+    verdict = worst(of_harm(metrics["pull"], PULL_HOLDS, PULL_BREAKS), of_rate(metrics["neighbour_changed"]))
+    told = f"{name} pulls {metrics['pull']:.1f} times its share of the text; {_neighbours_told(metrics)}"
+    rows = kit.space.examples(moved, recipe)
+    return item(task, "all", len(moved.copies), metrics, verdict, told, headline="stability", examples=rows)
+
+
+def _noise_item(kit: Kit, moved: Moved) -> Item:
+    """Whether a mistyped text lies nearest to its own original: a model that is random, or says nothing, fails."""
+    found, chance = 100.0 * float(moved.found.mean()), 100.0 / len(kit.space.texts)
+    low, high = (100.0 * end for end in bootstrap(moved.found, kit.settings.seed))
+    told = f"{found:.1f} % of mistyped texts lie nearest to their own original ({chance:.2g} % by chance)"
+    if low <= chance:
+        told += ": the model is no better than random"
+    metrics = {"found": found, "found_low": low, "found_high": high, "chance": chance}
+    return item("audit-noise", "all", len(moved.copies), metrics, of_rate(100.0 - found), told, headline="found")
+
+
+def _neighbours_told(metrics: dict[str, float]) -> str:
+    return f"{metrics['neighbour_changed']:.0f} % of texts get another nearest neighbour"

@@ -1,0 +1,192 @@
+"""`holdfast audit`: from settings to one result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import UserError
+from holdfast.evaluation.audit import adversarial, changes, natural
+from holdfast.evaluation.audit.kit import AuditSettings, Kit, Linguistics
+from holdfast.evaluation.audit.progress import AuditProgress
+from holdfast.evaluation.audit.rows import Item, absent
+from holdfast.evaluation.audit.space import Space, Units
+from holdfast.evaluation.audit.texts import POOL, Texts, choose_texts
+from holdfast.evaluation.audit.verdicts import thresholds
+from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.results import new_result
+from holdfast.training.precision import resolve as resolve_precision
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from sentence_transformers import SentenceTransformer
+
+Rows = tuple[tuple[str, str], ...]
+
+
+def _idle(task: str, split: str, name: str) -> tuple[str, Rows, Callable[[Kit], list[Item]]]:
+    return name, ((task, split),), lambda kit: [natural.idle_item(kit, task, split)]
+
+
+_STEPS: tuple[tuple[str, Rows, Callable[[Kit], list[Item]]], ...] = (
+    ("quality", (("audit-quality", "dev"),), lambda kit: [natural.quality_item(kit)]),
+    _idle("audit-case", "lower", "small letters"),
+    _idle("audit-case", "upper", "capitals"),
+    _idle("audit-full-stop", "all", "full stop"),
+    _idle("audit-blank", "all", "trailing blank"),
+    ("typing errors", (("audit-typos", "all"), ("audit-noise", "all")), natural.typos_items),
+    ("synonyms", (("audit-synonyms", "all"),), lambda kit: [natural.synonyms_item(kit)]),
+    ("likely other words", (("audit-fillers", "all"),), lambda kit: [natural.fillers_item(kit)]),
+    ("adversarial typing errors", (("audit-adversarial-typos", "all"),), lambda kit: [adversarial.typos_item(kit)]),
+    ("adversarial synonyms", (("audit-adversarial-synonyms", "all"),), lambda kit: [adversarial.synonyms_item(kit)]),
+    ("adversarial scores", (("audit-advsts", "dev"),), lambda kit: [adversarial.scores_item(kit)]),
+    ("nearest neighbours", (("audit-neighbours", "all"),), lambda kit: [adversarial.neighbours_item(kit)]),
+)
+"""What is measured after the vectors themselves: a name for people, the rows it makes, and how."""
+
+
+def audit(
+    settings: AuditSettings, *, console: Console | None = None, command: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Audit an encoder.
+
+    Args:
+        settings: what is audited, on what.
+        console: where progress is shown; None: nowhere.
+        command: the words of the command, for the record.
+
+    Returns:
+        A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (the
+        metric that stands for it) and ``told`` (in words), and ``examples``, the attempts and the texts that moved
+        furthest, each with its ``item``.
+
+    Raises:
+        UserError: a mistake in the settings, a model or texts that cannot be read, a named resource that is not here.
+    """
+    import torch
+
+    began, cpu = time.monotonic(), time.process_time()
+    _check(settings)
+    folder = resolve_model(settings.model)
+    linguistics = Linguistics(settings, folder)
+    texts = choose_texts(
+        settings.texts,
+        data=settings.data,
+        count=max(POOL, settings.examples),
+        max_words=settings.max_words,
+        seed=settings.seed,
+    )
+    model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
+    precision = resolve_precision(settings.precision, torch.device(str(model.device)))
+    settings = replace(settings, precision=precision)
+    progress = AuditProgress(console, 1 + len(_STEPS))
+    progress.console.print(_about(texts, settings), highlight=False, markup=False)
+    items, timing, kit = _measured(settings, model, texts, linguistics, progress)
+    identity = model_identity(folder)
+    result = new_result(
+        "audit",
+        command=command,
+        model=settings.model,
+        identity=identity,
+        protocol=_protocol(settings, texts, linguistics, kit),
+        seed=settings.seed,
+        results=[item.row for item in items],
+        timing={"audit_seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, **timing},
+        device=str(model.device),
+    )
+    result["examples"] = [example for item in items for example in item.examples]
+    return result
+
+
+def _check(settings: AuditSettings) -> None:
+    if settings.examples < 1:
+        raise UserError(f"--examples must be at least 1, not {settings.examples}")
+    if settings.max_words < 1:
+        raise UserError(f"--max-words must be at least 1, not {settings.max_words}")
+
+
+def _about(texts: Texts, settings: AuditSettings) -> str:
+    cut = f", {texts.cut:,} of them cut after {settings.max_words} words (--max-words)" if texts.cut else ""
+    return (
+        f"{len(texts.texts):,} of {texts.available:,} texts of {texts.source}{cut}; "
+        f"{min(settings.examples, len(texts.texts)):,} of them are attacked"
+    )
+
+
+def _measured(
+    settings: AuditSettings,
+    model: SentenceTransformer,
+    texts: Texts,
+    linguistics: Linguistics,
+    progress: AuditProgress,
+) -> tuple[list[Item], dict[str, float], Kit | None]:
+    """All items in order, the seconds each step took, and what they worked with."""
+    timing: dict[str, float] = {}
+    began = time.monotonic()
+    progress.begin("vectors")
+    with progress.encoding() as report:
+        first, units = natural.vectors_item(model, texts.texts, report)
+    progress.end(first.row["verdict"])
+    timing["vectors"] = time.monotonic() - began
+    items = [first]
+    if not natural.compares(units):
+        why = f"not measured: {first.row['told']}"
+        items += [absent(task, why, split) for _, rows, _ in _STEPS for task, split in rows]
+        return items, timing, None
+    kit = Kit(settings, model, texts, _space(model, texts, units), linguistics, progress)
+    for name, _, step in _STEPS:
+        began = time.monotonic()
+        progress.begin(name)
+        new = step(kit)
+        progress.end(", ".join(item.row["verdict"] for item in new))
+        timing[name] = time.monotonic() - began
+        items += new
+    return items, timing, kit
+
+
+def _space(model: SentenceTransformer, texts: Texts, units: Units) -> Space:
+    """The space of the texts that have a vector."""
+    usable = [i for i, row in enumerate(units) if row.any()]
+    return Space(model, [texts.texts[i] for i in usable], [texts.numbers[i] for i in usable], units[usable])
+
+
+def _protocol(settings: AuditSettings, texts: Texts, linguistics: Linguistics, kit: Kit | None) -> dict[str, Any]:
+    """Everything that decides the numbers and is not the model."""
+    found: dict[str, Any] = {
+        "texts": {
+            "source": texts.source,
+            "sha256": texts.sha256,
+            "available": texts.available,
+            "audited": len(texts.texts),
+            "cut": texts.cut,
+        },
+        "examples": settings.examples,
+        "max_words": settings.max_words,
+        "share_of_words": changes.SHARE,
+        "pooling": settings.pooling,
+        "precision_of_search": settings.precision,
+        "thresholds": thresholds(),
+        "resources": dict(vars(linguistics.names)),
+        "opened_resources": linguistics.resources.sources(),
+    }
+    if kit is not None:
+        found |= {"drift_threshold": kit.space.halfway, "neighbours": adversarial.NEIGHBOURS, **kit.record}
+    return found
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse a file that a result cannot be written to before the minutes of work, not after.
+
+    Raises:
+        UserError: it is a folder, or below something that is not one.
+    """
+    if output is None:
+        return
+    if output.is_dir():
+        raise UserError(f"{output} is a folder; --output takes a file")
+    place = next((parent for parent in output.absolute().parents if parent.exists()), None)
+    if place is not None and not place.is_dir():
+        raise UserError(f"cannot write {output}: {place} is a file, not a folder")

@@ -1,0 +1,159 @@
+"""The audited texts in the model's space, and how far copies of them move in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.adversary.words import Words
+from holdfast.attacks.examples import Attempt
+from holdfast.encoding import Progress, encode_sentences
+from holdfast.evaluation.audit.rows import bootstrap
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Units = npt.NDArray[np.float64]
+
+ROUNDING = 1e-5
+"""Cosines that differ by less may be the same: the last digits change with the batch a text is encoded in."""
+WORST = 20
+"""Texts that are kept of each item, those that moved furthest."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A text with something changed.
+
+    Attributes:
+        index: which of the audited texts.
+        text: the changed text.
+        changed: ``(place, word, what stands there now)`` of the exchanged words.
+        share: the share of the text that was changed, in words; of a change that is of no word, what one word is worth.
+    """
+
+    index: int
+    text: str
+    changed: tuple[tuple[int, str, str], ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How m copies lie.
+
+    Attributes:
+        copies: the copies.
+        cosines: of each with its original, (m,).
+        found: whether the text nearest to the copy is its original, (m,).
+        neighbours: the original's nearest other text, and the copy's: places among the audited texts, (m, 2); equal
+            where the neighbour stayed.
+    """
+
+    copies: Sequence[Copy]
+    cosines: npt.NDArray[np.float64]
+    found: npt.NDArray[np.bool_]
+    neighbours: npt.NDArray[np.intp]
+
+
+class Space:
+    """The vectors of n different texts.
+
+    Args:
+        model: any SentenceTransformer.
+        texts: n of them.
+        numbers: their places in their source, by which results name them.
+        units: their normalised vectors, (n, d), as `unit_vectors` gives them.
+    """
+
+    def __init__(self, model: SentenceTransformer, texts: list[str], numbers: list[int], units: Units) -> None:
+        self.model, self.texts, self.numbers, self.units = model, texts, numbers, units
+        self.between = mean_cosine(units)
+        cosines = units @ units.T
+        np.fill_diagonal(cosines, -np.inf)
+        self._nearest = cosines.argmax(axis=1)
+
+    @property
+    def halfway(self) -> float:
+        """The cosine half-way from a text to another (see :func:`holdfast.attacks.encoders.halfway`)."""
+        return round((1.0 + self.between) / 2, 3)
+
+    def stability(self, cosines: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """``(c - r) / (1 - r)``, r the mean cosine of different texts: 1 where it was, 0 as far as any other text."""
+        return (cosines - self.between) / (1.0 - self.between)
+
+    def moved(self, copies: Sequence[Copy], progress: Progress | None = None) -> Moved:
+        """Encode m copies and see where they lie."""
+        own = np.array([copy.index for copy in copies], dtype=np.intp)
+        units = unit_vectors(self.model, [copy.text for copy in copies], progress)
+        rows = np.arange(len(copies))
+        cosines = units @ self.units.T
+        to_own = cosines[rows, own]
+        cosines[rows, own] = -np.inf
+        before = self._nearest[own]
+        after = cosines.argmax(axis=1)
+        stayed = cosines[rows, after] - cosines[rows, before] <= ROUNDING
+        neighbours = np.stack([before, np.where(stayed, before, after)], axis=1)
+        found = to_own >= cosines.max(axis=1) - ROUNDING
+        return Moved(copies, np.round(to_own, 5), found, neighbours)
+
+    def metrics(self, moved: Moved, seed: int) -> dict[str, float]:
+        """The numbers of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
+        stability = self.stability(moved.cosines)
+        low, high = bootstrap(stability, seed)
+        changed = moved.neighbours[:, 0] != moved.neighbours[:, 1]
+        rate_low, rate_high = bootstrap(changed, seed)
+        share = float(np.mean([copy.share for copy in moved.copies]))
+        return {
+            "stability": float(stability.mean()),
+            "stability_low": low,
+            "stability_high": high,
+            "cosine": float(moved.cosines.mean()),
+            "share": 100.0 * share,
+            "pull": float(1.0 - stability.mean()) / share,
+            "neighbour_changed": 100.0 * float(changed.mean()),
+            "neighbour_changed_low": 100.0 * rate_low,
+            "neighbour_changed_high": 100.0 * rate_high,
+        }
+
+    def examples(self, moved: Moved, recipe: str) -> list[dict[str, Any]]:
+        """The `WORST` copies, furthest first; a success is one past half-way, or with another nearest neighbour."""
+        rows = []
+        for i in np.argsort(moved.cosines, kind="stable")[:WORST]:
+            copy, cosine = moved.copies[i], float(moved.cosines[i])
+            before, after = moved.neighbours[i]
+            attempt = Attempt(
+                number=self.numbers[copy.index],
+                recipe=recipe,
+                outcome="succeeded" if before != after or cosine < self.halfway else "failed",
+                original=self.texts[copy.index],
+                adversarial=copy.text,
+                before={"value": 1.0},
+                after={"value": cosine},
+                words=len(Words.of(self.texts[copy.index]).words),
+                changed=copy.changed,
+                queries=1,
+                passes=1,
+            )
+            neighbours = [self.texts[before], self.texts[after]] if before != after else []
+            rows.append({**attempt.row(), "neighbours": neighbours})
+        return rows
+
+
+def unit_vectors(model: SentenceTransformer, texts: Sequence[str], progress: Progress | None = None) -> Units:
+    """Normalised fp32 vectors as (n, d) fp64; a row of zeros where the model gives none that has a direction."""
+    vectors = encode_sentences(model, texts, progress=progress).astype(np.float64)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    usable = np.isfinite(norms) & (norms > 0.0)
+    units: Units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=usable)
+    return units
+
+
+def mean_cosine(units: Units) -> float:
+    """Over all pairs of different rows of (n, d) normalised vectors, n ≥ 2."""
+    total = float(np.linalg.norm(units.sum(axis=0)) ** 2)
+    return (total - len(units)) / (len(units) * (len(units) - 1))

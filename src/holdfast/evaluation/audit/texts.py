@@ -1,0 +1,108 @@
+"""Which texts are audited: the user's own, or what is at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.adversary.words import Words
+from holdfast.data.corpus import read_corpus
+from holdfast.data.folder import VARIABLE, data_folder
+from holdfast.data.registry import ScoredPairs, load_pairs, locate
+from holdfast.data.tables import MAX_ROW_CHARS
+from holdfast.data.tasks import task_named
+from holdfast.demo.corpus import demo_corpus
+from holdfast.errors import UserError
+
+POOL = 1000
+"""Texts that random changes are made in and that neighbours are sought among."""
+CORPUS_HEAD = 100_000
+"""Of a corpus too long to be read as a whole so many first lines are drawn from."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The audited texts, each once, in an order drawn by the seed, so that any first few are a random sample.
+
+    Attributes:
+        texts: m of them, cut to the greatest length.
+        numbers: the place of each in its source, from 0.
+        source: where they are from.
+        sha256: of the texts joined by line breaks.
+        available: how many distinct ones there were to draw from.
+        cut: how many of the m were longer.
+    """
+
+    texts: list[str]
+    numbers: list[int]
+    source: str
+    sha256: str
+    available: int
+    cut: int
+
+
+def choose_texts(texts: str | None, *, data: Path | None, count: int, max_words: int, seed: int) -> Texts:
+    """Draw texts: of the corpus ``texts``, else of STS-B dev where it is here, else of this Python's documentation.
+
+    Args:
+        texts: a corpus, as for ``holdfast train --corpus``.
+        data: the data folder.
+        count: the most to draw.
+        max_words: longer texts are cut after so many words.
+        seed: of the drawing.
+
+    Raises:
+        UserError: what reading refuses, or fewer than two different texts.
+    """
+    lines, source = _source(texts, data)
+    shortened = [cut_to(line, max_words) for line in lines]
+    first: dict[str, int] = {}
+    for number, text in enumerate(shortened):
+        first.setdefault(text, number)
+    if len(first) < 2:
+        raise UserError(f"{source}: an audit compares texts with one another and needs at least two different ones")
+    order = list(first)
+    chosen = random.Random(f"{seed}/texts").sample(order, min(count, len(order)))
+    numbers = [first[text] for text in chosen]
+    digest = hashlib.sha256("\n".join(chosen).encode()).hexdigest()
+    cut = sum(shortened[number] != lines[number] for number in numbers)
+    return Texts(chosen, numbers, source, digest, len(order), cut)
+
+
+def _source(texts: str | None, data: Path | None) -> tuple[list[str], str]:
+    if texts is not None:
+        lines = list(itertools.islice(read_corpus(texts, data=data, max_chars=MAX_ROW_CHARS), CORPUS_HEAD))
+        return lines, texts
+    pairs = sts_here("dev", data)
+    if pairs is not None:
+        return [*pairs.sentences1, *pairs.sentences2], "STS-B dev"
+    try:
+        return demo_corpus(), "this Python's documentation"
+    except UserError as error:
+        raise UserError(
+            "this Python has too little documentation to draw texts from: give some with --texts"
+        ) from error
+
+
+def cut_to(text: str, words: int) -> str:
+    """The text up to the end of its ``words``-th word, where it has more."""
+    spans = Words.of(text).spans
+    return text if len(spans) <= words else text[: spans[words - 1][1]]
+
+
+def sts_here(split: str, data: Path | None) -> ScoredPairs | None:
+    """A split of STS-B, where the data folder has it: an audit downloads nothing."""
+    folder = data_folder(data)
+    if folder is None or not locate(task_named("stsb").split(split), folder):
+        return None
+    return load_pairs("stsb", split, data=data)
+
+
+def how_to_have_sts(data: Path | None) -> str:
+    """What it takes to have what STS-B is needed for."""
+    folder = data_folder(data)
+    where = f"{folder} holds no stsb/dev.tsv" if folder is not None else f"give --data DIR or set {VARIABLE}"
+    return f"needs STS-B dev: {where}"

@@ -1,0 +1,83 @@
+"""Linguistic resources in a few lines, over the words of the small random models."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from holdfast.adversary.words import in_case_of
+
+NOUNS = ["man", "woman", "child", "dog", "cat", "park", "house", "bed"]
+VERBS = ["runs", "sleeps", "eats", "plays", "sings"]
+ADJECTIVES = ["red", "big", "old"]
+CONTENT = [*NOUNS, *VERBS, *ADJECTIVES]
+WORDS = ["the", "a", "on", "under", "in", *CONTENT]
+
+
+@dataclass
+class SmallResources:
+    """Every resource in a few lines: lists of synonyms, tags by lists, and a similarity of shared words.
+
+    Everything that is asked for is counted in ``asked``.
+    """
+
+    masked_lm: Any = None
+    minimum: float | None = None
+    source: str = "small"
+    asked: dict[str, int] = field(default_factory=dict)
+
+    def nearest(self, word: str, limit: int) -> list[str]:
+        return [in_case_of(word, other) for other in neighbours(word)][:limit]
+
+    def tags(self, words: Sequence[str]) -> list[str]:
+        kinds = {"NOUN": NOUNS, "VERB": VERBS, "ADJ": ADJECTIVES}
+        return [next((tag for tag, known in kinds.items() if word.lower() in known), "X") for word in words]
+
+    def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        self.asked["pairs"] = self.asked.get("pairs", 0) + len(pairs)
+        return [cosine(a, b) for a, b in pairs]
+
+    def threshold(self, published: float) -> float:
+        return published if self.minimum is None else self.minimum
+
+
+class SmallWordNet:
+    """The part of WordNet that recipes use."""
+
+    def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
+        return [in_case_of(word, other) for other in reversed(neighbours(word))]
+
+
+def neighbours(word: str) -> list[str]:
+    """Six other words, the same for each word, some of another part of speech."""
+    if word.lower() not in CONTENT:
+        return []
+    others = [other for other in CONTENT if other != word.lower()]
+    return random.Random(word.lower()).sample(others, 6)
+
+
+def cosine(a: str, b: str) -> float:
+    """Of the counts of words: at least 0.5 as a rule when one word of a sentence was changed."""
+    first, second = a.lower().split(), b.lower().split()
+    words = sorted({*first, *second})
+    x, y = (np.array([text.count(word) for word in words], dtype=float) for text in (first, second))
+    return round(float(x @ y / max(np.linalg.norm(x) * np.linalg.norm(y), 1e-9)), 5)
+
+
+class Resources:
+    """Small resources under the names that recipes use."""
+
+    def __init__(self, small: SmallResources) -> None:
+        self.synonyms = self.tagger = self.similarity = small
+        self.wordnet, self.masked_lm = SmallWordNet(), small.masked_lm
+        self.small = small
+
+
+def sentence(rng: random.Random, longest: int = 14) -> str:
+    """A random sentence of the small vocabulary, with a capital and a full stop."""
+    words = rng.choices(WORDS, k=rng.randint(3, longest))
+    return " ".join(words).capitalize() + "."

@@ -1,0 +1,68 @@
+"""Run by test_finetune.py: fine-tune a tiny model and die by SIGKILL at a given point, or live to the end.
+
+Usage: die.py MODEL DATA OUTPUT POINT, where POINT is "never", "step-N", "saving-N" (the checkpoint is written and not
+yet sealed), "best-N" (the evaluation is done, the checkpoint of the step not begun) or "exporting".
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from holdfast.classifiers import FinetuneSettings, finetune, folder, trainer
+
+
+def die(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DieAt(TrainerCallback):
+    def __init__(self, event: str, step: int) -> None:
+        self.event, self.step = event, step
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.event == "step" and state.global_step == self.step:
+            die()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.event == "best" and state.global_step == self.step:
+            die()
+
+
+def main() -> None:
+    model, data, output, point = sys.argv[1:]
+    event, _, number = point.partition("-")
+    if event in ("step", "best"):
+        original = trainer.ClassifierTrainer.__init__
+
+        def patched(self: Any, **kwargs: Any) -> None:
+            original(self, **kwargs)
+            self.add_callback(DieAt(event, int(number)))
+
+        trainer.ClassifierTrainer.__init__ = patched  # type: ignore[method-assign]
+    if event == "saving":
+        seal = trainer.seal
+        trainer.seal = lambda path: die() if path.name == f"checkpoint-{number}" else seal(path)
+    if event == "exporting":
+        folder.export = die
+    settings = FinetuneSettings(
+        model=model,
+        task="sst2",
+        output=Path(output),
+        data=Path(data),
+        max_steps=37,  # 15 steps an epoch: it ends in the middle of one
+        batch_size=16,
+        learning_rate=5e-3,
+        save_steps=6,
+        precision="fp32",
+    )
+    finetune(settings, resume=True, command=["test"])
+
+
+if __name__ == "__main__":
+    main()

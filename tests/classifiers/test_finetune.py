@@ -1,0 +1,230 @@
+"""A run from an encoder to a classifier: it learns, selects by dev alone, resumes bit-exactly, and is a plain model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from classifier_rows import rows, write
+from safetensors.torch import load_file, save_file
+
+from holdfast.attacks.classifier import tokenise
+from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.classifiers.batches import LengthOrder
+from holdfast.classifiers.material import load_material
+from holdfast.classifiers.start import new_classifier
+from holdfast.errors import UserError
+from holdfast.files import sha256
+from holdfast.models import load_sentence_transformer
+from holdfast.results import read_result
+
+DIE = Path(__file__).with_name("die.py")
+Settings = Callable[..., FinetuneSettings]
+
+
+def test_a_task_is_learnt_and_the_model_is_a_plain_classifier(settings: Settings, tmp_path: Path) -> None:
+    from transformers import pipeline
+
+    result = finetune(settings(epochs=10.0), command=["test"])
+    dev, test = result["results"]
+    assert (dev["split"], dev["n"], test["split"], test["n"]) == ("dev", 40, "test", 60)
+    assert dev["metrics"]["accuracy"] > 90
+    assert test["metrics"]["accuracy"] > 90
+    assert result == read_result(tmp_path / "out" / "results.json")
+    assert result["kind"] == "finetune"
+    assert result["selected"]["steps"] == 150
+
+    classify = pipeline("text-classification", str(tmp_path / "out"), device="cpu")
+    told = classify(["the dog runs", "a cat sleeps"])
+    assert [answer["label"] for answer in told] == ["1", "0"]
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {
+        *("README.md", "config.json", "metrics.jsonl", "model.safetensors"),
+        *("results.json", "run.json", "tokenizer.json", "tokenizer_config.json"),
+    }
+
+
+def test_pairs_are_learnt_with_f1(settings: Settings, tmp_path: Path) -> None:
+    result = finetune(settings(task="mrpc", epochs=10.0, output=tmp_path / "pairs.json"))
+    dev, test = result["results"]
+    assert test["metrics"]["accuracy"] > 90
+    assert test["metrics"]["f1"] > 90
+    assert dev["split"] == "held-out"
+    assert dev["n"] == 48
+    assert result == read_result(tmp_path / "pairs.json")
+    assert result["model"] == str(tmp_path / "pairs")
+    classifier = load_classifier(str(tmp_path / "pairs"), device="cpu")
+    assert classifier.takes_pairs is True
+    assert classifier.logits([("the man runs", "a dog"), ("the man runs", "a cat")]).argmax(axis=1).tolist() == [1, 0]
+    with pytest.raises(UserError, match="takes pairs of texts"):
+        classifier.logits([("a dog",)])
+
+
+def test_the_best_epoch_on_dev_is_kept_and_the_test_split_is_not_asked(settings: Settings, data: Path) -> None:
+    """Dev has its classes the wrong way round: the best epoch is the one that has learnt least."""
+    write(data / "sst2" / "dev.tsv", rows(40, 1, flipped=True))
+    result = finetune(settings())
+    lines = [json.loads(line) for line in (settings().folder / "metrics.jsonl").read_text().splitlines()]
+    scores = {line["step"]: line["eval_accuracy"] for line in lines if "eval_accuracy" in line}
+    assert list(scores) == [15, 30, 45]
+    assert result["selected"]["step"] == max(scores, key=lambda step: (scores[step], -step)) == 15
+    assert result["results"][0]["metrics"]["accuracy"] == pytest.approx(scores[15])
+    assert scores[15] > scores[45]
+    assert result["results"][1]["metrics"]["accuracy"] < 90, "another epoch was exported than was selected"
+
+
+def test_what_the_test_split_holds_changes_nothing(settings: Settings, data: Path, tmp_path: Path) -> None:
+    finetune(settings(max_steps=20))
+    write(data / "sst2" / "test.tsv", [(f"red red red {text}", label) for text, label in rows(60, 2, flipped=True)])
+    finetune(settings(max_steps=20, output=tmp_path / "again"))
+    weights = [sha256(tmp_path / name / "model.safetensors") for name in ("out", "again")]
+    assert weights[0] == weights[1]
+
+
+def test_a_sentence_transformer_starts_from_its_transformer(
+    settings: Settings, tiny: Path, data: Path, tmp_path: Path
+) -> None:
+    encoder = load_sentence_transformer(str(tiny), device="cpu")
+    encoder.save_pretrained(str(tmp_path / "encoder"), create_model_card=False)
+    # The top of the folder in one release of sentence-transformers, a folder of its own in another.
+    modules = json.loads((tmp_path / "encoder" / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (tmp_path / "encoder" / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "encoder" / "0_Transformer").mkdir()
+    for path in list((tmp_path / "encoder").iterdir()):
+        if path.is_file() and not path.name.startswith(("modules", "config_sentence")):
+            path.replace(tmp_path / "encoder" / "0_Transformer" / path.name)
+    material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
+    torch.manual_seed(0)
+    model, _, new = new_classifier(str(tmp_path / "encoder"), material, 128)
+    before = encoder.transformers_model.state_dict()
+    for name, value in model.base_model.state_dict().items():
+        assert "pooler" in name or torch.equal(value, before[name]), name
+    assert new == [
+        *("bert.pooler.dense.bias", "bert.pooler.dense.weight"),
+        *("classifier.bias", "classifier.weight"),
+    ]
+
+
+def test_a_pooler_of_zeros_is_drawn_anew(tiny: Path, data: Path, tmp_path: Path) -> None:
+    """Encoders that were never given a pooler are saved with zeros for it, and zeros let no gradient through."""
+    encoder = load_sentence_transformer(str(tiny), device="cpu")
+    encoder.save_pretrained(str(tmp_path / "encoder"), create_model_card=False)
+    saved = load_file(tmp_path / "encoder" / "model.safetensors")
+    (name,) = (name for name in saved if name.endswith("pooler.dense.weight"))
+    assert not saved[name].any()
+    material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
+    model, _, new = new_classifier(str(tmp_path / "encoder"), material, 128)
+    assert model.bert.pooler.dense.weight.std() > 0.1  # the tiny model's initializer_range is 0.5
+    assert "bert.pooler.dense.weight" in new
+    saved[name][0, 0] = 1.0  # a pooler that has something in it stays as it is
+    save_file(saved, tmp_path / "encoder" / "model.safetensors", metadata={"format": "pt"})
+    model, _, new = new_classifier(str(tmp_path / "encoder"), material, 128)
+    assert model.bert.pooler.dense.weight.sum() == 1
+    assert new == ["classifier.bias", "classifier.weight"]
+
+
+def test_the_finished_model_reads_as_much_of_a_text_as_in_training(settings: Settings) -> None:
+    finetune(settings(max_length=6, max_steps=2))
+    classifier = load_classifier(str(settings().folder), device="cpu")
+    assert classifier.max_tokens == 6
+    encoded = tokenise(classifier.tokenizer, [("the old dog runs in the park",)], classifier.max_tokens)
+    assert len(encoded["input_ids"][0]) == 6
+    logits = classifier.logits([("the old dog runs",), ("the old dog runs in the park",), ("the old dog",)])
+    assert np.array_equal(logits[0], logits[1])
+    assert not np.array_equal(logits[0], logits[2])
+
+
+def test_batches_hold_texts_of_like_length_and_every_text_once_an_epoch() -> None:
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(3, 60, size=1003).tolist()
+    order = LengthOrder(lengths, 16, seed=1)
+    first = list(order)
+    assert sorted(first) == list(range(1003))
+    assert list(order) == first
+    order.epoch = 1
+    assert list(order) != first
+    order = LengthOrder(lengths, 16, seed=2)
+    assert list(order) != first
+
+    def padded(rows: list[int]) -> int:
+        batches = [rows[i : i + 16] for i in range(0, len(rows), 16)]
+        return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
+
+    assert padded(first) < 1.15 * sum(lengths)  # 1.8 times as much in no order
+    heads = [lengths[first[i]] for i in range(0, 1003, 16)]
+    assert abs(np.corrcoef(heads, np.arange(len(heads)))[0, 1]) < 0.5, "batches must not come sorted by length"
+
+
+def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.slow
+def test_killed_runs_end_in_the_same_bits(tiny: Path, data: Path, tmp_path: Path) -> None:
+    unbroken, output = tmp_path / "unbroken", tmp_path / "killed"
+    finished = run([str(tiny), str(data), str(unbroken), "never"])
+    assert finished.returncode == 0, finished.stderr
+    # In epoch 2 with a checkpoint not sealed; an epoch's evaluation done and its checkpoint not begun.
+    for point in ("saving-24", "best-30"):
+        killed = run([str(tiny), str(data), str(output), point])
+        assert killed.returncode == -9, killed.stderr
+        assert not (output / "config.json").exists(), "a killed run must not look finished"
+    resumed = run([str(tiny), str(data), str(output), "never"])
+    assert resumed.returncode == 0, resumed.stderr
+    for name in ("model.safetensors", "checkpoint-37/model.safetensors", "checkpoint-37/optimizer.pt"):
+        assert sha256(output / name) == sha256(unbroken / name), name
+    selected = [json.loads((folder / "results.json").read_text())["selected"] for folder in (unbroken, output)]
+    assert selected[0] == selected[1]
+    steps = [json.loads(line)["step"] for line in (output / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+
+
+def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.classifiers.trainer import ClassifierTrainer
+
+    finetune(settings(output=tmp_path / "unbroken"))
+    step = ClassifierTrainer.compute_loss
+
+    def breaks(self: ClassifierTrainer, *args: object, **kwargs: object) -> torch.Tensor:
+        if self.state.global_step == 25:
+            raise KeyboardInterrupt
+        return step(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClassifierTrainer, "compute_loss", breaks)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(settings(save_steps=10))
+    with pytest.raises(UserError, match=r"learning_rate was 0\.005 and is now 0\.001"):
+        finetune(settings(save_steps=10, learning_rate=1e-3), resume=True)
+    with pytest.raises(UserError, match="--resume"):
+        finetune(settings(save_steps=10))
+    resumed = finetune(settings(save_steps=10), resume=True)
+    hashes = [sha256(tmp_path / name / "model.safetensors") for name in ("unbroken", "out")]
+    assert hashes[0] == hashes[1]
+    assert (tmp_path / "out" / "checkpoint-40").is_dir(), "checkpoints that were asked for stay"
+    assert finetune(settings(save_steps=10), resume=True) == resumed  # there is nothing left to do
+
+
+def test_a_loss_that_is_not_finite_leaves_nothing_before_the_first_checkpoint(settings: Settings) -> None:
+    with pytest.raises(UserError, match="at step 2; no checkpoint was written yet; try a lower --learning-rate"):
+        finetune(settings(learning_rate=1e30))
+    assert not settings().folder.exists()
+
+
+def test_a_prompt_model_is_refused_in_one_line(settings: Settings, tiny: Path, tmp_path: Path) -> None:
+    prompted = load_sentence_transformer(str(tiny), pooling="prompt", device="cpu")
+    prompted.save_pretrained(str(tmp_path / "prompted"), create_model_card=False)
+    with pytest.raises(UserError, match="prompt model"):
+        finetune(settings(model=str(tmp_path / "prompted")))
+    assert not settings().folder.exists()

@@ -1,0 +1,119 @@
+"""``holdfast finetune`` as a person or a script meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import holdfast.cli.finetune
+from holdfast.classifiers import FinetuneSettings
+from holdfast.cli import main
+from holdfast.results import read_result
+
+
+@pytest.fixture
+def here(tmp_path: Path, tiny: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a model `lm` and the data folder `data`."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lm").symlink_to(tiny)
+    return tmp_path
+
+
+def words(*more: str, task: str = "sst2") -> list[str]:
+    return ["finetune", "lm", "--task", task, "--output", "out", "--data", "data", *more]
+
+
+MISTAKES = [
+    (["finetune"], "'model'"),
+    (["finetune", "lm", "--output", "out"], "'--task'"),
+    (words("--lerning-rate", "1"), "'--learning-rate'"),
+    (words(task="sst"), "'sst2'"),
+    (words(task="stsb"), "no classes"),
+    (words(task="textfooler/mr"), "never trained"),
+    (words(task="snli"), "snli"),
+    (words("--defence", "pgd"), "not there yet"),
+    (words("--defence", "nnoe"), "did you mean 'none'"),
+    (words("--precision", "bf61"), "'bf16'"),
+    (words("--frozen", task="mrpc"), "--frozen takes tasks on single texts"),
+    (words("--frozen", "--epochs", "2"), "--epochs"),
+    (words("--max-steps", "5", "--epochs", "1"), "exclude"),
+    (words("--max-steps", "0"), "--max-steps must be more than 0"),
+    (words("--max-length", "4", task="mrpc"), "--max-length 4"),
+    (words("--seed", "-1"), "--seed"),
+    (words("--train-split", "test"), "never trained on"),
+    (["finetune", "ml", *words()[2:]], "'lm'"),
+    (words("--data", "dta"), "dta"),
+    (words("--output", "data"), "holds other files"),
+    (words("--output", "lm/config.json/x"), "config.json"),
+    (words("--output", "some.json"), "some.json is a folder"),
+]
+
+
+@pytest.mark.parametrize(("given", "named"), MISTAKES, ids=lambda v: " ".join(v) if type(v) is list else "")
+def test_a_mistake_is_one_line_that_names_the_way_out(
+    given: list[str], named: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "some.json").mkdir()
+    assert main(given) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = [line for line in told.err.splitlines() if line.startswith("holdfast: ")]
+    assert lines == told.err.splitlines()[-1:]
+    assert named in lines[0]
+    assert "Traceback" not in told.err
+    assert not (here / "out").exists()
+
+
+def test_help_has_the_defaults_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["finetune", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Example: holdfast finetune" in text
+    defaults = {f.name: f.default for f in fields(FinetuneSettings) if type(f.default) in (int, float, str)}
+    assert len(defaults) > 6
+    for name, default in defaults.items():
+        option = "--" + name.replace("_", "-")
+        assert re.search(rf"{option} <?[^\[]*\[default: {re.escape(str(default))}\]", text), option
+
+
+def test_every_setting_can_be_given() -> None:
+    import inspect
+
+    assert {f.name for f in fields(FinetuneSettings)} <= set(
+        inspect.signature(holdfast.cli.finetune.finetune).parameters
+    )
+
+
+def test_a_run_tells_what_was_left_out_and_where_the_model_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words(task="mr"), "--max-steps", "3", "--output", "r.json"]) == 0
+    told = capsys.readouterr()
+    assert "excluded 30 from training: in textfooler/mr" in told.err
+    assert "dev accuracy" in told.err
+    assert 'AutoModelForSequenceClassification.from_pretrained("r")' in told.out
+    assert "30 excluded" in told.out
+    result = read_result(here / "r.json")
+    assert not (here / "r" / "results.json").exists()
+    assert f"{result['results'][0]['metrics']['accuracy']:.2f}" in told.out
+    assert result["protocol"]["excluded"][0] == {
+        "because": "textfooler/mr",
+        "texts": 30,
+        "from_train": 30,
+        "from_dev": 0,
+    }
+    assert result["protocol"]["data"]["train"]["texts"] == 154
+    card = (here / "r" / "README.md").read_text()
+    assert "left out: in textfooler/mr | `30 texts`" in card
+    assert "16 texts held out of mr all" in card
+
+    assert main([*words(), "--frozen", "--json"]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert json.loads(told.out) == read_result(here / "out" / "results.json")
+    assert json.loads(told.out)["command"].startswith("holdfast finetune lm --task sst2")
+    assert main([*words(), "--frozen", "--resume"]) == 0  # finished already
+    assert 'SentenceTransformer("out")' in capsys.readouterr().out

@@ -1,0 +1,98 @@
+"""Logistic regression on a frozen encoder: scikit-learn's own numbers, in a plain SentenceTransformer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.classifiers.frozen import STRENGTHS, fit
+from holdfast.classifiers.material import load_material
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer
+
+Settings = Callable[..., FinetuneSettings]
+
+RELOAD = """
+import sys
+sys.modules["holdfast"] = None
+import json, numpy
+from sentence_transformers import SentenceTransformer
+model = SentenceTransformer(sys.argv[1], device="cpu")
+numpy.save(sys.argv[2], model.encode(json.loads(sys.argv[3])))
+"""
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_layer_is_scikit_learns_decision_function(classes: int) -> None:
+    draw = np.random.default_rng(0)
+    centres = draw.normal(size=(classes, 8))
+    labels, dev_labels = draw.integers(classes, size=300), draw.integers(classes, size=100)
+    vectors, dev = ((5 * (centres[y] + draw.normal(size=(len(y), 8)))).astype(np.float32) for y in (labels, dev_labels))
+    fitted = fit(vectors, labels.tolist(), dev, dev_labels.tolist())
+    scale = np.sqrt(np.mean(vectors.astype(np.float64) ** 2))
+    models = {c: LogisticRegression(C=c, max_iter=2000).fit(vectors / scale, labels) for c in STRENGTHS}
+    scores = {c: 100 * model.score(dev / scale, dev_labels) for c, model in models.items()}
+    assert fitted.scores == pytest.approx(scores)
+    assert len(set(scores.values())) > 1
+    assert fitted.strength == max(STRENGTHS, key=lambda c: (scores[c], -c))
+    logits = dev @ fitted.weight.T + fitted.bias
+    expected = models[fitted.strength].decision_function(dev / scale)
+    told = logits[:, 1] - logits[:, 0] if classes == 2 else logits
+    assert np.abs(told - expected).max() < 1e-4
+
+
+def test_the_export_is_a_plain_sentence_transformer_of_logits(settings: Settings, data: Path, tmp_path: Path) -> None:
+    result = finetune(settings(frozen=True, max_length=16), command=["test"])
+    output = settings().folder
+    material = load_material("sst2", train_split=None, examples=None, seed=42, data=data)
+    encoder = load_sentence_transformer(settings().model, device="cpu")
+    train, dev = (encode_sentences(encoder, [text for (text,) in p.texts]) for p in (material.train, material.dev))
+    fitted = fit(train, material.train.labels, dev, material.dev.labels)
+    assert result["selected"]["C"] == fitted.strength
+    sentences = [text for (text,) in material.dev.texts]
+    file = tmp_path / "logits.npy"
+    command = [sys.executable, "-c", RELOAD, str(output), str(file), json.dumps(sentences)]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    plain = np.load(file)
+    assert np.abs(plain - (dev @ fitted.weight.T + fitted.bias)).max() < 1e-4
+
+    classifier = load_classifier(str(output), device="cpu")
+    logits = classifier.logits([(text,) for text in sentences])
+    assert np.abs(logits - plain).max() < 1e-5
+    assert (classifier.classes, classifier.takes_pairs, classifier.max_tokens) == (["0", "1"], False, 16)
+    accuracy = 100 * np.mean(logits.argmax(axis=1) == material.dev.labels)
+    assert result["results"][0]["metrics"]["accuracy"] == pytest.approx(accuracy)
+    assert accuracy > 70
+    with pytest.raises(UserError, match="takes single texts"):
+        classifier.logits([("a dog", "a cat")])
+    modules = json.loads((output / "modules.json").read_text())
+    assert all(module["type"].startswith("sentence_transformers.") for module in modules)
+    weights = load_sentence_transformer(settings().model, device="cpu").state_dict()
+    now = classifier.model.state_dict()
+    assert all(np.array_equal(now[name], value) for name, value in weights.items()), "the encoder was trained"
+
+
+def test_the_strength_of_equal_scores_is_the_strongest() -> None:
+    vectors = np.array([[1.0], [-1.0]] * 20, dtype=np.float32)
+    assert fit(vectors, [1, 0] * 20, vectors, [1, 0] * 20).strength == min(STRENGTHS)
+
+
+def test_a_damaged_list_of_classes_is_one_line(settings: Settings) -> None:
+    finetune(settings(frozen=True))
+    path = settings().folder / "classifier.json"
+    path.write_text('{"classes": ["a", "b", "c"]}')
+    with pytest.raises(UserError, match="do not fit"):
+        load_classifier(str(settings().folder))
+    path.write_text("[]")
+    with pytest.raises(UserError, match=r"classifier\.json: not the list"):
+        load_classifier(str(settings().folder))
