@@ -185,7 +185,7 @@ def _copy(stream: IO[bytes], file: IO[bytes]) -> None:
 
 
 def _convert(archive: Path, target: Path) -> None:
-    """Keep the archive's vectors as arrays, which are read fifty times as fast as text."""
+    """Keep the archive's vectors as arrays, which are read ten times as fast as text."""
     with zipfile.ZipFile(archive) as opened:
         text = Path(opened.extract(_MEMBER, archive.parent))
     words, vectors = _read_vectors(text)

@@ -19,7 +19,7 @@ from holdfast.attacks.requests import Compare, Judge, Request
 if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
 
-_EQUAL = 1e-4
+_EQUAL = 1e-5
 _SAME_SIMILARITY = 2e-5
 
 TAGGED_AROUND = 4
@@ -110,7 +110,7 @@ def saliency(trial: Trial, places: Sequence[int]) -> Generator[Request, Any, lis
 
 
 def first_best(values: Sequence[float], noise: float = 0.0) -> int:
-    """The first of the values that are as good as the largest: equal to it but for ``noise`` and a ten-thousandth."""
+    """The first of the values that are as good as the largest: equal to it but for ``noise`` and a hundred-thousandth."""
     largest = max(values)
     bound = largest - noise - _EQUAL * abs(largest)
     return next(i for i, value in enumerate(values) if value >= bound)

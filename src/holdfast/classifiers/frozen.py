@@ -59,7 +59,7 @@ def fit(vectors: Array, labels: Sequence[int], dev_vectors: Array, dev_labels: S
         if best is None or scores[strength] > scores[best.C]:
             best = model
     assert best is not None
-    weight, bias = best.coef_, best.intercept_
+    weight, bias = best.coef_ / scale, best.intercept_
     if len(weight) == 1:  # of two classes scikit-learn keeps the difference of the logits
         weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
     return Fit(weight.astype(np.float32), bias.astype(np.float32), float(best.C), scores)

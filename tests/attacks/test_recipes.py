@@ -1,0 +1,334 @@
+"""Each recipe against what its paper says: an independent checker of every text, and slow references of searches."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from small_attacks import ADJECTIVES, CONTENT, NOUNS, VERBS, cosine, neighbours
+
+from holdfast.adversary.masked_lm import MaskedLM
+from holdfast.attacks.classifier import Classifier
+from holdfast.attacks.engine import Engine
+from holdfast.attacks.examples import Attempt, Example
+from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
+from holdfast.attacks.targets import ClassifierTarget
+
+LIMITS = {"bertattack": 0.4, "typos": 0.2, "geometry": 0.4}
+
+
+def split(text: str) -> list[str]:
+    """Words as people see them in the small vocabulary; not the project's own way of cutting."""
+    return re.findall(r"[A-Za-z0-9\u0370-\u1fff]+", text)
+
+
+def check(attempt: Attempt, lm: MaskedLM) -> None:
+    """Everything that must hold of an adversarial text, found out from the two texts alone."""
+    before = split(attempt.original)
+    rebuilt, changed = attempt.original, {place: new for place, _, new in attempt.changed}
+    assert len(changed) == len(attempt.changed)  # a word changes once
+    parts = re.split(r"([A-Za-z0-9]+)", attempt.original)
+    for place, new in changed.items():
+        assert parts[2 * place + 1] != new
+        parts[2 * place + 1] = new
+    rebuilt = "".join(parts)
+    assert rebuilt == attempt.adversarial  # the record of the changes is the whole change
+    for place, old, new in attempt.changed:
+        assert before[place] == old
+        assert old.lower() in CONTENT  # so no stop word
+        assert allowed(attempt.recipe, attempt.original, place, old, new, lm), (attempt.recipe, old, new)
+    if attempt.recipe in LIMITS:
+        assert len(changed) <= int(LIMITS[attempt.recipe] * len(before) + 1e-9)
+    if attempt.outcome == "skipped":
+        assert not changed
+    if attempt.outcome == "succeeded":
+        assert changed
+
+
+def kind(word: str) -> str:
+    word = word.lower()
+    return "noun or verb" if word in NOUNS or word in VERBS else "adjective" if word in ADJECTIVES else "other"
+
+
+def allowed(recipe: str, text: str, place: int, old: str, new: str, lm: MaskedLM) -> bool:
+    """Whether a word is in the candidate set of a recipe."""
+    if recipe == "textfooler":
+        return new.lower() in neighbours(old) and kind(new) == kind(old)
+    if recipe in ("pwws", "geometry"):
+        return new.lower() in neighbours(old)
+    if recipe == "textbugger":
+        return new.lower() in neighbours(old)[:5] or one_bug(old, new)
+    if recipe == "bae-r":
+        return new.lower() in CONTENT and kind(new) == kind(old)
+    if recipe == "bertattack":
+        return new.lower() in CONTENT
+    return typo(old, new)
+
+
+def one_bug(old: str, new: str) -> bool:
+    inner = [old[:i] + old[i + 1 :] for i in range(1, len(old) - 1)]
+    spaced = [old[:i] + " " + old[i:] for i in range(1, len(old))]
+    swapped = [old[:i] + old[i + 1] + old[i] + old[i + 2 :] for i in range(1, len(old) - 2)]
+    alike = len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 1 and not new.isascii()
+    digits = len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 1
+    return new in [*inner, *spaced, *swapped] or alike or digits
+
+
+def typo(old: str, new: str) -> bool:
+    dropped = [old[:i] + old[i + 1 :] for i in range(len(old))]
+    same_letters = sorted(old) == sorted(new)
+    one_key = len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 1
+    return new in dropped or same_letters or one_key or (new.lower() == old.lower() and new != old)
+
+
+RECIPES_HERE = [*(RECIPES[name]() for name in RECIPES), Geometry(source="neighbours"), PWWS(reconsider=False)]
+
+
+@pytest.mark.parametrize("recipe", RECIPES_HERE, ids=lambda r: f"{r.NAME}{len(r.changed_constants()) or ''}")
+def test_every_text_keeps_the_rules(
+    recipe: Recipe, target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
+) -> None:
+    found = list(Engine(target, resources).run(recipe, examples))
+    for attempt in found:
+        check(attempt, small_lm)
+    assert sum(bool(attempt.changed) for attempt in found) >= 5
+
+
+def test_the_checker_sees_a_broken_rule(small_lm: MaskedLM) -> None:
+    good = Attempt(0, "pwws", "succeeded", "The dog runs.", "The cat runs.", changed=((1, "dog", "cat"),))
+    if "cat" not in neighbours("dog"):
+        good = Attempt(
+            0,
+            "pwws",
+            "succeeded",
+            "The dog runs.",
+            f"The {neighbours('dog')[0]} runs.",
+            changed=((1, "dog", neighbours("dog")[0]),),
+        )
+    check(good, small_lm)
+    stranger = next(word for word in CONTENT if word != "dog" and word not in neighbours("dog"))
+    for bad in (
+        Attempt(0, "pwws", "succeeded", "The dog runs.", f"The {stranger} runs.", changed=((1, "dog", stranger),)),
+        Attempt(0, "pwws", "succeeded", "The dog runs.", "A dog runs.", changed=((0, "The", "A"),)),
+        Attempt(0, "pwws", "succeeded", "The dog runs.", good.adversarial, changed=()),
+        Attempt(0, "typos", "succeeded", "The dog runs.", "The dgo runs.", changed=((1, "dog", "dgo"),)),
+    ):
+        with pytest.raises(AssertionError):
+            check(bad, small_lm)
+
+
+# --- slow references ---------------------------------------------------------------------------------------------
+
+
+def probabilities(classifier: Classifier, text: str) -> Any:
+    logits = classifier.logits([(text,)])[0].astype(np.float64)
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def put(text: str, place: int, word: str) -> str:
+    parts = re.split(r"([A-Za-z0-9]+)", text)
+    parts[2 * place + 1] = word
+    return "".join(parts)
+
+
+def capital(old: str, new: str) -> str:
+    return new.capitalize() if old[0].isupper() else new
+
+
+def first(values: Any, noise: float) -> int:
+    """The stated rule for ties: the first of those that are as good as the best but for noise."""
+    best = max(values)
+    return next(i for i, value in enumerate(values) if value >= best - noise - 1e-5 * abs(best))
+
+
+def order(values: dict[int, float], noise: float) -> list[int]:
+    left, found = dict(sorted(values.items())), []
+    while left:
+        found.append(list(left)[first(list(left.values()), noise)])
+        del left[found[-1]]
+    return found
+
+
+def noise(p: float) -> float:
+    return 1e-4 * p * (1 - p)
+
+
+def pwws_by_the_paper(classifier: Classifier, text: str, label: int) -> tuple[str, bool]:
+    """Ren et al., Algorithm 1, one text at a time: substitutes and their order from the original text."""
+    words = split(text)
+    places = [i for i, word in enumerate(words) if word.lower() in CONTENT]
+    p0 = probabilities(classifier, text)[label]
+    saliency = [p0 - probabilities(classifier, put(text, i, "[UNK]"))[label] for i in places]
+    best: dict[int, tuple[float, str]] = {}
+    for i in places:
+        options = [capital(words[i], other) for other in reversed(neighbours(words[i]))]
+        drops = [p0 - probabilities(classifier, put(text, i, option))[label] for option in options]
+        j = first([1 - p0 + drop for drop in drops], noise(p0))
+        best[i] = (max(drops), options[j])
+    weights = np.exp(saliency) / np.exp(saliency).sum()
+    scores = {i: weight * best[i][0] for i, weight in zip(places, weights, strict=True)}
+    current = text
+    for i in order(scores, noise(p0) / len(places)):
+        candidate = put(current, i, best[i][1])
+        p = probabilities(classifier, candidate)
+        if p.argmax() != label:
+            return candidate, True
+        now = probabilities(classifier, current)[label]
+        if p[label] < now - max(noise(now), noise(p[label])):
+            current = candidate
+    return current, False
+
+
+def test_pwws_equals_its_algorithm(
+    target: ClassifierTarget, classifier: Classifier, resources: Any, examples: list[Example]
+) -> None:
+    for attempt in Engine(target, resources).run(PWWS(reconsider=False), examples):
+        text, reached = pwws_by_the_paper(classifier, attempt.original, int(attempt.label or 0))
+        assert (attempt.adversarial, attempt.outcome == "succeeded") == (text, reached)
+
+
+def textfooler_by_the_paper(classifier: Classifier, text: str, label: int) -> tuple[str, bool]:
+    """Jin et al., Algorithm 1, one text at a time."""
+    words = split(text)
+    p0 = probabilities(classifier, text)
+    importance = {}
+    for i, word in enumerate(words):
+        if word.lower() in CONTENT:
+            left = re.sub(r" +", " ", put(text, i, "")).strip()
+            p = probabilities(classifier, left)
+            importance[i] = p0[label] - p[label]
+            if p.argmax() != label:
+                importance[i] += p[p.argmax()] - p0[p.argmax()]
+    current = text
+    for i in order(importance, noise(p0[label])):
+        options = [capital(words[i], other) for other in neighbours(words[i]) if kind(other) == kind(words[i])]
+        texts = [put(current, i, option) for option in options]
+        if len(words) >= 15:
+            texts = [t for t in texts if cosine(current, t) >= 0.3]
+        if not texts:
+            continue
+        now = [probabilities(classifier, t) for t in texts]
+        flipped = [j for j in range(len(texts)) if now[j].argmax() != label]
+        field = flipped or list(range(len(texts)))
+        j = field[first([1 - now[j][label] for j in field], max(noise(now[j][label]) for j in field))]
+        if flipped:
+            return texts[j], True
+        before = probabilities(classifier, current)[label]
+        if now[j][label] < before - max(noise(before), noise(now[j][label])):
+            current = texts[j]
+    return current, False
+
+
+def test_textfooler_equals_its_algorithm(
+    target: ClassifierTarget, classifier: Classifier, resources: Any, examples: list[Example]
+) -> None:
+    for attempt in Engine(target, resources).run(TextFooler(), examples):
+        text, reached = textfooler_by_the_paper(classifier, attempt.original, int(attempt.label or 0))
+        assert (attempt.adversarial, attempt.outcome == "succeeded") == (text, reached)
+
+
+def test_of_several_flips_the_most_similar_is_taken(resources: Any) -> None:
+    from holdfast.attacks.targets import CallableTarget
+
+    def anything_but_dog(texts: list[str]) -> Any:
+        dog = np.array(["dog" in text for text in texts], dtype=float)
+        return np.stack([0.05 + 0.9 * dog, 0.95 - 0.9 * dog], axis=1)
+
+    favourite = neighbours("dog")[4]
+
+    class Preferring:
+        source = "prefers one"
+
+        def cosines(self, pairs: Any) -> list[float]:
+            return [0.9 if favourite in b.split() else 0.8 for _, b in pairs]
+
+        def threshold(self, published: float) -> float:
+            return 0.5
+
+    resources.similarity = Preferring()
+    text = "the dog " + "in the " * 8 + "house"
+    for recipe in (TextFooler(verbs_as_nouns=True, window=15), TextBugger()):
+        (attempt,) = Engine(CallableTarget(anything_but_dog, name="dog"), resources).run(
+            recipe, [Example(0, (text,), 0, 0)]
+        )
+        assert attempt.outcome == "succeeded"
+        if kind(favourite) == kind("dog"):
+            assert attempt.changed[0][2] == favourite
+
+
+def test_a_text_that_drifts_too_far_is_no_candidate(
+    target: ClassifierTarget, resources: Any, examples: list[Example]
+) -> None:
+    resources.small.minimum = 1.1
+    for recipe in (TextBugger(), BERTAttack()):  # these compare every text
+        assert not any(a.changed for a in Engine(target, resources).run(recipe, examples))
+    resources.small.asked.clear()
+    short = [e for e in examples if len(split(e.text)) < 15]
+    for recipe in (TextFooler(), BAE()):  # these do not compare texts shorter than their window
+        assert any(a.changed for a in Engine(target, resources).run(recipe, short))
+    assert resources.small.asked == {}
+
+
+def test_thresholds_are_those_of_the_similarity_encoder(target: ClassifierTarget, resources: Any) -> None:
+    asked: list[float] = []
+
+    class Recording:
+        source = "recording"
+
+        def cosines(self, pairs: Any) -> list[float]:
+            return [0.0 for _ in pairs]
+
+        def threshold(self, published: float) -> float:
+            asked.append(published)
+            return 2.0
+
+    resources.similarity = Recording()
+    text = " ".join(["the old man sleeps"] * 5)
+    label = int(target.classifier.logits([(text,)]).argmax())
+    for recipe in (TextFooler(), TextBugger(), BAE(), BERTAttack()):
+        asked.clear()
+        list(Engine(target, resources).run(recipe, [Example(0, (text,), 0, label)]))
+        assert set(asked) == {recipe.minimum_similarity}
+
+
+def test_bae_takes_what_the_masked_lm_fills_in(
+    target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
+) -> None:
+    from holdfast.adversary.words import Words
+
+    for attempt in Engine(target, resources).run(BAE(candidates=3), examples):
+        words = Words.of(attempt.original)
+        for place, _, new in attempt.changed:
+            (fillers,) = small_lm.propose([words], [place])
+            assert new.lower() in fillers[:3]
+            words = words.exchanged(place, new)
+
+
+def test_bertattack_reads_the_whole_text_once(
+    target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
+) -> None:
+    from holdfast.adversary.words import Words
+
+    for attempt in Engine(target, resources).run(BERTAttack(candidates=4), examples):
+        (readings,) = small_lm.read([Words.of(attempt.original)], 4)
+        for place, _, new in attempt.changed:
+            assert new.lower() in readings[place]
+
+
+def test_geometry_moves_uphill_and_stops_where_there_is_no_hill(
+    target: ClassifierTarget, resources: Any, examples: list[Example]
+) -> None:
+    found = [a for a in Engine(target, resources).run(Geometry(source="neighbours"), examples) if a.changed]
+    assert found
+    # Uphill of the cross-entropy, as a rule: a step is a projection on its gradient.
+    assert np.mean([a.after["value"] < a.before["value"] for a in found]) > 0.8
+
+
+def test_typos_are_limited_to_a_fifth_of_the_words(
+    target: ClassifierTarget, resources: Any, examples: list[Example]
+) -> None:
+    for attempt in Engine(target, resources).run(Typos(), examples):
+        if attempt.words < 5:
+            assert attempt.reason == "it is too short: the recipe may change no word of it"
