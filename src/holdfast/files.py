@@ -21,6 +21,12 @@ from holdfast.errors import UserError
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
+def cache_folder(name: str) -> Path:
+    """``$HOLDFAST_CACHE/NAME``, else ``~/.cache/holdfast/NAME``: where what was read or downloaded once is kept."""
+    root = os.environ.get("HOLDFAST_CACHE")
+    return (Path(root).expanduser() if root else Path.home() / ".cache" / "holdfast") / name
+
+
 @contextlib.contextmanager
 def atomic_path(target: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``target`` and rename it to ``target`` when the block ends without an error.

@@ -22,7 +22,7 @@ def rows(count: int, seed: int, *, pairs: bool = False, flipped: bool = False) -
     for number in range(count):
         label = number % 2
         first = [" ".join(draw.choices(OTHERS, k=2))] if pairs else []
-        made.append((*first, sentence(draw, ANIMALS[label]), str(label ^ flipped)))
+        made.append((*first, sentence(draw, *[ANIMALS[label]] * 2), str(label ^ flipped)))
     return made
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from holdfast.attacks.classifier import tokenise
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
-from holdfast.classifiers.batches import LengthOrder
+from holdfast.classifiers.batches import Collate, LengthOrder
 from holdfast.classifiers.material import load_material
 from holdfast.classifiers.start import new_classifier
 from holdfast.errors import UserError
@@ -29,21 +29,25 @@ DIE = Path(__file__).with_name("die.py")
 Settings = Callable[..., FinetuneSettings]
 
 
-def test_a_task_is_learnt_and_the_model_is_a_plain_classifier(settings: Settings, tmp_path: Path) -> None:
+def test_a_task_is_learnt_and_the_model_is_a_plain_classifier(settings: Settings, data: Path, tmp_path: Path) -> None:
     from transformers import pipeline
 
-    result = finetune(settings(epochs=10.0), command=["test"])
+    write(data / "sst2" / "train.tsv", rows(640, 0))
+    write(data / "sst2" / "dev.tsv", rows(100, 1))
+    result = finetune(settings(epochs=6.0), command=["test"])
     dev, test = result["results"]
-    assert (dev["split"], dev["n"], test["split"], test["n"]) == ("dev", 40, "test", 60)
+    assert (dev["split"], dev["n"], test["split"], test["n"]) == ("dev", 100, "test", 60)
     assert dev["metrics"]["accuracy"] > 90
     assert test["metrics"]["accuracy"] > 90
     assert result == read_result(tmp_path / "out" / "results.json")
     assert result["kind"] == "finetune"
-    assert result["selected"]["steps"] == 150
+    assert result["selected"]["steps"] == 240
 
     classify = pipeline("text-classification", str(tmp_path / "out"), device="cpu")
-    told = classify(["the dog runs", "a cat sleeps"])
-    assert [answer["label"] for answer in told] == ["1", "0"]
+    texts = [text for text, _ in rows(60, 2)]
+    labels = load_classifier(str(tmp_path / "out"), device="cpu").logits([(text,) for text in texts]).argmax(axis=1)
+    assert [answer["label"] for answer in classify(texts)] == [str(label) for label in labels]
+    assert test["metrics"]["accuracy"] == pytest.approx(100 * np.mean(labels == [number % 2 for number in range(60)]))
     left = {path.name for path in (tmp_path / "out").iterdir()}
     assert left == {
         *("README.md", "config.json", "metrics.jsonl", "model.safetensors"),
@@ -163,6 +167,16 @@ def test_batches_hold_texts_of_like_length_and_every_text_once_an_epoch() -> Non
     assert abs(np.corrcoef(heads, np.arange(len(heads)))[0, 1]) < 0.5, "batches must not come sorted by length"
 
 
+def test_each_epoch_has_an_order_of_its_own(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    collate = Collate.__call__
+    monkeypatch.setattr(Collate, "__call__", lambda self, rows: seen.extend(rows) or collate(self, rows))
+    texts = finetune(settings(epochs=2.0))["protocol"]["data"]["train"]["texts"]
+    first, second = seen[:texts], seen[texts:]
+    assert sorted(first) == sorted(second) == list(range(texts))
+    assert first != second
+
+
 def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
@@ -214,6 +228,15 @@ def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
     assert hashes[0] == hashes[1]
     assert (tmp_path / "out" / "checkpoint-40").is_dir(), "checkpoints that were asked for stay"
     assert finetune(settings(save_steps=10), resume=True) == resumed  # there is nothing left to do
+
+
+def test_a_result_beside_an_unfinished_model_does_not_finish_it(settings: Settings, tmp_path: Path) -> None:
+    run = settings(output=tmp_path / "r.json", max_steps=2)
+    first = finetune(run)
+    (tmp_path / "r" / "config.json").unlink()
+    again = finetune(run, resume=True)
+    assert (tmp_path / "r" / "config.json").exists()
+    assert again["model_sha256"] == first["model_sha256"]
 
 
 def test_a_loss_that_is_not_finite_leaves_nothing_before_the_first_checkpoint(settings: Settings) -> None:

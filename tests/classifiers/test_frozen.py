@@ -50,6 +50,7 @@ def test_the_layer_is_scikit_learns_decision_function(classes: int) -> None:
     assert np.abs(told - expected).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_the_export_is_a_plain_sentence_transformer_of_logits(settings: Settings, data: Path, tmp_path: Path) -> None:
     result = finetune(settings(frozen=True, max_length=16), command=["test"])
     output = settings().folder

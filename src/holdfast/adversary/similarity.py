@@ -54,7 +54,7 @@ class WordVectors:
         Raises:
             UserError: the file cannot be read or is not of this form.
         """
-        words, vectors = _read_npz(path) if path.suffix == ".npz" else _read_text(path)
+        words, vectors = read_vectors(path)
         index = {word.lower(): row for row, word in reversed(list(enumerate(words)))}  # of equal words the first
         return cls(vectors, index, threshold=threshold, source=f"word vectors of {path.name}")
 
@@ -103,6 +103,11 @@ def read_similarity(path: Path, *, threshold: float) -> WordVectors | Neighbours
     if path.name.endswith((".tsv", ".tsv.gz")):
         return Neighbours.read(path)
     return WordVectors.read(path, threshold=threshold)
+
+
+def read_vectors(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Words and their vectors (V, d), from the files that :meth:`WordVectors.read` takes."""
+    return _read_npz(path) if path.suffix == ".npz" else _read_text(path)
 
 
 def _read_text(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:

@@ -104,7 +104,7 @@ def tokenise(tokenizer: Any, texts: Sequence[Text], max_tokens: int) -> dict[str
     """Texts, or pairs of texts, as a tokeniser's lists without padding; of a pair the longer text is cut first."""
     columns = [list(column) for column in zip(*texts, strict=True)]
     # A long text is cut on purpose; the tokeniser's warning of it would be one line among thousands.
-    return dict(tokenizer(*columns, truncation=False, verbose=False))
+    return dict(tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False))
 
 
 def compute_logits(

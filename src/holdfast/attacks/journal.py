@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from holdfast.attacks.examples import Attempt
 from holdfast.errors import UserError
@@ -31,7 +31,6 @@ class Journal:
     def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0) -> None:
         self._output, self._settings, self._rank = output, settings, rank
         self._path = _path(output, rank)
-        self._file: IO[str] | None = None
 
     def open(self, *, resume: bool) -> dict[Key, Attempt]:
         """Begin, or go on: what all processes have finished so far.
@@ -50,10 +49,9 @@ class Journal:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _drop_torn_line(self._path)
-            self._file = self._path.open("a", encoding="utf-8")
         except OSError as error:
             raise cannot_write(self._path, error) from error
-        if self._path.stat().st_size == 0:
+        if not self._path.exists() or self._path.stat().st_size == 0:
             self._write({"settings": self._settings})
         return done
 
@@ -79,17 +77,13 @@ class Journal:
 
     def remove(self) -> None:
         """Remove the journals of all processes: the result is written."""
-        if self._file is not None:
-            self._file.close()
         for path in journals(self._output):
             path.unlink()
 
     def _write(self, row: dict[str, Any]) -> None:
-        if self._file is None:
-            raise RuntimeError("the journal is not open")
         try:
-            self._file.write(json.dumps(row, ensure_ascii=True) + "\n")
-            self._file.flush()  # what was flushed outlives the process, though not the machine
+            with self._path.open("a", encoding="utf-8") as file:  # closed at once: what is in it outlives the process
+                file.write(json.dumps(row, ensure_ascii=True) + "\n")
         except OSError as error:
             raise cannot_write(self._path, error) from error
 

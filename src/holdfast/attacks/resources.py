@@ -24,6 +24,7 @@ from holdfast.data.folder import VARIABLE, data_folder, missing_file
 from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.files import cache_folder
 from holdfast.models import PYPI_MODEL
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Resources:
     def synonyms(self) -> Synonyms:
         """Words near a word in meaning."""
         if self.names.synonyms == "counterfitted":
-            return counterfitted(_synonyms_cache())
+            return counterfitted(cache_folder("synonyms"))
         return read_synonyms(_synonyms_file(self.names.synonyms, self._data))
 
     @functools.cached_property
@@ -195,7 +196,7 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
 def _where_synonyms(name: str, data: Path | None) -> Path:
     if name != "counterfitted":
         return _synonyms_file(name, data)
-    path = _synonyms_cache() / COUNTERFITTED_FILE
+    path = cache_folder("synonyms") / COUNTERFITTED_FILE
     if not path.is_file():
         raise UserError(
             "downloaded when first used; without a network give the file of vectors with --synonyms FILE, or take the "
@@ -271,11 +272,6 @@ def _where_model(spec: str, option: str) -> Path | str:
 
 
 # --- where things are ----------------------------------------------------------------------------------------------
-
-
-def _synonyms_cache() -> Path:
-    root = os.environ.get("HOLDFAST_CACHE")
-    return (Path(root).expanduser() if root else Path.home() / ".cache" / "holdfast") / "synonyms"
 
 
 def _synonyms_file(name: str, data: Path | None) -> Path:

@@ -147,13 +147,13 @@ def attack(
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank) if output is not None else None
     done = journal.open(resume=resume) if journal is not None else {}
-    with _helpers(settings, rank):
+    with _helpers(settings, rank) as children:
         began = time.monotonic()
         fresh = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
         if rank > 0:
             return {}
         if journal is not None and world > 1:
-            _wait_for(journal, world)
+            _wait_for(journal, world, children)
         seconds = time.monotonic() - began
     attempts = {**done, **(journal.all() if journal is not None else fresh)}
     result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
@@ -260,10 +260,10 @@ def _run(
 
 
 @contextlib.contextmanager
-def _helpers(settings: AttackSettings, rank: int) -> Iterator[None]:
+def _helpers(settings: AttackSettings, rank: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The other processes of ``--processes N``: this command again, each with its number."""
     if settings.processes == 1 or "WORLD_SIZE" in os.environ or rank > 0:
-        yield
+        yield []
         return
     import torch
 
@@ -277,7 +277,7 @@ def _helpers(settings: AttackSettings, rank: int) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        yield
+        yield children
     finally:
         torch.set_num_threads(before)
         for child in children:
@@ -286,9 +286,19 @@ def _helpers(settings: AttackSettings, rank: int) -> Iterator[None]:
             child.wait()
 
 
-def _wait_for(journal: Journal, world: int) -> None:
-    """Wait until the other processes have finished their shares."""
-    while not all(journal.finished(rank) for rank in range(1, world)):
+def _wait_for(journal: Journal, world: int, children: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Wait until the other processes have finished their shares.
+
+    Raises:
+        UserError: one of them has ended before; a launcher sees to its own.
+    """
+    while waiting := [rank for rank in range(1, world) if not journal.finished(rank)]:
+        for rank, child in enumerate(children, start=1):
+            if rank in waiting and child.poll() is not None and not journal.finished(rank):
+                raise UserError(
+                    f"process {rank} of {world} ended early, with exit code {child.returncode}: "
+                    "what is finished is kept, continue with --resume"
+                )
         time.sleep(_WAIT)
 
 

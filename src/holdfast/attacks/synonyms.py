@@ -14,7 +14,7 @@ from typing import IO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.adversary import similarity
+from holdfast.adversary.similarity import read_vectors
 from holdfast.adversary.words import others
 from holdfast.data.tables import read_columns
 from holdfast.errors import UserError
@@ -77,7 +77,7 @@ class VectorNeighbours:
         Raises:
             UserError: the file cannot be read or is not of this form.
         """
-        words, vectors = _read_vectors(path)
+        words, vectors = read_vectors(path)
         return cls(words, vectors, minimum=minimum, source=source or f"word vectors {path.name}")
 
     def nearest(self, word: str, limit: int) -> list[str]:
@@ -188,12 +188,8 @@ def _convert(archive: Path, target: Path) -> None:
     """Keep the archive's vectors as arrays, which are read ten times as fast as text."""
     with zipfile.ZipFile(archive) as opened:
         text = Path(opened.extract(_MEMBER, archive.parent))
-    words, vectors = _read_vectors(text)
+    words, vectors = read_vectors(text)
     if vectors.shape != COUNTERFITTED_SHAPE:
         raise UserError(f"{COUNTERFITTED_URL} holds vectors of shape {vectors.shape}, not {COUNTERFITTED_SHAPE}")
     with atomic_path(target) as temporary, temporary.open("wb") as file:
         np.savez(file, words=np.array(words), vectors=vectors)
-
-
-def _read_vectors(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
-    return similarity._read_npz(path) if path.suffix == ".npz" else similarity._read_text(path)

@@ -148,7 +148,10 @@ class CallableTarget:
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Logits; of probabilities their logarithms."""
         given = [text[0] if len(text) == 1 else text for text in texts]
-        scores = np.asarray(self._function(given), dtype=np.float64)
+        try:
+            scores = np.asarray(self._function(given), dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{self.source} failed, or returned no array of numbers: {error}") from error
         if scores.ndim != 2 or len(scores) != len(texts) or scores.shape[1] < 2 or not np.isfinite(scores).all():
             raise UserError(
                 f"{self.source} returned an array of shape {scores.shape} for {len(texts)} texts: it must return "

@@ -110,7 +110,7 @@ def saliency(trial: Trial, places: Sequence[int]) -> Generator[Request, Any, lis
 
 
 def first_best(values: Sequence[float], noise: float = 0.0) -> int:
-    """The first of the values that are as good as the largest: equal to it but for ``noise`` and a hundred-thousandth."""
+    """The first of the values that are as good as the largest: but for ``noise`` and a hundred-thousandth."""
     largest = max(values)
     bound = largest - noise - _EQUAL * abs(largest)
     return next(i for i, value in enumerate(values) if value >= bound)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from holdfast.data.lines import numbered_lines, open_bytes, over_long, standard_
 from holdfast.data.sources import Part, kind_of, resolve
 from holdfast.data.tables import choose_column, read_rows
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, cannot_write, sha256, write_json
+from holdfast.files import atomic_path, cache_folder, cannot_write, sha256, write_json
 
 if TYPE_CHECKING:
     import datasets
@@ -110,7 +109,7 @@ def spool_corpus(
         UserError: what `read_corpus` raises; too few sentences; the disk is full or the folder not writable.
     """
     parts = resolve(source, data)
-    folder = folder if folder is not None else _cache_folder()
+    folder = folder if folder is not None else cache_folder("corpora")
     before = _fingerprint(parts, column, max_chars)
     memo = None if before is None else folder / f"{hashlib.sha256(before.encode()).hexdigest()[:32]}.json"
     spooled = _recall(memo, folder, source)
@@ -338,11 +337,6 @@ def _fingerprint(parts: list[Part], column: str | None, max_chars: int) -> str |
             return None
         files.append([str(part.resolve()), status.st_size, status.st_mtime_ns])
     return json.dumps([_READER_VERSION, files, column, max_chars])
-
-
-def _cache_folder() -> Path:
-    root = os.environ.get("HOLDFAST_CACHE")
-    return (Path(root).expanduser() if root else Path.home() / ".cache" / "holdfast") / "corpora"
 
 
 def _empty(source: str) -> UserError:

@@ -117,6 +117,8 @@ def likely_others(
         words, rng = Words.of(text), random.Random(f"{seed}/fillers/{number}")
         places = _places(words, text, tokenizer, rng)[: how_many(words)]
         asked += [(index, words, place, rng) for place in places]
+    if not asked:
+        return []
     proposals = masked_lm.propose([words for _, words, _, _ in asked], [place for _, _, place, _ in asked])
     new: dict[int, tuple[Words, dict[int, str]]] = {}
     for (index, words, place, rng), proposed in zip(asked, proposals, strict=True):

@@ -166,7 +166,7 @@ def idle_item(kit: Kit, task: str, split: str) -> Item:
     moved = _moved(kit, copies)
     metrics = kit.space.metrics(moved, kit.settings.seed)
     verdict = worst(of_harm(metrics["pull"], IDLE_HOLDS, IDLE_BREAKS), of_rate(metrics["neighbour_changed"]))
-    told = f"{name}: moves a vector like {metrics['pull']:.2f} changed words; {_neighbours_told(metrics)}"
+    told = f"{name}: as far as {metrics['pull']:.2f} of a word would go; {_neighbours_told(metrics)}"
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
     rows = kit.space.examples(moved, recipe)
     return item(task, split, len(copies), metrics, verdict, told, headline="stability", examples=rows)

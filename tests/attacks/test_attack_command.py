@@ -1,0 +1,310 @@
+"""`holdfast attack` and what reads its results, from the command line on small files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_attacks import CONTENT, neighbours, sentence
+
+from holdfast.attacks.journal import journals
+from holdfast.cli import main
+from holdfast.results import read_result
+
+ATTACK = ["attack", "model", "--task", "textfooler/mnli", "--recipes", "pwws,typos", "--precision", "fp32"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, classifier_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a classifier of pairs, a task of 40 pairs, and a WordNet of the small vocabulary."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
+    (tmp_path / "model").symlink_to(classifier_folder)
+    rng = random.Random(5)
+    rows = [(sentence(rng), sentence(rng), rng.choice(["entailment", "neutral", "contradiction"])) for _ in range(40)]
+    rows[7] = ("the dog runs", "", "neutral")
+    write(tmp_path / "data" / "textfooler" / "mnli.tsv", ["sentence1", "sentence2", "label"], rows)
+    synsets: list[tuple[str, ...]] = [
+        ("n", f"{i:08d}", "/".join([word, other]), "", "", "a gloss")
+        for i, (word, other) in enumerate((word, other) for word in CONTENT for other in neighbours(word)[:3])
+    ]
+    write(
+        tmp_path / "data" / "wordnet" / "synsets.tsv",
+        ["pos", "offset", "lemmas", "hypernyms", "antonyms", "gloss"],
+        synsets,
+    )
+    write(tmp_path / "data" / "wordnet" / "exceptions.tsv", ["pos", "inflected", "lemmas"], [("noun", "mice", "mouse")])
+    return tmp_path
+
+
+def write(path: Path, header: list[str], rows: list[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("\t".join(row) + "\n" for row in [header, *rows]), encoding="utf-8")
+
+
+def content(path: Path) -> dict[str, Any]:
+    """A result without what is different each time."""
+    result = read_result(path)
+    for key in ("created", "timing", "command", "environment"):
+        result.pop(key)
+    for example in result["examples"]:
+        example["before"].pop("value", None), example["after"].pop("value", None)
+        example.pop("passes")
+    return result
+
+
+def mistake(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    capsys.readouterr()
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err
+    return told.err.splitlines()[-1]
+
+
+def test_an_attack_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ATTACK, "--output", "r.json"]) == 0
+    told = capsys.readouterr().out
+    assert "pwws" in told
+    assert "1 skipped: the text is empty" in told
+    result = read_result(here / "r.json")
+    assert result["kind"] == "attack"
+    assert result["model"] == "model"
+    rows = {row["recipe"]: row for row in result["results"]}
+    assert rows.keys() == {"pwws", "typos"}
+    assert (rows["pwws"]["task"], rows["pwws"]["split"], rows["pwws"]["n"]) == ("textfooler/mnli", "all", 40)
+    assert rows["pwws"]["metrics"]["succeeded"] > 0
+    assert result["protocol"]["recipes"]["pwws"]["changed_from_published"] == {}
+    assert "WordNet" in result["protocol"]["opened_resources"]["wordnet"]
+    lines = [json.loads(line) for line in (here / "r.examples.jsonl").read_text().splitlines()]
+    assert lines == result["examples"]
+    assert len(lines) == 80
+    assert not list(journals(here / "r.json"))
+    # The labels are the model's: entailment is its class 0 whatever the task's order.
+    example = next(e for e in result["examples"] if e["outcome"] == "succeeded")
+    assert example["before"]["label"] == example["label"] != example["after"]["label"]
+
+    capsys.readouterr()
+    assert main(["show", "r.json", "--recipe", "pwws", "--limit", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("pwws #") == 2
+    _, old, new = example["changed"][0]
+    assert f"[-{old}-]{{+{new}+}}" in shown
+    assert main(["show", "r.json", "--outcome", "skipped", "--json"]) == 0
+    assert all(row["outcome"] == "skipped" for row in json.loads(capsys.readouterr().out))
+
+
+def test_a_changed_constant_is_in_the_result(here: Path) -> None:
+    words = [
+        *ATTACK,
+        "--set",
+        "typos.max_share=0.5",
+        "--set",
+        "reconsider=false",
+        "--examples",
+        "5",
+        "--output",
+        "r.json",
+    ]
+    assert main(words) == 0
+    recipes = read_result(here / "r.json")["protocol"]["recipes"]
+    assert recipes["typos"]["changed_from_published"] == {"max_share": 0.5}
+    assert recipes["pwws"]["changed_from_published"] == {"reconsider": False}
+    assert recipes["pwws"]["constants"] == {"reconsider": False, "same_tag": False, "inflected": False}
+
+
+def test_examples_are_drawn_by_the_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def numbers(seed: str) -> list[int]:
+        capsys.readouterr()
+        assert main([*ATTACK[:-4], "--recipes", "typos", "--examples", "6", "--seed", seed, "--json"]) == 0
+        return [example["number"] for example in json.loads(capsys.readouterr().out)["examples"]]
+
+    assert numbers("1") == numbers("1") == sorted(numbers("1"))
+    assert numbers("1") != numbers("2")
+
+
+def run(here: Path, words: list[str], **variables: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    command = [sys.executable, "-m", "holdfast", *words]
+    return subprocess.Popen(command, cwd=here, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_result(here: Path) -> None:
+    whole = [*ATTACK, "--side-by-side", "2"]
+    assert main([*whole, "--output", "whole.json"]) == 0
+    for attempt in range(3):
+        child = run(here, [*whole, "--output", "parts.json", "--resume"])
+        for _ in range(600):
+            written = sum(path.read_bytes().count(b"\n") for path in journals(here / "parts.json"))
+            if written > 8 * (attempt + 1) or child.poll() is not None:
+                break
+            time.sleep(0.05)
+        assert child.poll() is None, child.communicate()[1].decode()[-2000:]
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+    assert not (here / "parts.json").exists()
+    assert main([*whole, "--output", "parts.json", "--resume"]) == 0
+    assert content(here / "parts.json") == content(here / "whole.json")
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_same_result(here: Path) -> None:
+    assert main([*ATTACK, "--output", "one.json"]) == 0
+    child = run(here, [*ATTACK, "--output", "three.json", "--processes", "3"])
+    assert child.communicate(timeout=300)[1] is not None
+    assert child.returncode == 0
+    # As a launcher does it.
+    launched = [run(here, [*ATTACK, "--output", "two.json"], RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+    for process in launched:
+        process.communicate(timeout=300)
+        assert process.returncode == 0
+    assert content(here / "one.json") == content(here / "three.json") == content(here / "two.json")
+    assert not list(journals(here / "three.json"))
+
+
+def test_a_helper_process_that_fails_ends_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that cannot start must not leave the first process waiting for ever."""
+    import holdfast.attacks.run as module
+
+    class Dead:
+        returncode = 1
+
+        def poll(self) -> int:
+            return 1
+
+        def wait(self) -> int:
+            return 1
+
+        def terminate(self) -> None: ...
+
+    monkeypatch.setattr(module.subprocess, "Popen", lambda *_, **__: Dead())
+    assert main([*ATTACK, "--output", "r.json", "--processes", "2"]) == 2
+    assert not (here / "r.json").exists()
+    assert list(journals(here / "r.json"))  # what was finished is kept for --resume
+
+
+def test_texts_that_deceive_another_model(here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "other").symlink_to(make_classifier(seed=9))
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    assert main([ATTACK[0], "other", *ATTACK[2:], "--output", "b.json"]) == 0
+    capsys.readouterr()
+    assert main(["transfer", "a.json", "b.json", "--output", "t.json"]) == 0
+    rows = {(row["made_against"], row["on"]): row for row in read_result(here / "t.json")["results"]}
+    assert set(rows) == {(a, b) for a in ("model", "other") for b in ("model", "other")}
+    assert rows["model", "model"]["metrics"]["success_rate"] == 100.0
+    succeeded = [e for e in read_result(here / "a.json")["examples"] if e["outcome"] == "succeeded"]
+    assert rows["model", "model"]["n"] == len(succeeded)
+    cross = rows["model", "other"]
+    assert 0 < cross["n"] < len(succeeded)
+    assert 0.0 <= cross["metrics"]["success_rate"] < 100.0
+
+
+def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes", "--json"]) == 0
+    described = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    published = {
+        "textfooler": {"candidates": 50, "minimum_similarity": 0.8776, "window": 15, "verbs_as_nouns": True},
+        "textbugger": {"neighbours": 5, "minimum_similarity": 0.809},
+        "bae-r": {"candidates": 50, "minimum_similarity": 0.936338, "window": 15, "verbs_as_nouns": True},
+        "bertattack": {"candidates": 8, "max_share": 0.4, "minimum_similarity": 0.2},
+        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "source": "masked-lm"},
+    }
+    for name, constants in published.items():
+        assert {key: c["value"] for key, c in described[name]["constants"].items()} == constants
+    for row in described.values():
+        assert all(c["meaning"] for c in row["constants"].values())
+    assert main(["recipes", "pwws"]) == 0
+    assert "reconsider" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--recipes", "pws"], "did you mean 'pwws'?"),
+        (["--recipes", ","], "names no recipe"),
+        (["--set", "candidatess=3", "--recipes", "textfooler"], "did you mean 'candidates'?"),
+        (["--set", "textfooler.candidates=3", "--recipes", "pwws"], "not among the recipes"),
+        (["--set", "same_tag=7", "--recipes", "pwws"], "takes true or false"),
+        (["--goal", "scor"], "did you mean 'score'?"),
+        (["--goal", "score"], "does not go with textfooler/mnli"),
+        (["--texts", "x.txt"], "either --task"),
+        (["--examples", "0"], "at least 1"),
+        (["--processes", "0", "--output", "r.json"], "at least 1"),
+        (["--processes", "2"], "--output"),
+        (["--output", "."], "is a folder"),
+        (["--split", "tset"], "has no split"),
+        (["--recipes", "textfooler"], "--synonyms neighbours"),
+        (["--resources", "heavy"], "paper"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_one_line(here: Path, capsys: pytest.CaptureFixture[str], words: list[str], line: str) -> None:
+    told = mistake(
+        capsys,
+        [
+            "attack",
+            "model",
+            "--task",
+            "textfooler/mnli",
+            *(["--recipes", "pwws"] if "--recipes" not in words else []),
+            *words,
+        ],
+    )
+    assert line in told
+    assert not list(here.glob("*.json"))
+
+
+def test_an_encoder_without_classes_is_refused(
+    here: Path, make_masked_lm: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_masked_lm(here / "lm")
+    assert "classif" in mistake(capsys, ["attack", "lm", "--task", "textfooler/mnli", "--recipes", "pwws"])
+
+
+def test_too_few_classes_are_told(here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "binary").symlink_to(make_classifier(classes=2))
+    told = mistake(capsys, ["attack", "binary", "--task", "textfooler/mnli", "--recipes", "pwws"])
+    assert "2 classes" in told
+    assert "holdfast finetune" in told
+
+
+def test_a_function_is_attacked_by_its_name(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "mine.py").write_text(
+        "import numpy as np\n"
+        "def says(pairs):\n"
+        "    n = np.array([len(b) % 3 for _, b in pairs])\n"
+        "    return np.eye(3)[n] * 4\n"
+    )
+    monkeypatch.syspath_prepend(str(here))
+    words = ["attack", "call:mine:says", "--task", "textfooler/mnli", "--recipes", "pwws", "--output", "f.json"]
+    assert main(words) == 0
+    result = read_result(here / "f.json")
+    assert result["results"][0]["metrics"]["attacked"] > 3
+    assert len(result["model_sha256"]) == 64
+    assert "call:package.module:function" in mistake(capsys, ["attack", "call:mine", *words[2:-2]])
+    assert "no attribute" in mistake(capsys, ["attack", "call:mine:sings", *words[2:-2]])
+    assert "sentence" not in mistake(
+        capsys, ["attack", "call:mine:says", "--task", "textfooler/mnli", "--goal", "drift", "--recipes", "pwws"]
+    )
+
+
+def test_show_refuses_other_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ATTACK, "--examples", "3", "--output", "r.json"]) == 0
+    result = read_result(here / "r.json")
+    result.pop("examples")
+    (here / "e.json").write_text(json.dumps(result))
+    assert "not a result of attack or audit" in mistake(capsys, ["show", "e.json"])
+    assert "did you mean" in mistake(capsys, ["show", "r.json", "--recipe", "pws"])

@@ -1,0 +1,87 @@
+"""Metrics by hand."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from holdfast.attacks.examples import Attempt, Outcome
+from holdfast.attacks.metrics import correlations, interval, skip_reasons, summarise
+
+
+def attempt(
+    number: int,
+    outcome: Outcome,
+    *,
+    correct: bool = True,
+    changed: int = 0,
+    words: int = 10,
+    queries: int = 5,
+    similarity: float | None = None,
+    reason: str | None = None,
+    asked: bool = True,
+) -> Attempt:
+    return Attempt(
+        number,
+        "pwws",
+        outcome,
+        "a",
+        "b",
+        reason=reason,
+        words=words,
+        queries=queries,
+        similarity=similarity,
+        changed=tuple((i, "x", "y") for i in range(changed)),
+        before={"label": 0, "value": 0.5, "correct": correct} if asked else {},
+    )
+
+
+def test_metrics_by_hand() -> None:
+    rows = [
+        attempt(0, "succeeded", changed=2, queries=10, similarity=0.8),
+        attempt(1, "succeeded", changed=1, words=5, queries=20, similarity=0.9),
+        attempt(2, "failed", changed=9, queries=30),
+        attempt(3, "skipped", correct=False, reason="the model is wrong already"),
+        attempt(4, "skipped", reason="it holds no word that may be changed", asked=False),
+        attempt(5, "skipped", reason="it is too short: the recipe may change no word of it"),
+    ]
+    metrics = summarise(rows, has_classes=True)
+    assert (metrics["examples"], metrics["attacked"], metrics["succeeded"], metrics["skipped"]) == (6, 3, 2, 3)
+    assert metrics["success_rate"] == pytest.approx(200 / 3)
+    assert metrics["queries"] == 20
+    assert metrics["replaced"] == pytest.approx(100 * (0.2 + 0.2) / 2)
+    assert metrics["similarity"] == pytest.approx(0.85)
+    # Of the five that were asked about: four right before, two of them still right.
+    assert metrics["accuracy"] == 80.0
+    assert metrics["accuracy_under_attack"] == 40.0
+    assert skip_reasons(rows) == {row.reason: 1 for row in rows if row.reason}
+
+
+def test_where_nothing_was_attacked_there_is_no_rate() -> None:
+    metrics = summarise([attempt(0, "skipped", correct=False, reason="r")], has_classes=True)
+    assert "success_rate" not in metrics
+    assert metrics["accuracy"] == 0.0
+    assert summarise([], has_classes=True)["examples"] == 0
+
+
+def test_the_interval_is_that_of_a_proportion() -> None:
+    outcomes = [True] * 300 + [False] * 700
+    low, high = interval(outcomes, seed=0)
+    exact = stats.binomtest(300, 1000).proportion_ci(method="wilson")
+    assert low == pytest.approx(exact.low, abs=0.006)
+    assert high == pytest.approx(exact.high, abs=0.006)
+    assert interval(outcomes, seed=0) == (low, high)
+    assert interval([True] * 5, seed=0) == (1.0, 1.0)
+
+
+def test_correlations_before_and_after() -> None:
+    rows = [
+        Attempt(i, "pwws", "failed", "a", "b", label=gold, before={"value": before}, after={"value": after})
+        for i, (gold, before, after) in enumerate([(0, 0.1, 0.9), (2, 0.4, 0.5), (4, 0.8, 0.2), (5, 0.7, 0.1)])
+    ]
+    found = correlations(rows)
+    assert found["spearman_before"] == pytest.approx(
+        100 * stats.spearmanr([0, 2, 4, 5], [0.1, 0.4, 0.8, 0.7]).statistic
+    )
+    assert found["pearson_after"] == pytest.approx(100 * stats.pearsonr([0, 2, 4, 5], [0.9, 0.5, 0.2, 0.1]).statistic)
+    assert found["spearman_after"] == pytest.approx(-100.0)

@@ -1,0 +1,314 @@
+"""Targets: what each goal means, to the digit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_attacks import sentence
+
+from holdfast.adversary.words import Words
+from holdfast.attacks.classifier import Classifier
+from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, halfway
+from holdfast.attacks.engine import Engine
+from holdfast.attacks.examples import Example, Verdict
+from holdfast.attacks.recipes import RECIPES, Geometry, Typos
+from holdfast.attacks.targets import CallableTarget, ClassifierTarget, characters_seen, class_verdict
+from holdfast.attacks.trial import first_best, gain, ranked
+from holdfast.errors import UserError
+
+TEXTS = [
+    "the old man sleeps on the big red bed in the house",
+    "a dog runs in the park",
+    "the woman sings under the house",
+    "a cat eats in the park",
+    "the child plays",
+    "the big dog sleeps in the red house on a bed under the park",
+    "a man runs in the park",
+    "the child sings",
+    "a red cat sleeps",
+    "the old woman eats in the house",
+    "big dog plays",
+    "a man sings on the bed",
+]
+
+
+@pytest.fixture
+def encoder(make_encoder_model: Callable[..., Any]) -> Any:
+    return make_encoder_model("bert", pooling="mean")
+
+
+# --- classes -----------------------------------------------------------------------------------------------------
+
+
+def test_a_class_verdict_by_hand() -> None:
+    verdict = class_verdict(Example(0, ("x",), 0, 1), np.log([0.2, 0.5, 0.3]))
+    assert verdict.score == pytest.approx(0.5)
+    assert verdict.value == pytest.approx(0.5)
+    assert (verdict.label, verdict.reached) == (1, False)
+    assert verdict.scores == pytest.approx((0.2, 0.5, 0.3))
+    assert class_verdict(Example(0, ("x",), 0, 0), np.log([0.2, 0.5, 0.3])).label == 1
+
+
+def test_a_tie_is_no_success() -> None:
+    verdict = class_verdict(Example(0, ("x",), 0, 1), np.array([2.0, 2.0, -1.0]))
+    assert (verdict.label, verdict.reached) == (1, False)
+    assert class_verdict(Example(0, ("x",), 0, 1), np.array([2.0 + 1e-9, 2.0, -1.0])).reached
+
+
+def test_a_sure_model_keeps_its_digits() -> None:
+    sure, surer = (class_verdict(Example(0, ("x",), 0, 0), np.array([margin, 0.0])) for margin in (40.0, 41.0))
+    assert sure.score == pytest.approx(math.exp(-40.0))
+    assert sure.score > surer.score + sure.noise
+
+
+def test_a_flip_gains_what_the_new_class_gains() -> None:
+    before = Verdict(0.4, 0.0, False, 0.6, 0, (0.6, 0.3, 0.1))
+    assert gain(before, Verdict(0.5, 0.0, False, 0.5, 0, (0.5, 0.2, 0.3))) == pytest.approx(0.1)
+    assert gain(before, Verdict(0.8, 0.0, True, 0.2, 2, (0.2, 0.1, 0.7))) == pytest.approx(0.4 + 0.6)
+
+
+def test_ties_go_to_the_first() -> None:
+    assert first_best([0.5, 0.7, 0.7 + 1e-9]) == 1
+    assert first_best([0.5, 0.7, 0.71]) == 2
+    assert first_best([0.5, 0.7, 0.71], noise=0.02) == 1
+    assert first_best([-3.0, -2.0, -2.0]) == 1
+    assert ranked([4, 2, 9], [0.1, 0.3, 0.1]) == [2, 4, 9]
+    assert ranked([9, 4], [0.2, 0.2 + 1e-9]) == [4, 9]
+
+
+def test_what_is_beyond_the_window_is_not_seen(classifier: Classifier) -> None:
+    long = "dog " * 100
+    seen = characters_seen(classifier.tokenizer, (long,), 0)
+    assert seen == 4 * 62 - 1  # 64 tokens, two of them special
+    assert characters_seen(classifier.tokenizer, ("a dog", "the cat runs"), 1) == len("the cat runs")
+    assert characters_seen(classifier.tokenizer, ("a dog", "the cat runs"), 0) == len("a dog")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [np.zeros((2, 3)), np.zeros(3), np.zeros((3, 1)), np.array([[math.nan, 1.0]] * 3), [["a", "b"]] * 3],
+    ids=["too few rows", "one dimension", "one class", "nan", "text"],
+)
+def test_a_function_that_returns_nonsense_is_refused(returned: Any) -> None:
+    target = CallableTarget(lambda texts: returned, name="nonsense")
+    with pytest.raises(UserError, match="nonsense"):
+        target.outputs([("a",), ("b",), ("c",)], exact=True)
+
+
+def test_a_function_has_no_gradients(resources: Any) -> None:
+    target = CallableTarget(lambda texts: np.tile([0.3, 0.7], (len(texts), 1)), name="flat")
+    with pytest.raises(UserError, match="leave the geometry recipe out"):
+        list(Engine(target, resources).run(Geometry(source="neighbours"), [Example(0, ("the old dog sings",), 0, 1)]))
+
+
+# --- geometry ----------------------------------------------------------------------------------------------------
+
+
+def test_slopes_are_the_gradients_of_the_cross_entropy(target: ClassifierTarget, classifier: Classifier) -> None:
+    text = "The old dog sings in the park."
+    (slope,) = target.climb([(Example(0, (text,), 0, 2), Words.of(text))])
+    ((z, logits),) = target.locate([(Example(0, (text,), 0, 2), text)])
+    torch.testing.assert_close(slope.z, z)
+    layer = classifier.model.classifier
+    leaf = z.clone().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(layer(leaf)[None], torch.tensor([2]))
+    torch.testing.assert_close(slope.direction, torch.autograd.grad(loss, leaf)[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(logits, layer(z).detach().numpy(), rtol=1e-4, atol=1e-5)
+    # The importance of a word, by finite differences of the embeddings of its token.
+    assert len(slope.importance) == 7
+    assert slope.importance[0] > 0.0
+    embedded = classifier.model.get_input_embeddings()(torch.tensor(classifier.tokenizer([text])["input_ids"]))
+
+    def loss_at(at: int, i: int, step: float) -> float:
+        moved = embedded.clone()
+        moved[0, at, i] += step
+        with torch.no_grad():
+            logits = classifier.model(inputs_embeds=moved).logits
+        return float(torch.nn.functional.cross_entropy(logits, torch.tensor([2])))
+
+    for place in (1, 2):
+        slopes = [(loss_at(place + 1, i, 1e-2) - loss_at(place + 1, i, -1e-2)) / 2e-2 for i in range(16)]
+        assert slope.importance[place] == pytest.approx(float(np.linalg.norm(slopes)), rel=0.02)
+
+
+def test_of_a_pair_only_the_attacked_text_has_importance(target: ClassifierTarget) -> None:
+    example = Example(0, ("the dog sings", "a cat eats"), 1, 0)
+    (slope,) = target.climb([(example, Words.of("a cat eats"))])
+    (alone,) = target.climb([(Example(0, ("a cat eats", "the dog sings"), 0, 0), Words.of("a cat eats"))])
+    assert all(value > 0.0 for value in slope.importance)
+    assert slope.importance != pytest.approx(alone.importance)
+
+
+def test_geometry_equals_the_attack_that_trains(
+    target: ClassifierTarget, classifier: Classifier, resources: Any, examples: list[Example]
+) -> None:
+    """The recipe and :class:`GeometryAttack`, which ADCL trains with, are one algorithm."""
+    from holdfast.adversary.geometry import GeometryAttack, Slopes
+
+    class Neighbours:
+        source = "neighbours"
+
+        def candidates(self, sentences: Any, places: Any) -> list[list[str]]:
+            return [resources.synonyms.nearest(s.words[p], 50) for s, p in zip(sentences, places, strict=True)]
+
+    class Victim:
+        def slopes(self, texts: Any, rows: Any) -> Slopes:
+            found = target.climb([(examples[row], Words.of(text)) for text, row in zip(texts, rows, strict=True)])
+            encoded = classifier.tokenizer(list(texts), return_offsets_mapping=True)
+            width = max(map(len, encoded["input_ids"]))
+            tokens = torch.zeros(len(texts), width, 1)
+            for i, text in enumerate(texts):
+                for at, (begin, end) in enumerate(encoded["offset_mapping"][i]):
+                    for word, (a, b) in enumerate(Words.of(text).spans):
+                        if begin < end and a <= begin < b:
+                            tokens[i, at, 0] = found[i].importance[word]
+            z, direction = (torch.stack([getattr(slope, name) for slope in found]) for name in ("z", "direction"))
+            return Slopes(z, direction, tokens, encoded["offset_mapping"])
+
+        def vectors(self, texts: Any, rows: Any) -> Any:
+            located = target.locate([(examples[row], text) for text, row in zip(texts, rows, strict=True)])
+            return torch.stack([z for z, _ in located])
+
+        def loss(self, z: Any, rows: Any) -> Any:
+            return z.sum() * 0.0
+
+        def defeated(self, z: Any, rows: Any) -> list[bool]:
+            logits = classifier.model.classifier(z)
+            return [int(row.argmax()) != examples[number].label for row, number in zip(logits, rows, strict=True)]
+
+    recipe = Geometry(source="neighbours", max_share=0.4, max_words=20)
+    attempts = {a.number: a for a in Engine(target, resources).run(recipe, examples)}
+    other = GeometryAttack(Neighbours(), iterations=40, max_share=0.4).run([e.text for e in examples], Victim())
+    same = [attempts[e.number].adversarial == text for e, text in zip(examples, other.texts, strict=True)]
+    assert sum(a.outcome == "succeeded" for a in attempts.values()) > 3
+    assert all(same)
+
+
+# --- encoders ----------------------------------------------------------------------------------------------------
+
+
+def unit(model: Any, text: str) -> Any:
+    vector = model.encode([text])[0].astype(np.float64)
+    return vector / np.linalg.norm(vector)
+
+
+def steps(values: Any) -> Any:
+    """A scale from cosines to 0 ... 5."""
+    return np.clip((np.asarray(values, dtype=float) + 1) * 2.5, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("gold", "cosine", "side"),
+    [
+        (4.0, 0.9, -1),  # 4.75 is above gold, but 5 is no more than 0.75 + 1 above it: down
+        (1.0, 0.2, +1),  # 3.0 is too high already
+        (4.0, 0.2, -1),  # 3.0 is too low already
+        (2.5, 0.0, +1),  # exactly right, in the middle: up
+        (3.0, 0.2, -1),  # exactly right, above the middle: down
+    ],
+)
+def test_advsts_pushes_away_from_gold(encoder: Any, gold: float, cosine: float, side: int) -> None:
+    target = ScoredPairTarget(encoder, source="e", scale=steps)
+    example = Example(0, ("a dog", "a cat"), 1, gold)
+    target.prepare([example])
+    other = target._others[0]
+    target._first[0] = cosine
+    aside = np.roll(other, 1) - (np.roll(other, 1) @ other) * other
+    aside /= np.linalg.norm(aside)
+
+    def at(value: float) -> Verdict:
+        return target.verdict(example, value * other + math.sqrt(1 - value**2) * aside)
+
+    predicted = 2.5 * (cosine + 1)
+    goal = gold + side * (abs(predicted - gold) + 1.0)
+    edge = goal / 2.5 - 1
+    assert at(edge + side * 0.01).reached
+    assert not at(edge - side * 0.01).reached
+    assert at(cosine + side * 0.01).score > at(cosine).score
+    assert at(cosine).value == pytest.approx(cosine, abs=1e-5)
+
+
+def test_advsts_skips_what_has_no_room(encoder: Any) -> None:
+    target = ScoredPairTarget(encoder, source="e", scale=lambda c: np.full(np.shape(c), 3.0))
+    assert target.prepare([Example(0, ("a dog", "a cat"), 1, 3.0)]) == [
+        "no score is as far from gold as the goal asks for"
+    ]
+
+
+def test_drift_is_a_cosine_below_a_threshold(encoder: Any, resources: Any) -> None:
+    target = DriftTarget(encoder, source="e", threshold=0.8)
+    given = [Example(i, (text,)) for i, text in enumerate(TEXTS)]
+    found = list(Engine(target, resources).run(Typos(max_share=0.5), given))
+    assert {attempt.outcome for attempt in found} == {"succeeded", "failed"}
+    for attempt in found:
+        cosine = float(unit(encoder, attempt.original) @ unit(encoder, attempt.adversarial))
+        assert attempt.after["value"] == pytest.approx(cosine, abs=2e-5)
+        assert (cosine < 0.8) == (attempt.outcome == "succeeded")
+
+
+def test_the_threshold_is_half_way_to_other_texts(encoder: Any) -> None:
+    units = np.stack([unit(encoder, text) for text in TEXTS])
+    cosines = units @ units.T
+    mean = (cosines.sum() - len(TEXTS)) / (len(TEXTS) * (len(TEXTS) - 1))
+    assert halfway(DriftTarget(encoder, source="e", threshold=0.0), TEXTS) == pytest.approx((1 + mean) / 2, abs=1e-3)
+    with pytest.raises(UserError, match="--threshold"):
+        halfway(DriftTarget(encoder, source="e", threshold=0.0), ["one", "one"])
+
+
+def test_retrieval_is_lost_when_no_neighbour_is_left(encoder: Any, resources: Any) -> None:
+    target = RetrievalTarget(encoder, source="e", corpus=TEXTS, k=2)
+    given = [Example(i, (text,)) for i, text in enumerate(TEXTS[:8])]
+    found = list(Engine(target, resources).run(RECIPES["pwws"](), given))
+    assert any(attempt.outcome == "succeeded" for attempt in found)
+
+    def nearest(text: str, own: str) -> list[str]:
+        others = [other for other in TEXTS if other != own]
+        cosines = [float(unit(encoder, text) @ unit(encoder, other)) for other in others]
+        return [others[i] for i in np.argsort([-c for c in cosines])[:2]]
+
+    for attempt in found:
+        before = nearest(attempt.original, attempt.original)
+        assert target.neighbours(given[attempt.number]) == before
+        after = nearest(attempt.adversarial, attempt.original)
+        kept = len({*before} & {*after}) / 2
+        assert attempt.after["value"] == kept
+        assert (kept == 0) == (attempt.outcome == "succeeded")
+
+
+def test_a_corpus_too_small_for_k_is_told(encoder: Any) -> None:
+    target = RetrievalTarget(encoder, source="e", corpus=TEXTS[:4], k=2)
+    assert target.prepare([Example(0, (TEXTS[0],))]) == ["the corpus has no more than 4 texts"]
+
+
+@pytest.mark.parametrize("goal", ["score", "drift", "neighbours"])
+def test_geometry_climbs_every_goal(encoder: Any, resources: Any, goal: str) -> None:
+    import random
+
+    rng = random.Random(4)
+    pairs = [(sentence(rng), sentence(rng)) for _ in range(10)]
+    made: dict[str, EncoderTarget] = {
+        "score": ScoredPairTarget(encoder, source="e", scale=steps, margin=0.3),
+        "drift": DriftTarget(encoder, source="e", threshold=0.7),
+        "neighbours": RetrievalTarget(encoder, source="e", corpus=TEXTS, k=1),
+    }
+    given = [
+        Example(i, pair if goal == "score" else pair[1:], int(goal == "score"), 3.0) for i, pair in enumerate(pairs)
+    ]
+    found = list(Engine(made[goal], resources).run(Geometry(source="neighbours"), given))
+    assert any(attempt.outcome == "succeeded" for attempt in found)
+
+
+def test_encoders_are_left_as_they_were(encoder: Any, resources: Any) -> None:
+    encoder.train()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    target = DriftTarget(encoder, source="e", threshold=0.5)
+    list(Engine(target, resources).run(Geometry(source="neighbours"), [Example(0, (TEXTS[0],))]))
+    assert encoder.training
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in encoder.parameters())
+    for name, value in encoder.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
