@@ -21,7 +21,8 @@ from holdfast.cli import main
 from holdfast.results import read_result
 
 WORDS = ["the", "a", "man", "woman", "dog", "cat", "runs", "sleeps", "in", "under", "house", "red", "old"]
-VERBS = ["train", "evaluate", "data list", "data check", "methods", "demo"]
+VERBS = ["train", "evaluate", "finetune", "attack", "recipes", "show", "transfer", "doctor"]
+VERBS += ["data list", "data check", "methods", "demo"]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 

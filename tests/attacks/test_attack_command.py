@@ -23,8 +23,11 @@ ATTACK = ["attack", "model", "--task", "textfooler/mnli", "--recipes", "pwws,typ
 
 
 @pytest.fixture
-def here(tmp_path: Path, classifier_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a classifier of pairs, a task of 40 pairs, and a WordNet of the small vocabulary."""
+def here(tmp_path: Path, classifier_folder: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a classifier of pairs, a task of 40 pairs, and a WordNet of the small vocabulary.
+
+    The classifier is right about all pairs but each fifth.
+    """
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -32,12 +35,17 @@ def here(tmp_path: Path, classifier_folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
     (tmp_path / "model").symlink_to(classifier_folder)
     rng = random.Random(5)
-    rows = [(sentence(rng), sentence(rng), rng.choice(["entailment", "neutral", "contradiction"])) for _ in range(40)]
+    pairs = [(sentence(rng), sentence(rng)) for _ in range(40)]
+    says = classifier.logits(pairs).argmax(axis=1)
+    rows = [
+        (*pair, classifier.classes[(label + (i % 5 == 0)) % 3])
+        for i, (pair, label) in enumerate(zip(pairs, says, strict=True))
+    ]
     rows[7] = ("the dog runs", "", "neutral")
     write(tmp_path / "data" / "textfooler" / "mnli.tsv", ["sentence1", "sentence2", "label"], rows)
     synsets: list[tuple[str, ...]] = [
-        ("n", f"{i:08d}", "/".join([word, other]), "", "", "a gloss")
-        for i, (word, other) in enumerate((word, other) for word in CONTENT for other in neighbours(word)[:3])
+        ("n", f"{i:08d}", "|".join([word, other]), "", "", "a gloss")
+        for i, (word, other) in enumerate((word, other) for word in CONTENT for other in neighbours(word))
     ]
     write(
         tmp_path / "data" / "wordnet" / "synsets.tsv",
@@ -244,7 +252,7 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         (["--processes", "2"], "--output"),
         (["--output", "."], "is a folder"),
         (["--split", "tset"], "has no split"),
-        (["--recipes", "textfooler"], "--synonyms neighbours"),
+        (["--recipes", "textfooler", "--resources", "light"], "the neighbour lists are not here"),
         (["--resources", "heavy"], "paper"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

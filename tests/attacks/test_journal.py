@@ -83,15 +83,17 @@ def test_a_damaged_line_is_told_by_its_number(tmp_path: Path) -> None:
 
 def test_processes_share_and_wait(tmp_path: Path) -> None:
     output = tmp_path / "r.json"
-    first, second = Journal(output, SETTINGS, rank=0), Journal(output, SETTINGS, rank=1)
+    first, second = (Journal(output, SETTINGS, rank=rank, world=2) for rank in (0, 1))
     first.open(resume=False)
-    second.open(resume=True)
+    assert second.open(resume=False) == {}
     first.add(attempt(0))
     second.add(attempt(1))
     assert not first.finished(1)
     second.end()
     assert first.finished(1)
     assert set(first.all()) == {("pwws", 0), ("pwws", 1)}
+    with pytest.raises(UserError, match="--resume"):
+        Journal(output, SETTINGS, rank=1, world=2).open(resume=False)
     # One process alone goes on with what two have done, and a share that had ended is open again.
     alone = Journal(output, SETTINGS, rank=1)
     assert set(alone.open(resume=True)) == {("pwws", 0), ("pwws", 1)}

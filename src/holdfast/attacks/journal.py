@@ -26,10 +26,11 @@ class Journal:
         output: the result file it belongs to.
         settings: everything that decides the attempts; a journal of another run is not continued.
         rank: the number of this process.
+        world: how many processes there are.
     """
 
-    def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0) -> None:
-        self._output, self._settings, self._rank = output, settings, rank
+    def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0, world: int = 1) -> None:
+        self._output, self._settings, self._rank, self._world = output, settings, rank, world
         self._path = _path(output, rank)
 
     def open(self, *, resume: bool) -> dict[Key, Attempt]:
@@ -38,14 +39,14 @@ class Journal:
         Raises:
             UserError: there is a journal and ``resume`` is false, or it is of other settings, or damaged.
         """
-        found = list(journals(self._output))
-        if found and not resume:
+        # The journals of the processes beside this one may have been begun a moment ago.
+        beside = {_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
+        left = [path for path in journals(self._output) if path not in beside]
+        if left and not resume:
             raise UserError(
-                f"{found[0]} is what is left of an attack that did not end: continue it with --resume, or delete it"
+                f"{left[0]} is what is left of an attack that did not end: continue it with --resume, or delete it"
             )
-        done: dict[Key, Attempt] = {}
-        for path in found:
-            done.update(_read(path, self._settings))
+        done = self.all() if resume else {}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _drop_torn_line(self._path)

@@ -133,7 +133,7 @@ def attack(
         data=settings.data,
     )
     resources = Resources(settings.resources, data=settings.data, device=settings.device)
-    resources.require({name for recipe in recipes for name in recipe.needs()})
+    resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
     victim, material = load_victim(
         settings.model,
         material,
@@ -145,7 +145,7 @@ def attack(
     )
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
-    journal = Journal(output, protocol, rank=rank) if output is not None else None
+    journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
     done = journal.open(resume=resume) if journal is not None else {}
     with _helpers(settings, rank) as children:
         began = time.monotonic()

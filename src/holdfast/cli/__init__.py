@@ -38,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except KeyboardInterrupt:
-        how = {"train": "; continue with --resume", "demo": "; the same command goes on from here"}
+        how = {
+            **dict.fromkeys(("train", "finetune", "attack"), "; continue with --resume"),
+            "demo": "; the same command goes on from here",
+        }
         complain("stopped" + how.get(words[0], ""))
         return _INTERRUPTED
     except BrokenPipeError:
