@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from attack_checker import Broken, Checker
 from small_attacks import ADJECTIVES, CONTENT, NOUNS, VERBS, cosine, neighbours
 
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
-from holdfast.attacks.examples import Attempt, Example
+from holdfast.attacks.examples import Attempt, Example, Outcome
 from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.targets import ClassifierTarget
-
-LIMITS = {"bertattack": 0.4, "typos": 0.2, "geometry": 0.4}
 
 
 def split(text: str) -> list[str]:
@@ -24,63 +24,32 @@ def split(text: str) -> list[str]:
     return re.findall(r"[A-Za-z0-9\u0370-\u1fff]+", text)
 
 
-def check(attempt: Attempt, lm: MaskedLM) -> None:
-    """Everything that must hold of an adversarial text, found out from the two texts alone."""
-    before = split(attempt.original)
-    rebuilt, changed = attempt.original, {place: new for place, _, new in attempt.changed}
-    assert len(changed) == len(attempt.changed)  # a word changes once
-    parts = re.split(r"([A-Za-z0-9]+)", attempt.original)
-    for place, new in changed.items():
-        assert parts[2 * place + 1] != new
-        parts[2 * place + 1] = new
-    rebuilt = "".join(parts)
-    assert rebuilt == attempt.adversarial  # the record of the changes is the whole change
-    for place, old, new in attempt.changed:
-        assert before[place] == old
-        assert old.lower() in CONTENT  # so no stop word
-        assert allowed(attempt.recipe, attempt.original, place, old, new, lm), (attempt.recipe, old, new)
-    if attempt.recipe in LIMITS:
-        assert len(changed) <= int(LIMITS[attempt.recipe] * len(before) + 1e-9)
-    if attempt.outcome == "skipped":
-        assert not changed
-    if attempt.outcome == "succeeded":
-        assert changed
-
-
 def kind(word: str) -> str:
     word = word.lower()
     return "noun or verb" if word in NOUNS or word in VERBS else "adjective" if word in ADJECTIVES else "other"
 
 
-def allowed(recipe: str, text: str, place: int, old: str, new: str, lm: MaskedLM) -> bool:
-    """Whether a word is in the candidate set of a recipe."""
-    if recipe == "textfooler":
-        return new.lower() in neighbours(old) and kind(new) == kind(old)
-    if recipe in ("pwws", "geometry"):
-        return new.lower() in neighbours(old)
-    if recipe == "textbugger":
-        return new.lower() in neighbours(old)[:5] or one_bug(old, new)
-    if recipe == "bae-r":
-        return new.lower() in CONTENT and kind(new) == kind(old)
-    if recipe == "bertattack":
-        return new.lower() in CONTENT
-    return typo(old, new)
+class SmallChecker(Checker):
+    """The independent checker with the small resources; the masked LM it runs by itself."""
+
+    def neighbours(self, word: str) -> list[str]:
+        return neighbours(word)
+
+    def synonyms(self, word: str) -> set[str]:
+        return set(neighbours(word))
+
+    def is_candidate(
+        self, recipe: str, constants: Any, before: str, original: str, place: int, old: str, new: str
+    ) -> bool:
+        tags = recipe not in ("textfooler", "bae-r") or kind(old) == kind(new)
+        return tags and super().is_candidate(recipe, constants, before, original, place, old, new)
 
 
-def one_bug(old: str, new: str) -> bool:
-    inner = [old[:i] + old[i + 1 :] for i in range(1, len(old) - 1)]
-    spaced = [old[:i] + " " + old[i:] for i in range(1, len(old))]
-    swapped = [old[:i] + old[i + 1] + old[i] + old[i + 2 :] for i in range(1, len(old) - 2)]
-    alike = len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 1 and not new.isascii()
-    digits = len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 1
-    return new in [*inner, *spaced, *swapped] or alike or digits
-
-
-def typo(old: str, new: str) -> bool:
-    dropped = [old[:i] + old[i + 1 :] for i in range(len(old))]
-    same_letters = sorted(old) == sorted(new)
-    one_key = len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 1
-    return new in dropped or same_letters or one_key or (new.lower() == old.lower() and new != old)
+def check(recipe: Recipe, attempts: list[Attempt], lm: MaskedLM) -> dict[str, int]:
+    """Check attempts as if they had been read from a result file."""
+    protocol = {"recipes": {recipe.NAME: {"constants": dict(vars(recipe))}}}
+    rows = [attempt.row() for attempt in attempts]
+    return SmallChecker({"protocol": protocol, "examples": rows}, Path(), lm.source).check()
 
 
 RECIPES_HERE = [*(RECIPES[name]() for name in RECIPES), Geometry(source="neighbours"), PWWS(reconsider=False)]
@@ -91,32 +60,32 @@ def test_every_text_keeps_the_rules(
     recipe: Recipe, target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
 ) -> None:
     found = list(Engine(target, resources).run(recipe, examples))
-    for attempt in found:
-        check(attempt, small_lm)
-    assert sum(bool(attempt.changed) for attempt in found) >= 5
+    assert check(recipe, found, small_lm)[recipe.NAME] >= 5
 
 
 def test_the_checker_sees_a_broken_rule(small_lm: MaskedLM) -> None:
-    good = Attempt(0, "pwws", "succeeded", "The dog runs.", "The cat runs.", changed=((1, "dog", "cat"),))
-    if "cat" not in neighbours("dog"):
-        good = Attempt(
-            0,
-            "pwws",
-            "succeeded",
-            "The dog runs.",
-            f"The {neighbours('dog')[0]} runs.",
-            changed=((1, "dog", neighbours("dog")[0]),),
-        )
-    check(good, small_lm)
+    near = neighbours("dog")[0]
     stranger = next(word for word in CONTENT if word != "dog" and word not in neighbours("dog"))
-    for bad in (
-        Attempt(0, "pwws", "succeeded", "The dog runs.", f"The {stranger} runs.", changed=((1, "dog", stranger),)),
-        Attempt(0, "pwws", "succeeded", "The dog runs.", "A dog runs.", changed=((0, "The", "A"),)),
-        Attempt(0, "pwws", "succeeded", "The dog runs.", good.adversarial, changed=()),
-        Attempt(0, "typos", "succeeded", "The dog runs.", "The dgo runs.", changed=((1, "dog", "dgo"),)),
-    ):
-        with pytest.raises(AssertionError):
-            check(bad, small_lm)
+
+    def attempt(new: str, changed: tuple[tuple[int, str, str], ...], outcome: Outcome = "succeeded") -> Attempt:
+        return Attempt(0, "pwws", outcome, "The dog runs.", new, changed=changed, words=3)
+
+    check(PWWS(), [attempt(f"The {near} runs.", ((1, "dog", near),))], small_lm)
+    broken = {
+        "is no candidate": attempt(f"The {stranger} runs.", ((1, "dog", stranger),)),
+        "may not be changed": attempt("A dog runs.", ((0, "The", "A"),)),
+        "not the difference": attempt(f"The {near} runs.", ()),
+        "not changed succeeded": attempt("The dog runs.", ()),
+        "changed twice": attempt(f"The {near} runs.", ((1, "dog", near), (1, "dog", near))),
+        "is not 'cat'": attempt(f"The {near} runs.", ((1, "cat", near),)),
+        "skipped text was changed": attempt(f"The {near} runs.", ((1, "dog", near),), "skipped"),
+    }
+    for line, bad in broken.items():
+        with pytest.raises(Broken, match=line):
+            check(PWWS(), [bad], small_lm)
+    late = Attempt(0, "typos", "failed", "The dog runs.", "The dgo runs.", changed=((1, "dog", "dgo"),), words=3)
+    with pytest.raises(Broken, match="1 of 3 words were changed, 0 may be"):
+        check(Typos(), [late], small_lm)
 
 
 # --- slow references ---------------------------------------------------------------------------------------------
