@@ -198,7 +198,7 @@ class Checker:
         return set(found)
 
     def readings(self, text: str, place: int, count: int) -> set[str]:
-        """Words made of one of the likeliest tokens for each sub-word of the unmasked word: ``count``, and a few more."""
+        """Words made of one of the likeliest tokens of each sub-word of the unmasked word: ``count``, and two more."""
         model, tokenizer = self.lm()
         begin, end = [match.span() for match in WORD.finditer(text)][place]
         encoded = tokenizer(text, return_tensors="pt", truncation=True, return_offsets_mapping=True)

@@ -38,11 +38,10 @@ class SmallChecker(Checker):
     def synonyms(self, word: str) -> set[str]:
         return set(neighbours(word))
 
-    def is_candidate(
-        self, recipe: str, constants: Any, before: str, original: str, place: int, old: str, new: str
-    ) -> bool:
+    def is_candidate(self, recipe: str, *rest: Any) -> bool:
+        old, new = rest[-2:]
         tags = recipe not in ("textfooler", "bae-r") or kind(old) == kind(new)
-        return tags and super().is_candidate(recipe, constants, before, original, place, old, new)
+        return tags and super().is_candidate(recipe, *rest)
 
 
 def check(recipe: Recipe, attempts: list[Attempt], lm: MaskedLM) -> dict[str, int]:

@@ -47,6 +47,7 @@ TASKS = [
     *("audit-typos", "audit-noise", "audit-synonyms", "audit-fillers", "audit-adversarial-typos"),
     *("audit-adversarial-synonyms", "audit-advsts", "audit-neighbours"),
 ]
+ATTACKED = ("adversarial-typos", "adversarial-synonyms", "neighbours")
 
 
 def some_texts(count: int, seed: int = 0) -> list[str]:
@@ -338,8 +339,9 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
                 assert text.words[place] == old
                 text = text.exchanged(place, new)
             assert text.text == row["adversarial"]
-    neighbours = [row for row in examples if row["item"] == "audit-neighbours"]
-    assert len(neighbours) == 6
+    orders = [[row["number"] for row in examples if row["item"] == f"audit-{kind}"] for kind in ATTACKED]
+    assert len(orders[0]) == 6
+    assert orders[0] == orders[1] == orders[2], "the same texts in the same order, whichever was finished first"
 
     # The printed card says the same, shows texts, and says what to do; progress is on the other stream.
     assert f"{items['audit-typos']['metrics']['stability']:.3f}" in told.out
@@ -383,7 +385,9 @@ def test_an_audit_needs_nothing_but_the_model(
     assert items["audit-typos"]["n"] == 20
 
 
-def test_neighbour_lists_stand_in_for_wordnet(nothing_here: Path) -> None:
+@pytest.mark.parametrize("machine", ["here", "nothing_here"])
+def test_neighbour_lists_stand_in_for_wordnet(machine: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(machine)  # named, they are used where WordNet is here, too
     Path("lists.tsv").write_text("word\tneighbors\n" + "".join(f"{word}\tbig old\n" for word in SEEN))
     result = run(synonyms="lists.tsv")
     (row,) = [row for row in result["results"] if row["task"] == "audit-synonyms"]
