@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -194,8 +195,16 @@ def _textattack(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "given.json"
         path.write_text(json.dumps(given), encoding="utf-8")
+        # TextAttack reads NLTK's stop words when it is imported, and the attack is given ours.
+        stop_words = Path(folder) / "corpora" / "stopwords" / "english"
+        stop_words.parent.mkdir(parents=True)
+        stop_words.write_text("\n".join(given["stop_words"]), encoding="utf-8")
         done = subprocess.run(
-            [str(options.textattack_python), "-c", SCRIPT, str(path)], capture_output=True, text=True, check=False
+            [str(options.textattack_python), "-c", SCRIPT, str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "NLTK_DATA": folder},
         )
     if done.returncode:
         sys.exit(f"TextAttack failed:\n{done.stderr[-3000:]}")

@@ -596,6 +596,7 @@ def test_the_texts_that_are_printed() -> None:
 
     rows_ = [{"task": "a", "verdict": "breaks"}, {"task": "b", "verdict": "bends"}, {"task": "c", "verdict": "holds"}]
     examples = [example("a", i, 1 + i % 3, 0.1 * i) for i in range(9)]
+    examples.append(example("a", 0, 3, 0.0))  # the same text again, changed more
     examples += [example("a", 99, 1, 0.0, "failed"), example("b", 1, 2, 0.0), example("b", 2, 1, 0.3)]
     examples.append(example("c", 3, 1, 0.0))
     result = {"results": rows_, "examples": examples, "model": "a b"}

@@ -1,1 +1,72 @@
 """Word-level attacks: goals, substitutes, constraints, recipes, and the engine that runs many side by side."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.attacks.encoders import DriftTarget, RetrievalTarget, ScoredPairTarget
+    from holdfast.attacks.engine import Engine
+    from holdfast.attacks.examples import Attempt, Example
+    from holdfast.attacks.metrics import summarise
+    from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
+    from holdfast.attacks.resources import LIGHT, PAPER, ResourceNames, Resources
+    from holdfast.attacks.targets import CallableTarget, ClassifierTarget
+
+__all__ = [
+    "BAE",
+    "LIGHT",
+    "PAPER",
+    "PWWS",
+    "RECIPES",
+    "Attempt",
+    "BERTAttack",
+    "CallableTarget",
+    "ClassifierTarget",
+    "DriftTarget",
+    "Engine",
+    "Example",
+    "Geometry",
+    "Recipe",
+    "ResourceNames",
+    "Resources",
+    "RetrievalTarget",
+    "ScoredPairTarget",
+    "TextBugger",
+    "TextFooler",
+    "Typos",
+    "summarise",
+]
+
+_HOMES = {
+    "DriftTarget": "holdfast.attacks.encoders",
+    "RetrievalTarget": "holdfast.attacks.encoders",
+    "ScoredPairTarget": "holdfast.attacks.encoders",
+    "Engine": "holdfast.attacks.engine",
+    "Attempt": "holdfast.attacks.examples",
+    "Example": "holdfast.attacks.examples",
+    "summarise": "holdfast.attacks.metrics",
+    "BAE": "holdfast.attacks.recipes",
+    "PWWS": "holdfast.attacks.recipes",
+    "RECIPES": "holdfast.attacks.recipes",
+    "BERTAttack": "holdfast.attacks.recipes",
+    "Geometry": "holdfast.attacks.recipes",
+    "Recipe": "holdfast.attacks.recipes",
+    "TextBugger": "holdfast.attacks.recipes",
+    "TextFooler": "holdfast.attacks.recipes",
+    "Typos": "holdfast.attacks.recipes",
+    "LIGHT": "holdfast.attacks.resources",
+    "PAPER": "holdfast.attacks.resources",
+    "ResourceNames": "holdfast.attacks.resources",
+    "Resources": "holdfast.attacks.resources",
+    "CallableTarget": "holdfast.attacks.targets",
+    "ClassifierTarget": "holdfast.attacks.targets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for: what needs a name of a light module alone does not wait."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'holdfast.attacks' has no attribute {name!r}")
