@@ -373,12 +373,8 @@ class Encoder:
         if not (enabled and self._first_token_only):
             yield
             return
-        layer = self.backbone.layers[-1]
-        layer.forward = _one_token_forward(layer, lambda: self._pooled_at)
-        try:
+        with one_token_alone(self.backbone.layers[-1], lambda: self._pooled_at):
             yield
-        finally:
-            del layer.forward
 
 
 def unwrap(model: nn.Module) -> SentenceTransformer:
@@ -450,11 +446,26 @@ def _pools_one_token(model: SentenceTransformer, layer: nn.Module) -> bool:
             return False
         if not all(isinstance(module, (Dense, Normalize)) for module in after[1:]):
             return False
+    return is_bert_shaped(layer)
+
+
+def is_bert_shaped(layer: nn.Module) -> bool:
+    """Whether a transformer layer is one that :func:`one_token_alone` can shorten."""
     attention = getattr(layer, "attention", None)
     inner = getattr(attention, "self", None)
     linear = all(isinstance(getattr(inner, name, None), nn.Linear) for name in ("query", "key", "value"))
     rest = hasattr(attention, "output") and hasattr(layer, "intermediate") and hasattr(layer, "output")
     return linear and rest and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
+
+
+@contextlib.contextmanager
+def one_token_alone(layer: Any, position: Callable[[], Tensor | None] = lambda: None) -> Iterator[None]:
+    """Let a BERT-shaped layer compute one token of each row: the first, or the one at ``position()``."""
+    layer.forward = _one_token_forward(layer, position)
+    try:
+        yield
+    finally:
+        del layer.forward
 
 
 def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Callable[..., Tensor]:

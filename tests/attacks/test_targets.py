@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from small_attacks import sentence
 
 from holdfast.adversary.words import Words
-from holdfast.attacks.classifier import Classifier
+from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, halfway
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
@@ -83,10 +84,31 @@ def test_ties_go_to_the_first() -> None:
 
 def test_what_is_beyond_the_window_is_not_seen(classifier: Classifier) -> None:
     long = "dog " * 100
-    seen = characters_seen(classifier.tokenizer, (long,), 0)
+    seen = characters_seen(classifier.tokenizer, (long,), 0, 64)
     assert seen == 4 * 62 - 1  # 64 tokens, two of them special
-    assert characters_seen(classifier.tokenizer, ("a dog", "the cat runs"), 1) == len("the cat runs")
-    assert characters_seen(classifier.tokenizer, ("a dog", "the cat runs"), 0) == len("a dog")
+    assert characters_seen(classifier.tokenizer, ("a dog", "the cat runs"), 1, 64) == len("the cat runs")
+    assert characters_seen(classifier.tokenizer, ("a dog", "the cat runs"), 0, 64) == len("a dog")
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert"])
+def test_a_shortened_last_layer_gives_the_same_logits(
+    make_encoder_model: Callable[..., Any], kind: str, tmp_path: Path
+) -> None:
+    """Where the head reads the first token alone no more of the last layer is computed: the logits are the same."""
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    encoder = make_encoder_model(kind)
+    encoder.save(str(tmp_path / "encoder"))
+    config = AutoConfig.from_pretrained(tmp_path / "encoder", num_labels=3)
+    torch.manual_seed(0)
+    made = AutoModelForSequenceClassification.from_config(config).eval()
+    made.save_pretrained(tmp_path / "classifier")
+    AutoTokenizer.from_pretrained(tmp_path / "encoder").save_pretrained(tmp_path / "classifier")
+    classifier = load_classifier(str(tmp_path / "classifier"), device="cpu")
+    assert (classifier._last_layer is not None) == (kind in ("bert", "roberta", "electra"))  # type: ignore[attr-defined]
+    with torch.no_grad():
+        plain = [made(**classifier.tokenizer(text, return_tensors="pt")).logits[0].numpy() for text in TEXTS]
+    np.testing.assert_allclose(classifier.logits([(text,) for text in TEXTS]), np.stack(plain), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from holdfast.adversary.batches import in_batches
+from holdfast.encoder import is_bert_shaped, one_token_alone
 from holdfast.encoding import Precision, Progress, encode_sentences
 from holdfast.errors import UserError, one_of
 from holdfast.models import evaluating, load_sentence_transformer, one_line_errors, quiet, resolve_model
@@ -88,9 +91,15 @@ class Classifier(ABC):
 class _TransformerClassifier(Classifier):
     """A Hugging Face sequence classifier."""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._last_layer = _layer_read_at_first_token(self.model)
+
     def _distinct_logits(self, texts: Sequence[Text], precision: Precision, progress: Progress | None) -> Logits:
         encoded = tokenise(self.tokenizer, texts, self.max_tokens)
-        return compute_logits(self.model, self.tokenizer, encoded, precision=precision, progress=progress)
+        shortened = nullcontext() if self._last_layer is None else one_token_alone(self._last_layer)
+        with shortened:
+            return compute_logits(self.model, self.tokenizer, encoded, precision=precision, progress=progress)
 
 
 class _FrozenClassifier(Classifier):
@@ -139,6 +148,29 @@ def compute_logits(
             if progress is not None:
                 progress(done, total)
     return logits
+
+
+def _layer_read_at_first_token(model: Any) -> nn.Module | None:
+    """The last layer, if its other tokens than the first need not be computed: the logits are the same without them.
+
+    Tried, not looked up: heads read the first token, the last one or all.
+    """
+    stack = getattr(model.base_model, "encoder", None) or getattr(model.base_model, "transformer", None)
+    layers = getattr(stack, "layer", None)
+    if not layers or not is_bert_shaped(layers[-1]):
+        return None
+    ids = torch.arange(8, device=next(model.parameters()).device).remainder(model.config.vocab_size).view(1, 8)
+    features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    with torch.inference_mode():
+        whole = model(**features).logits
+        try:
+            with one_token_alone(layers[-1]):
+                short = model(**features).logits
+        except (IndexError, RuntimeError):  # what reads another token does not find it
+            return None
+    same = whole.shape == short.shape and torch.allclose(whole, short, rtol=1e-3, atol=1e-4)
+    last: nn.Module = layers[-1]
+    return last if same else None
 
 
 def token_limit(tokenizer: Any, config: Any) -> int:

@@ -101,7 +101,9 @@ def classifier_locations(
 
 def _tokenised(classifier: Classifier, texts: Sequence[tuple[str, ...]], *, offsets: bool) -> Any:
     columns = [list(column) for column in zip(*texts, strict=True)]
-    return classifier.tokenizer(*columns, truncation=True, return_offsets_mapping=offsets)
+    return classifier.tokenizer(
+        *columns, truncation=True, max_length=classifier.max_tokens, return_offsets_mapping=offsets, verbose=False
+    )
 
 
 def _embedded(features: Mapping[str, Tensor], embeddings: Tensor) -> dict[str, Tensor]:

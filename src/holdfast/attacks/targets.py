@@ -86,7 +86,8 @@ class ClassifierTarget:
 
     def seen(self, example: Example) -> int:
         """Up to the end of its last token."""
-        return characters_seen(self.classifier.tokenizer, example.texts, example.attacked)
+        classifier = self.classifier
+        return characters_seen(classifier.tokenizer, example.texts, example.attacked, classifier.max_tokens)
 
     def question(self, example: Example, text: str) -> Texts:
         """The text, in its place in the pair."""
@@ -206,15 +207,22 @@ def unknown_token(tokenizer: Any) -> str:
     return str(getattr(tokenizer, "unk_token", None) or getattr(tokenizer, "mask_token", None) or "[UNK]")
 
 
-def characters_seen(tokenizer: Any, texts: Texts, attacked: int) -> int:
-    """How many characters of one of the texts are left when the tokeniser has cut off what is too long.
+def characters_seen(tokenizer: Any, texts: Texts, attacked: int, max_tokens: int | None = None) -> int:
+    """How many characters of one of the texts are left when what is too long has been cut off.
 
-    All of them, as far as we know, where it does not tell which characters its tokens stand for: that of a model
-    without a transformer, or one without a fast implementation.
+    All of them, as far as we know, where the tokeniser does not tell which characters its tokens stand for: that of a
+    model without a transformer, or one without a fast implementation.
+
+    Args:
+        tokenizer: of the model.
+        texts: one or two.
+        attacked: which of them.
+        max_tokens: what the model takes; None: what the tokeniser says.
     """
     if not getattr(tokenizer, "is_fast", False):
         return len(texts[attacked])
-    encoded = tokenizer(*texts, truncation=True, return_offsets_mapping=True)
+    limit = {} if max_tokens is None else {"max_length": max_tokens}
+    encoded = tokenizer(*texts, truncation=True, return_offsets_mapping=True, verbose=False, **limit)
     ends = [
         end
         for sequence, (_, end) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True)
