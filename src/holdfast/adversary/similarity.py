@@ -88,9 +88,7 @@ class Neighbours:
         Raises:
             UserError: the file cannot be read or is not of this form.
         """
-        rows = read_columns(path, ["word", "neighbors"])
-        lists = {word.lower(): neighbours.lower().split() for _, (word, neighbours) in rows}
-        return cls(lists, source=f"neighbour lists of {path.name}")
+        return cls(read_lists(path), source=f"neighbour lists of {path.name}")
 
     def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
         """The candidates that are among the word's neighbours."""
@@ -103,6 +101,12 @@ def read_similarity(path: Path, *, threshold: float) -> WordVectors | Neighbours
     if path.name.endswith((".tsv", ".tsv.gz")):
         return Neighbours.read(path)
     return WordVectors.read(path, threshold=threshold)
+
+
+def read_lists(path: Path) -> dict[str, list[str]]:
+    """The neighbours of each word, in lower case, from the file that :meth:`Neighbours.read` takes."""
+    rows = read_columns(path, ["word", "neighbors"])
+    return {word.lower(): neighbours.lower().split() for _, (word, neighbours) in rows}
 
 
 def read_vectors(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:

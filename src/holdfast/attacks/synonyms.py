@@ -14,9 +14,8 @@ from typing import IO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.adversary.similarity import read_vectors
+from holdfast.adversary.similarity import read_lists, read_vectors
 from holdfast.adversary.words import others
-from holdfast.data.tables import read_columns
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, sha256
 
@@ -114,8 +113,7 @@ class ListedNeighbours:
         Raises:
             UserError: the file cannot be read or is not of this form.
         """
-        rows = read_columns(path, ["word", "neighbors"])
-        lists = {word.lower(): neighbours.lower().split() for _, (word, neighbours) in rows}
+        lists = read_lists(path)
         longest = max(map(len, lists.values()), default=0)
         return cls(lists, source=f"neighbour lists {path.name} (at most {longest} a word, without cosines)")
 
