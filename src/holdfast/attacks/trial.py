@@ -38,6 +38,7 @@ class Trial:
         rng: random numbers of this example and recipe alone, whatever else is attacked beside it.
         unknown: the target's unknown-word token.
         seen: how many characters of the text the target sees.
+        places: of the words that may be changed: content words that the target sees.
         words: the text as it is now.
         verdict: what the target makes of it now.
         changed: places that were changed, in this order.
@@ -50,17 +51,14 @@ class Trial:
     rng: random.Random
     unknown: str
     seen: int
+    places: list[int] = field(init=False)
     words: Words = field(init=False)
     verdict: Verdict = field(init=False)
     changed: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.words, self.verdict = self.original, self.first
-
-    @property
-    def places(self) -> list[int]:
-        """Places of the words that may be changed: content words that the target sees and that are as they were."""
-        return [place for place in changeable(self.original, self.seen) if place not in self.changed]
+        self.places = changeable(self.original, self.seen)
 
     def take(self, place: int, words: Words, verdict: Verdict) -> None:
         """Go over to a text that differs in one more word."""
