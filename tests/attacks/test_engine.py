@@ -97,6 +97,8 @@ def test_a_claim_in_bf16_that_fp32_denies_is_searched_on(
     # Every text is asked about again in fp32, so the search is the one in fp32.
     assert {n: decided(a) for n, a in lied_to.items()} == {n: decided(a) for n, a in honest.items()}
     assert sum(a.passes for a in lied_to.values()) > sum(a.passes for a in honest.values())
+    for number, attempt in lied_to.items():  # once in each precision, however often it is asked about
+        assert attempt.passes <= 2 * honest[number].passes
 
 
 def test_queries_count_every_question_and_passes_each_text_once(

@@ -247,6 +247,33 @@ def test_a_text_that_drifts_too_far_is_no_candidate(
     assert resources.small.asked == {}
 
 
+@pytest.mark.parametrize("recipe", [TextFooler(), TextBugger(), BAE(), BERTAttack()], ids=lambda r: r.NAME)
+def test_texts_are_compared_with_the_original_or_with_the_text_before(recipe: Recipe, resources: Any) -> None:
+    """TextFooler compares with the text before the exchange, the others with the original, as TextAttack has them."""
+    asked: list[str] = []
+
+    class Recording:
+        source = "recording"
+
+        def cosines(self, pairs: Any) -> list[float]:
+            asked.extend(before for before, _ in pairs)
+            return [0.9 for _ in pairs]
+
+        def threshold(self, published: float) -> float:
+            return 0.5
+
+    def counts(texts: list[str]) -> Any:
+        kept = np.array([sum(word in text.lower().split() for word in ("dog", "cat")) for text in texts]) / 2
+        return np.stack([0.2 + 0.7 * kept, 0.8 - 0.7 * kept], axis=1)
+
+    resources.similarity = Recording()
+    text = "the dog cat" + " in the" * 7
+    (attempt,) = Engine(CallableTarget(counts, name="f"), resources).run(recipe, [Example(0, (text,), 0, 0)])
+    assert len(attempt.changed) == 2
+    after_the_first = [before for before in asked if "dog cat" not in before]
+    assert bool(after_the_first) == (recipe.NAME == "textfooler")
+
+
 def test_thresholds_are_those_of_the_similarity_encoder(target: ClassifierTarget, resources: Any) -> None:
     asked: list[float] = []
 
