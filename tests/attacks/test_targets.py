@@ -230,6 +230,8 @@ def steps(values: Any) -> Any:
         (4.0, 0.9, -1),  # 4.75 is above gold, but 5 is no more than 0.75 + 1 above it: down
         (1.0, 0.2, +1),  # 3.0 is too high already
         (4.0, 0.2, -1),  # 3.0 is too low already
+        (2.0, 0.0, +1),  # 2.5 is above gold, and there is room on both sides: up
+        (3.0, 0.0, -1),  # 2.5 is below gold: down
         (2.5, 0.0, +1),  # exactly right, in the middle: up
         (3.0, 0.2, -1),  # exactly right, above the middle: down
     ],
