@@ -398,22 +398,21 @@ def test_neighbour_lists_stand_in_for_wordnet(machine: str, request: pytest.Fixt
 
 
 def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fitted: list[tuple[str, list[str]]] = []
-    fit = adversarial._fitted_scale
+    fitted: list[list[str]] = []
+    fit = adversarial.fitted_scale
 
-    def noted(model: Any, pairs: Any, chosen: list[int]) -> Any:
-        fitted.append((pairs.split, [pairs.sentences2[row] for row in chosen]))
-        return fit(model, pairs, chosen)
+    def noted(model: Any, first: list[str], second: list[str], scores: list[float]) -> Any:
+        fitted.append(second)
+        return fit(model, first, second, scores)
 
-    monkeypatch.setattr(adversarial, "_fitted_scale", noted)
+    monkeypatch.setattr(adversarial, "fitted_scale", noted)
     attacked = [row["original"] for row in run(examples=30)["examples"] if row["item"] == "audit-advsts"]
-    ((split, used),) = fitted
-    assert split == "dev"
+    (used,) = fitted
     assert len(used) == len(attacked) == 15
     assert not set(used) & set(attacked)
     shutil.copy("data/stsb/dev.tsv", "data/stsb/train.tsv")
     result = run(examples=30)
-    assert fitted[1][0] == "train"
+    assert len(fitted[1]) == 30
     assert by_task(result)["audit-advsts"]["n"] == 30
     assert result["protocol"]["advsts"]["scale"] == "isotonic fit on 30 pairs of train"
 

@@ -55,6 +55,8 @@ class MaskedLM:
 
         None for a word that lies beyond the model's window.
         """
+        if not sentences:
+            return []
         masked = [s.exchanged(i, self.tokenizer.mask_token) for s, i in zip(sentences, places, strict=True)]
         starts = [s.spans[i][0] for s, i in zip(sentences, places, strict=True)]
         encoded = self.tokenizer(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.isotonic import IsotonicRegression
 from torch import Tensor
 
 from holdfast.adversary.geometry import word_importance
@@ -28,6 +29,7 @@ SCALE = (0.0, 5.0)
 """What people's similarity scores may be."""
 
 Unit = npt.NDArray[np.float64]
+Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
 
 
 class EncoderTarget(abc.ABC):
@@ -62,9 +64,7 @@ class EncoderTarget(abc.ABC):
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Normalised vectors, (n, d) fp64."""
-        vectors = encode_sentences(self.model, list(texts), precision="fp32" if exact else "bf16").astype(np.float64)
-        units: Unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return units
+        return units_of(encode_sentences(self.model, list(texts), precision="fp32" if exact else "bf16"))
 
     @abc.abstractmethod
     def verdict(self, example: Example, output: Output) -> Verdict:
@@ -119,7 +119,7 @@ class ScoredPairTarget(EncoderTarget):
         model: SentenceTransformer,
         *,
         source: str,
-        scale: Callable[[npt.ArrayLike], npt.NDArray[np.float64]],
+        scale: Scale,
         margin: float = 1.0,
     ) -> None:
         super().__init__(model, source=source)
@@ -255,6 +255,40 @@ class RetrievalTarget(EncoderTarget):
         """The negative cosine with the mean of the old neighbours."""
         centres = np.stack([self._vectors[self._near[e.number]].mean(axis=0) for e in examples])
         return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
+
+
+def fitted_scale(
+    encoder: SentenceTransformer,
+    first: Sequence[str],
+    second: Sequence[str],
+    scores: Sequence[float],
+    *,
+    lowest: float = SCALE[0],
+) -> Scale:
+    """From cosines to people's scores: an isotonic fit, in fp32, on pairs that are not to be attacked.
+
+    Args:
+        encoder: any SentenceTransformer.
+        first: n texts.
+        second: n texts.
+        scores: what people say of the n pairs.
+        lowest: the lowest score that people could give.
+    """
+    units = [units_of(encode_sentences(encoder, list(texts))) for texts in (first, second)]
+    cosines = np.round((units[0] * units[1]).sum(axis=1), _DECIMALS)
+    fit = IsotonicRegression(y_min=lowest, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, scores)
+
+    def scale(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+
+    return scale
+
+
+def units_of(vectors: npt.ArrayLike) -> Unit:
+    """Vectors (n, d), normalised, as fp64."""
+    exact = np.asarray(vectors, dtype=np.float64)
+    units: Unit = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return units
 
 
 def halfway(model: EncoderTarget, texts: Sequence[str]) -> float:

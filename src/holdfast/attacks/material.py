@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-from sklearn.isotonic import IsotonicRegression
-
 from holdfast.attacks.encoders import (
     SCALE,
     DriftTarget,
     EncoderTarget,
     RetrievalTarget,
     ScoredPairTarget,
+    fitted_scale,
     halfway,
 )
 from holdfast.attacks.examples import Example
@@ -30,7 +27,6 @@ from holdfast.data.corpus import read_corpus
 from holdfast.data.registry import load_labelled, load_pairs
 from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.data.tasks import task_named
-from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 
@@ -198,7 +194,9 @@ def load_victim(
     goal: dict[str, Any]
     if material.goal == "score":
         task, split = _FIT.get(material.task, _FIT["stsb"])
-        scale = _fitted_scale(encoder, task, split, data)
+        pairs = load_pairs(task, split, data=data)
+        lowest = 1.0 if task == "sickr" else SCALE[0]
+        scale = fitted_scale(encoder, pairs.sentences1, pairs.sentences2, pairs.scores, lowest=lowest)
         target = ScoredPairTarget(encoder, source=model, scale=scale, margin=margin)
         goal = {"margin": margin, "scale": f"isotonic fit of scores on cosines, {task} {split}"}
     elif material.goal == "drift":
@@ -229,24 +227,6 @@ def _renumbered(material: Material, classes: list[str], model: str) -> Material:
         for e in material.examples
     ]
     return Material(material.task, material.split, examples, material.goal, classes, material.data)
-
-
-def _fitted_scale(
-    encoder: Any, task: str, split: str, data: Path | None
-) -> Callable[[npt.ArrayLike], npt.NDArray[np.float64]]:
-    """From cosines to people's scores: the isotonic fit on a split that is not attacked."""
-    pairs = load_pairs(task, split, data=data)
-    first = encode_sentences(encoder, pairs.sentences1)
-    second = encode_sentences(encoder, pairs.sentences2)
-    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    cosines = np.round((first * second).sum(axis=1) / np.maximum(norms, 1e-12), 5)
-    low = 1.0 if task.startswith("sick") else SCALE[0]
-    fit = IsotonicRegression(y_min=low, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, pairs.scores)
-
-    def scale(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
-
-    return scale
 
 
 def _function(spec: str) -> tuple[Callable[[list[Any]], Any], dict[str, Any]]:

@@ -6,10 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from holdfast.attacks.encoders import SCALE, DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget
+from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
@@ -17,14 +14,11 @@ from holdfast.attacks.progress import AttackProgress
 from holdfast.attacks.recipes import Recipe, Typos
 from holdfast.evaluation.audit.kit import Kit
 from holdfast.evaluation.audit.rows import Item, absent, item
-from holdfast.evaluation.audit.space import unit_vectors
 from holdfast.evaluation.audit.texts import cut_to, how_to_have_sts, sts_here
 from holdfast.evaluation.audit.verdicts import of_rate
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
-    from holdfast.data.registry import ScoredPairs
+    pass
 
 NEIGHBOURS = 5
 MARGIN = 1.0
@@ -90,7 +84,12 @@ def scores_item(kit: Kit) -> Item:
         fitted_on, fit_rows, rows = pairs, rows[: len(rows) // 2], rows[len(rows) // 2 :]
     fit_rows = sorted(rng.sample(fit_rows, min(FIT_PAIRS, len(fit_rows))))
     attacked = sorted(rng.sample(rows, min(kit.settings.examples, len(rows))))
-    scale = _fitted_scale(kit.model, fitted_on, fit_rows)
+    scale = fitted_scale(
+        kit.model,
+        [fitted_on.sentences1[row] for row in fit_rows],
+        [fitted_on.sentences2[row] for row in fit_rows],
+        [fitted_on.scores[row] for row in fit_rows],
+    )
     kit.record["advsts"] = {"margin": MARGIN, "scale": f"isotonic fit on {len(fit_rows)} pairs of {fitted_on.split}"}
     longest = kit.settings.max_words
     examples = [
@@ -107,24 +106,6 @@ def _scores_told(metrics: dict[str, float]) -> str:
     if "spearman_after" in metrics:
         told += f"; Spearman {metrics['spearman_before']:.0f} falls to {metrics['spearman_after']:.0f}"
     return told
-
-
-def _fitted_scale(
-    model: SentenceTransformer, pairs: ScoredPairs, rows: Sequence[int]
-) -> Callable[[npt.ArrayLike], npt.NDArray[np.float64]]:
-    """From cosines to people's scores: the isotonic fit on some pairs."""
-    from sklearn.isotonic import IsotonicRegression
-
-    first = unit_vectors(model, [pairs.sentences1[row] for row in rows])
-    second = unit_vectors(model, [pairs.sentences2[row] for row in rows])
-    cosines = np.round((first * second).sum(axis=1), 5)
-    fit = IsotonicRegression(y_min=SCALE[0], y_max=SCALE[1], out_of_bounds="clip")
-    fit.fit(cosines, [pairs.scores[row] for row in rows])
-
-    def scale(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
-
-    return scale
 
 
 # --- running -----------------------------------------------------------------------------------------------------
