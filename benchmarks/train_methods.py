@@ -96,6 +96,7 @@ def train(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     every = max(1, steps // EVALUATIONS)
     words = ["train", method, *rest, "--model", options.model, "--corpus", options.corpus, "--data", str(options.data)]
     words += ["--output", str(folder), "--max-steps", str(steps), "--eval-steps", str(every), "--seed", str(seed)]
+    words += ["--save-steps", str(every)]  # so that a killed arm goes on from its last evaluation
     began = time.monotonic()
     peak, samples, cpu_seconds = holdfast([*words, "--no-report-sts", "--resume"], log)
     print(f"{arm} seed {seed}: trained in {time.monotonic() - began:.0f} s, peak {peak} MiB", flush=True)
