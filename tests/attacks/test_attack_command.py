@@ -296,6 +296,7 @@ def test_a_function_is_attacked_by_its_name(
         "    n = np.array([len(b) % 3 for _, b in pairs])\n"
         "    return np.eye(3)[n] * 4\n"
     )
+    (here / "lists.tsv").write_text("word\tneighbors\ndog\tcat\n")
     monkeypatch.syspath_prepend(str(here))
     words = ["attack", "call:mine:says", "--task", "textfooler/mnli", "--recipes", "pwws", "--output", "f.json"]
     assert main(words) == 0
@@ -303,6 +304,9 @@ def test_a_function_is_attacked_by_its_name(
     assert result["results"][0]["metrics"]["attacked"] > 3
     assert len(result["model_sha256"]) == 64
     assert "call:package.module:function" in mistake(capsys, ["attack", "call:mine", *words[2:-2]])
+    assert "leave geometry out of --recipes" in mistake(
+        capsys, [*words[:-4], "--recipes", "geometry", "--set", "source=neighbours", "--synonyms", "lists.tsv"]
+    )
     assert "no attribute" in mistake(capsys, ["attack", "call:mine:sings", *words[2:-2]])
     assert "sentence" not in mistake(
         capsys, ["attack", "call:mine:says", "--task", "textfooler/mnli", "--goal", "drift", "--recipes", "pwws"]

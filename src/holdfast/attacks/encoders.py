@@ -41,6 +41,7 @@ class EncoderTarget(abc.ABC):
     """
 
     has_classes = False
+    has_gradients = True
 
     def __init__(self, model: SentenceTransformer, *, source: str) -> None:
         self.model, self.source = model, source

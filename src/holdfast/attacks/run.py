@@ -143,6 +143,9 @@ def attack(
         data=settings.data,
         device=settings.device,
     )
+    climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
+    if climbing and not victim.target.has_gradients:
+        raise UserError(f"{settings.model} has no gradients: leave {climbing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None

@@ -33,6 +33,8 @@ class Target(Protocol):
     """The token that stands for a word the model does not know."""
     has_classes: bool
     """Whether its verdicts are predictions of classes."""
+    has_gradients: bool
+    """Whether :meth:`climb` and :meth:`locate` answer."""
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Look at some examples before they are attacked: for each why it cannot be, or None."""
@@ -68,6 +70,7 @@ class ClassifierTarget:
     """
 
     has_classes = True
+    has_gradients = True
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
@@ -125,6 +128,7 @@ class CallableTarget:
     """
 
     has_classes = True
+    has_gradients = False
     unknown = "[UNK]"
 
     def __init__(self, function: Callable[[list[Any]], Any], *, name: str) -> None:
