@@ -36,8 +36,8 @@ from holdfast.data.corpus import read_corpus
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
+from holdfast.precision import bf16_is_fast
 from holdfast.training.cpu import fast_on_cpu
-from holdfast.training.precision import bf16_is_fast
 from holdfast.training.trainer import HoldfastTrainer
 
 MAX_TOKENS = 32

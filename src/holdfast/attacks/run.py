@@ -22,8 +22,8 @@ from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, ResourceNames, Resources, availability
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import write_text
+from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
-from holdfast.training.precision import resolve as resolve_precision
 from holdfast.values import option_value
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from transformers import PrinterCallback, TrainingArguments, set_seed
 from transformers.utils import logging as transformers_logging
 
 from holdfast import __version__
+from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
 from holdfast.classifiers import folder as run_folder
 from holdfast.classifiers.card import card
@@ -29,7 +30,6 @@ from holdfast.files import write_json, write_text
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
-from holdfast.training import precision as arithmetic
 from holdfast.training.progress import MetricsFile
 
 _SAVE_STEPS = 500

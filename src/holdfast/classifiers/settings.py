@@ -10,7 +10,7 @@ from typing import get_args
 from holdfast.data.tasks import task_named
 from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
-from holdfast.training.precision import Precision
+from holdfast.precision import Precision
 
 DEFENCES = ("none",)
 _PLANNED = ("adv", "pgd", "freelb", "smart")

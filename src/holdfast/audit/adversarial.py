@@ -12,10 +12,10 @@ from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.progress import AttackProgress
 from holdfast.attacks.recipes import Recipe, Typos
-from holdfast.evaluation.audit.kit import Kit
-from holdfast.evaluation.audit.rows import Item, absent, item
-from holdfast.evaluation.audit.texts import cut_to, how_to_have_sts, sts_here
-from holdfast.evaluation.audit.verdicts import of_rate
+from holdfast.audit.kit import Kit
+from holdfast.audit.rows import Item, absent, item
+from holdfast.audit.texts import cut_to, how_to_have_sts, sts_here
+from holdfast.audit.verdicts import of_rate
 
 if TYPE_CHECKING:
     pass

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import spearmanr
 
-from holdfast.encoding import encode_sentences
-from holdfast.errors import UserError
-from holdfast.evaluation.audit import changes
-from holdfast.evaluation.audit.kit import Kit
-from holdfast.evaluation.audit.rows import Item, absent, bootstrap, item
-from holdfast.evaluation.audit.space import Copy, Moved, Units, mean_cosine, unit_vectors
-from holdfast.evaluation.audit.texts import how_to_have_sts, sts_here
-from holdfast.evaluation.audit.verdicts import (
+from holdfast.audit import changes
+from holdfast.audit.kit import Kit
+from holdfast.audit.rows import Item, absent, bootstrap, item
+from holdfast.audit.space import Copy, Moved, Units, mean_cosine, unit_vectors
+from holdfast.audit.texts import how_to_have_sts, sts_here
+from holdfast.audit.verdicts import (
     ANISOTROPIC,
     BATCH_HOLDS,
     IDLE_BREAKS,
@@ -29,6 +27,8 @@ from holdfast.evaluation.audit.verdicts import (
     of_rate,
     worst,
 )
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
 from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
 from holdfast.evaluation.sts import score_pairs
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.audit import adversarial, changes, natural
+from holdfast.audit.kit import AuditSettings, Kit, Linguistics
+from holdfast.audit.progress import AuditProgress
+from holdfast.audit.rows import Item, absent
+from holdfast.audit.space import Space, Units
+from holdfast.audit.texts import POOL, Texts, choose_texts
+from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
-from holdfast.evaluation.audit import adversarial, changes, natural
-from holdfast.evaluation.audit.kit import AuditSettings, Kit, Linguistics
-from holdfast.evaluation.audit.progress import AuditProgress
-from holdfast.evaluation.audit.rows import Item, absent
-from holdfast.evaluation.audit.space import Space, Units
-from holdfast.evaluation.audit.texts import POOL, Texts, choose_texts
-from holdfast.evaluation.audit.verdicts import thresholds
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result
-from holdfast.training.precision import resolve as resolve_precision
 
 if TYPE_CHECKING:
     from rich.console import Console

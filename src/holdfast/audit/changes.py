@@ -15,7 +15,7 @@ from holdfast.adversary.words import Words, others
 from holdfast.attacks import characters
 from holdfast.attacks.targets import characters_seen
 from holdfast.attacks.trial import TAGGED_AROUND, changeable
-from holdfast.evaluation.audit.space import Copy
+from holdfast.audit.space import Copy
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM

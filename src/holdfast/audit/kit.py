@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast.attacks.recipes import PWWS
 from holdfast.attacks.resources import Resources, availability, choose
+from holdfast.audit import changes
+from holdfast.audit.progress import AuditProgress
+from holdfast.audit.space import Space
+from holdfast.audit.texts import Texts
 from holdfast.errors import UserError
-from holdfast.evaluation.audit import changes
-from holdfast.evaluation.audit.progress import AuditProgress
-from holdfast.evaluation.audit.space import Space
-from holdfast.evaluation.audit.texts import Texts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
