@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from small_attacks import CONTENT, neighbours, sentence
 
 from holdfast.attacks.journal import journals
@@ -179,6 +180,39 @@ def test_several_processes_give_the_same_result(here: Path) -> None:
         assert process.returncode == 0
     assert content(here / "one.json") == content(here / "three.json") == content(here / "two.json")
     assert not list(journals(here / "three.json"))
+
+
+def test_a_process_attacks_its_share_alone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main([*ATTACK, "--output", "r.json"]) == 0
+    (journal,) = journals(here / "r.json")
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    attacked = [(row["recipe"], row["number"]) for row in rows if "recipe" in row]
+    assert sorted(attacked) == [(recipe, n) for recipe in ("pwws", "typos") for n in range(1, 40, 2)]
+    assert not (here / "r.json").exists()
+
+
+def test_labels_are_numbered_as_the_model_does(here: Path) -> None:
+    """A model whose classes stand in another order than the task's is right about the same examples."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(here / "model")
+    order = [2, 0, 1]
+    with torch.no_grad():
+        model.classifier.weight.copy_(model.classifier.weight[order].clone())
+        model.classifier.bias.copy_(model.classifier.bias[order].clone())
+    names = [model.config.id2label[i] for i in order]
+    model.config.id2label = dict(enumerate(names))
+    model.config.label2id = {name: i for i, name in enumerate(names)}
+    model.save_pretrained(here / "turned")
+    AutoTokenizer.from_pretrained(here / "model").save_pretrained(here / "turned")
+    for name in ("model", "turned"):
+        assert main([ATTACK[0], name, *ATTACK[2:], "--output", f"{name}.json"]) == 0
+    first, second = (read_result(here / f"{name}.json") for name in ("model", "turned"))
+    assert [e["outcome"] for e in first["examples"]] == [e["outcome"] for e in second["examples"]]
+    assert [e["label"] for e in first["examples"]] != [e["label"] for e in second["examples"]]
+    assert first["results"][0]["metrics"]["accuracy"] > 70.0
 
 
 def test_a_helper_process_that_fails_ends_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,6 +275,16 @@ def test_drift_is_a_cosine_below_a_threshold(encoder: Any, resources: Any) -> No
         assert (cosine < 0.8) == (attempt.outcome == "succeeded")
 
 
+def test_drift_is_nearer_the_farther_a_vector_is(encoder: Any) -> None:
+    target = DriftTarget(encoder, source="e", threshold=0.5)
+    example = Example(0, (TEXTS[0],))
+    target.prepare([example])
+    near, far = sorted((unit(encoder, text) for text in TEXTS[1:]), key=lambda v: -float(v @ unit(encoder, TEXTS[0])))[
+        ::10
+    ]
+    assert target.verdict(example, far).score > target.verdict(example, near).score
+
+
 def test_the_threshold_is_half_way_to_other_texts(encoder: Any) -> None:
     units = np.stack([unit(encoder, text) for text in TEXTS])
     cosines = units @ units.T
