@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,8 @@ class ScoredPairTarget(EncoderTarget):
         self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
         self._others: dict[int, Unit] = {}
         self._first: dict[int, float] = {}
+        # One goal for all of an example's texts: the scale is asked about each text, not thrice.
+        self._goal = functools.cache(self._goal_of)
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Take the vectors of the texts that are left alone, and the similarity before the attack."""
@@ -147,21 +150,24 @@ class ScoredPairTarget(EncoderTarget):
 
     def _side(self, example: Example) -> int:
         """Where to move the score: +1 up, -1 down, 0 nowhere."""
-        gold = float(example.label or 0.0)
-        error = self._predicted(self._first[example.number]) - gold
+        return self._goal(self._first[example.number], float(example.label or 0.0))[0]
+
+    def _goal_of(self, first: float, gold: float) -> tuple[int, float]:
+        """The side, and the distance from gold that has to be passed, for a first cosine."""
+        error = self._predicted(first) - gold
         away = abs(error) + self.margin
         low, high = self._ends
         room = {+1: high - gold > away, -1: gold - low > away}
-        first = +1 if error > 0 else -1 if error < 0 else (-1 if gold > sum(SCALE) / 2 else +1)
-        return first if room[first] else -first if room[-first] else 0
+        natural = +1 if error > 0 else -1 if error < 0 else (-1 if gold > sum(SCALE) / 2 else +1)
+        return (natural if room[natural] else -natural if room[-natural] else 0), away
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Score: the cosine, or its negative where it has to fall."""
         cosine = round(float(output @ self._others[example.number]), _DECIMALS)
-        side, gold = self._side(example), float(example.label or 0.0)
-        error = abs(self._predicted(self._first[example.number]) - gold)
+        gold = float(example.label or 0.0)
+        side, away = self._goal(self._first[example.number], gold)
         moved = side * (self._predicted(cosine) - gold)
-        return Verdict(side * cosine, _NOISE, moved > error + self.margin, cosine)
+        return Verdict(side * cosine, _NOISE, moved > away, cosine)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """The cosine with the other text, or its negative."""

@@ -7,14 +7,14 @@ import tempfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.adversary.similarity import read_lists, read_vectors
+from holdfast.adversary.similarity import Neighbours, read_lists, read_vectors
 from holdfast.adversary.words import others
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, sha256
@@ -94,17 +94,13 @@ class VectorNeighbours:
         return tuple(other for other in found if other != word)[:limit]
 
 
-class ListedNeighbours:
+class ListedNeighbours(Neighbours):
     """The neighbours that a list names, in its order.
 
     Args:
         lists: the neighbours of each word, all in lower case.
         source: where the lists are from.
     """
-
-    def __init__(self, lists: Mapping[str, Sequence[str]], *, source: str) -> None:
-        self._lists = lists
-        self.source = source
 
     @classmethod
     def read(cls, path: Path) -> ListedNeighbours:
