@@ -15,6 +15,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from holdfast.classifiers import FinetuneSettings, finetune, folder, trainer
+from holdfast.training import resumable
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -46,8 +47,8 @@ def main() -> None:
 
         trainer.ClassifierTrainer.__init__ = patched  # type: ignore[method-assign]
     if event == "saving":
-        seal = trainer.seal
-        trainer.seal = lambda path: die() if path.name == f"checkpoint-{number}" else seal(path)
+        seal = resumable.seal
+        resumable.seal = lambda path: die() if path.name == f"checkpoint-{number}" else seal(path)
     if event == "exporting":
         folder.export = die
     settings = FinetuneSettings(

@@ -15,7 +15,7 @@ from typing import Any
 from methods import OPTIONS
 from transformers import TrainerCallback
 
-from holdfast.training import run, trainer
+from holdfast.training import resumable, run, trainer
 
 
 def die(*_: Any) -> None:
@@ -47,8 +47,8 @@ def main() -> None:
 
         trainer.HoldfastTrainer.__init__ = patched  # type: ignore[method-assign]
     if event == "saving":
-        seal = trainer.seal
-        trainer.seal = lambda folder: die() if folder.name == f"checkpoint-{number}" else seal(folder)
+        seal = resumable.seal
+        resumable.seal = lambda folder: die() if folder.name == f"checkpoint-{number}" else seal(folder)
     if event == "exporting":
         run.export = die  # type: ignore[assignment]
     config = run.TrainConfig(

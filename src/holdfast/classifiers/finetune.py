@@ -23,14 +23,16 @@ from holdfast.classifiers.material import Material, load_material
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.classifiers.start import new_classifier
-from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, KeepBestEpoch, fast_on_cpu
+from holdfast.classifiers.trainer import ACCURACY, ClassifierTrainer, FinetuneProgress
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import write_json, write_text
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
+from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.progress import MetricsFile
+from holdfast.training.selection import KeepBest
 
 _SAVE_STEPS = 500
 
@@ -90,7 +92,7 @@ def _train(
     set_seed(settings.seed)
     model, tokenizer, new = new_classifier(settings.model, material, settings.max_length)
     precision = record["training"]["precision"]
-    best = KeepBestEpoch(settings.folder)
+    best = KeepBest(settings.folder, ACCURACY)
     progress = FinetuneProgress(console, settings.batch_size)
     trainer = ClassifierTrainer(
         model=model,

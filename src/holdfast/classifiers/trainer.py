@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.attacks.classifier import compute_logits, tokenise
 from holdfast.classifiers.batches import Collate, LengthOrder
@@ -21,17 +16,13 @@ from holdfast.classifiers.material import Part
 from holdfast.classifiers.scores import accuracy
 from holdfast.encoding import Precision
 from holdfast.errors import UserError
-from holdfast.files import telling_write_errors
-from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, seal
-from holdfast.training.cpu import _eager_with_cheap_dropout, _freed_memory_kept
 from holdfast.training.progress import TrainingProgress
-from holdfast.training.selection import METRIC, KeepBest
+from holdfast.training.resumable import Resumable
 
 ACCURACY = "eval_accuracy"
-_CHECKPOINTS_KEPT = 2
 
 
-class ClassifierTrainer(Trainer):  # type: ignore[misc]
+class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
     """Trains a Hugging Face sequence classifier on a defence's loss.
 
     Inherited but for this: the order of the texts is a function of seed and epoch, so that a resumed run continues
@@ -74,21 +65,6 @@ class ClassifierTrainer(Trainer):  # type: ignore[misc]
         )  # fmt: skip
         self.add_callback(_TellEpoch(self._order))
 
-    def train_from(self, checkpoint: Path | None) -> None:
-        """Train to the end, from the start or from a checkpoint.
-
-        The inherited loop makes one step too many when the checkpoint is of the last step.
-        """
-        if checkpoint is None:
-            self.train()
-            return
-        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        if state.global_step < state.max_steps:
-            self.train(resume_from_checkpoint=str(checkpoint))
-        else:
-            self.state = state
-            self._load_from_checkpoint(str(checkpoint))
-
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Batches in an order that depends on the seed and the epoch alone."""
         batches = BatchSampler(self._order, self._order.batch_size, drop_last=False)
@@ -100,13 +76,6 @@ class ClassifierTrainer(Trainer):  # type: ignore[misc]
         )
         prepared: DataLoader[Any] = self.accelerator.prepare(loader)
         return prepared
-
-    def compute_loss_context_manager(self) -> contextlib.ExitStack:
-        """One autocast region for the whole loss, so that a defence's several passes cast the weights once."""
-        stack: contextlib.ExitStack = super().compute_loss_context_manager()
-        if self.args.bf16:
-            stack.enter_context(torch.autocast(self.args.device.type, dtype=torch.bfloat16))
-        return stack
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
         """The defence's loss; stops before the backward pass when it is not finite: the weights are still good."""
@@ -129,33 +98,6 @@ class ClassifierTrainer(Trainer):  # type: ignore[misc]
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        try:
-            with telling_write_errors(checkpoint):
-                super()._save_checkpoint(model, trial)
-            seal(checkpoint)
-            keep_newest(folder, _CHECKPOINTS_KEPT)
-        except UserError as error:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            raise UserError(f"{error}; {self._last_good()}; continue with --resume") from error
-
-    def _last_good(self) -> str:
-        if not checkpoints(Path(self.args.output_dir)):
-            return "no checkpoint was written yet"
-        newest, _ = latest_intact(Path(self.args.output_dir))
-        return f"last good checkpoint: {newest}" if newest else "no good checkpoint exists"
-
-
-class KeepBestEpoch(KeepBest):
-    """Keeps the weights of the evaluation with the best accuracy so far; of equal ones those of the earlier."""
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Save the model when its accuracy beats the best so far."""
-        kwargs["metrics"] = {METRIC: kwargs["metrics"][ACCURACY]}
-        super().on_evaluate(args, state, control, **kwargs)
-
 
 class FinetuneProgress(TrainingProgress):
     """The progress of a training run, with the accuracy on the selection part."""
@@ -175,13 +117,3 @@ class _TellEpoch(TrainerCallback):  # type: ignore[misc]
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.order.epoch = int(state.epoch or 0)
-
-
-@contextlib.contextmanager
-def fast_on_cpu(model: Any) -> Iterator[None]:
-    """What `holdfast.training.cpu.fast_on_cpu` does, for a bare Hugging Face model."""
-    if model.device.type != "cpu":
-        yield
-        return
-    with _freed_memory_kept(), _eager_with_cheap_dropout(model):
-        yield

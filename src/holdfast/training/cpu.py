@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 # mallopt's parameters, and the values that glibc's own adjustment ends up at.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -21,13 +22,15 @@ _USUAL_TRIM, _USUAL_MMAP = 64 << 20, 32 << 20
 def fast_on_cpu(module: nn.Module) -> Iterator[None]:
     """Eager attention, cheaper dropout and freed memory kept at hand, on a CPU; nothing on other devices.
 
-    Holds for every ``SentenceTransformer`` in ``module``: an objective's own copies of the model are among them.
+    Holds for every ``SentenceTransformer`` in ``module``, of which an objective may have copies of its own, or for
+    ``module`` where it is a Hugging Face model itself.
 
     The fused attention kernels of CPUs are the slower ones in training: their dropout takes a slow path, and so does
     their backward pass in bf16.
     """
     models = [part for part in module.modules() if isinstance(part, SentenceTransformer)]
-    transformers = [m.transformers_model for m in models if m.device.type == "cpu" and m.transformers_model is not None]
+    found = [module] if isinstance(module, PreTrainedModel) else [model.transformers_model for model in models]
+    transformers = [part for part in found if part is not None and part.device.type == "cpu"]
     if not transformers:
         yield
         return

@@ -23,15 +23,17 @@ class KeepBest(TrainerCallback):
 
     Args:
         folder: the run's output folder.
+        metric: what is compared, by its name among an evaluation's metrics.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metric: str = METRIC) -> None:
+        self.metric = metric
         self.path = folder / BEST_FOLDER / "model.safetensors"
         self.step, self.score = _read(self.path)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save the model when its score beats the best so far."""
-        score = kwargs["metrics"][METRIC]
+        score = kwargs["metrics"][self.metric]
         if self.score is not None and score <= self.score:
             return
         self.step, self.score = state.global_step, score

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,16 @@ from sentence_transformers import SentenceTransformerTrainer
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.errors import UserError
-from holdfast.files import telling_write_errors
 from holdfast.objectives import Objective
-from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, seal
+from holdfast.training.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
 
 OBJECTIVE_FILE = "objective.safetensors"
 
 
-class HoldfastTrainer(SentenceTransformerTrainer):
+class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     """Trains a ``SentenceTransformer`` with an :class:`~holdfast.objectives.Objective`.
 
     Everything is inherited but this: the objective's own state is saved in checkpoints and restored, its gradients are
@@ -43,28 +39,13 @@ class HoldfastTrainer(SentenceTransformerTrainer):
 
     def __init__(self, *, keep_checkpoints: int = 2, **kwargs: Any) -> None:
         self._order: EpochOrder | None = None
-        self._keep_checkpoints = keep_checkpoints
+        self.keep_checkpoints = keep_checkpoints
         super().__init__(**kwargs)
         if not isinstance(self.loss, Objective):
             raise TypeError(f"loss must be an Objective, got {type(self.loss).__name__}")
         self.objective: Objective = self.loss
         self.objective.followed_by_trainer = True
         self.add_callback(_RunOrder(self))
-
-    def train_from(self, checkpoint: Path | None) -> None:
-        """Train to the end, from the start or from a checkpoint.
-
-        The inherited loop makes one step too many when the checkpoint is of the last step.
-        """
-        if checkpoint is None:
-            self.train()
-            return
-        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
-        if state.global_step < state.max_steps:
-            self.train(resume_from_checkpoint=str(checkpoint))
-        else:
-            self.state = state
-            self._load_from_checkpoint(str(checkpoint))
 
     # --- data -------------------------------------------------------------------------------------------------------
 
@@ -79,13 +60,6 @@ class HoldfastTrainer(SentenceTransformerTrainer):
         """Nothing: the model card is written by holdfast, once, at the end."""
 
     # --- one step ---------------------------------------------------------------------------------------------------
-
-    def compute_loss_context_manager(self) -> contextlib.ExitStack:
-        """One autocast region for the whole loss, so that weights are cast once per step and not once per pass."""
-        stack: contextlib.ExitStack = super().compute_loss_context_manager()
-        if self.args.bf16:
-            stack.enter_context(torch.autocast(self.args.device.type, dtype=torch.bfloat16))
-        return stack
 
     def track_loss_components(self, loss: dict[str, Tensor]) -> None:
         """Stop before the backward pass when a term is not finite: the weights are still good."""
@@ -131,26 +105,6 @@ class HoldfastTrainer(SentenceTransformerTrainer):
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         super()._load_from_checkpoint(checkpoint_path)
         self.objective.load_own_state(load_file(Path(checkpoint_path) / OBJECTIVE_FILE))
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        try:
-            with telling_write_errors(checkpoint):
-                super()._save_checkpoint(model, trial)
-            self.accelerator.wait_for_everyone()
-            if self.args.should_save:
-                seal(checkpoint)
-                keep_newest(folder, self._keep_checkpoints)
-        except UserError as error:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            raise UserError(f"{error}; {self._last_good()}; continue with --resume") from error
-
-    def _last_good(self) -> str:
-        if not checkpoints(Path(self.args.output_dir)):
-            return "no checkpoint was written yet"
-        newest, _ = latest_intact(Path(self.args.output_dir))
-        return f"last good checkpoint: {newest}" if newest else "no good checkpoint exists"
 
 
 class _RunOrder(TrainerCallback):

@@ -1,0 +1,74 @@
+"""What every training here has of its checkpoints and its arithmetic, whatever trains."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+
+from holdfast.errors import UserError
+from holdfast.files import telling_write_errors
+from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, seal
+
+
+class Resumable:
+    """Mixed into a ``transformers.Trainer``, before it: checkpoints that can be trusted, and one region of autocast.
+
+    A checkpoint is sealed with hashes when it is complete, and a run goes on from its last step as well.
+
+    Attributes:
+        keep_checkpoints: how many checkpoints are kept while training.
+    """
+
+    keep_checkpoints: int = 2
+    args: Any
+    accelerator: Any
+    state: Any
+
+    def train_from(self, checkpoint: Path | None) -> None:
+        """Train to the end, from the start or from a checkpoint.
+
+        The inherited loop makes one step too many when the checkpoint is of the last step.
+        """
+        if checkpoint is None:
+            self.train()  # type: ignore[attr-defined]
+            return
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        if state.global_step < state.max_steps:
+            self.train(resume_from_checkpoint=str(checkpoint))  # type: ignore[attr-defined]
+        else:
+            self.state = state
+            self._load_from_checkpoint(str(checkpoint))  # type: ignore[attr-defined]
+
+    def compute_loss_context_manager(self) -> contextlib.ExitStack:
+        """One autocast region for the whole loss, so that weights are cast once per step and not once per pass."""
+        stack: contextlib.ExitStack = super().compute_loss_context_manager()  # type: ignore[misc]
+        if self.args.bf16:
+            stack.enter_context(torch.autocast(self.args.device.type, dtype=torch.bfloat16))
+        return stack
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        folder = Path(self.args.output_dir)
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        try:
+            with telling_write_errors(checkpoint):
+                super()._save_checkpoint(model, trial)  # type: ignore[misc]
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                seal(checkpoint)
+                keep_newest(folder, self.keep_checkpoints)
+        except UserError as error:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            raise UserError(f"{error}; {self._last_good()}; continue with --resume") from error
+
+    def _last_good(self) -> str:
+        if not checkpoints(Path(self.args.output_dir)):
+            return "no checkpoint was written yet"
+        newest, _ = latest_intact(Path(self.args.output_dir))
+        return f"last good checkpoint: {newest}" if newest else "no good checkpoint exists"
