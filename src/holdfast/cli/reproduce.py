@@ -1,0 +1,100 @@
+"""``holdfast reproduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast reproduce list\n"
+    "  holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG\n"
+    "  holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables"
+)
+def reproduce(
+    ctx: typer.Context,
+    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="PAPER/TABLE, a FILE.yaml, or list.")],
+    scale: Annotated[
+        str, typer.Option(help="smoke (minutes on two cores), small (hours) or paper (a GPU and up).")
+    ] = "smoke",
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="Of all reproductions: cells are kept there and shared.")
+    ] = Path("reproduced"),
+    model: Annotated[str | None, typer.Option(help="Where encoders start from. [default: what the scale says]")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="What encoders are trained on, where the table does not say. [default: the scale's]"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How often everything is made, from the encoder's training on.")] = 1,
+    only: Annotated[
+        str | None, typer.Option(help="Only rows whose name contains one of these words, joined by commas.")
+    ] = None,
+    resources: Annotated[
+        str, typer.Option(metavar="SET", help="Of the attacks: paper or light; see `holdfast doctor`.")
+    ] = "paper",
+    synonyms: SynonymsOption = None,
+    wordnet: WordNetOption = None,
+    tagger: TaggerOption = None,
+    masked_lm: MaskedLMOption = None,
+    similarity: SimilarityOption = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a table of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
+    from holdfast.attacks.resources import choose
+    from holdfast.data.folder import data_folder
+    from holdfast.experiments.run import ReproduceSettings, describe_tables
+    from holdfast.experiments.run import reproduce as run
+
+    if table_name == "list":
+        tables = describe_tables()
+        if as_json:
+            print_json(tables)
+        else:
+            rows = [[t["table"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in tables]
+            console().print(table(["table", "what it shows", "source", "size"], rows))
+        return
+    data_folder(data)  # a folder that is named and not there is told before anything is loaded
+    named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
+    settings = ReproduceSettings(
+        table=table_name,
+        scale=scale,
+        output=output,
+        model=model,
+        corpus=corpus,
+        data=data,
+        resources=choose(resources, **named, similarity=similarity),
+        seeds=seeds,
+        only=[word.strip() for word in (only or "").split(",") if word.strip()],
+    )
+    with work_quietly():
+        result = run(settings, console=progress_console(as_json), command=ctx.obj)
+    if as_json:
+        print_json(result)
+        return
+    out = console()
+    out.print(_table(result))
+    from holdfast.experiments.render import reasons
+
+    for reason in reasons(result):
+        out.print(f"not run: {reason}", markup=False, highlight=False)
+    out.print(f"{settings.result_file} (also .md and .tex)", markup=False, highlight=False)
+
+
+def _table(result: dict[str, Any]) -> Table:
+    from holdfast.experiments.render import laid_out
+
+    header, lines = laid_out(result)
+    labels = len(result["results"][0]["labels"])
+    title = f"{result['protocol']['title']}: ours (published)"
+    return table(header, lines, title=title, right=header[labels:])

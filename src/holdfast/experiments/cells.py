@@ -1,0 +1,108 @@
+"""Pieces of work that are named by everything that made them: each is done once, kept, and shared between tables."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.files import write_json
+
+CELL_FILE = "cell.json"
+"""Written last of all into a cell's folder: where it is, the cell is finished."""
+
+_KEY_DIGITS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One piece of work: a training, a classifier, an attack, an evaluation.
+
+    Args:
+        kind: "model", "encoder", "classifier", "attack", "evaluation" or "transfer".
+        settings: everything that decides the product and is no other cell; JSON values.
+        inputs: the cells whose products it takes, by their part in it.
+        where: what has to be known to do it and does not decide the product: where a model or a corpus lies.
+        label: what a person is shown.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, Cell] = field(default_factory=dict)
+    where: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+    @functools.cached_property
+    def key(self) -> str:
+        """SHA-256 of kind, settings and the inputs' keys: equal for equal work, and for nothing else."""
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()
+
+    def record(self) -> dict[str, Any]:
+        """What is hashed."""
+        inputs = {name: cell.key for name, cell in self.inputs.items()}
+        return {"kind": self.kind, "settings": self.settings, "inputs": inputs}
+
+    def needed(self) -> Iterator[Cell]:
+        """The cells that have to be there before it, and itself, each before those that take it."""
+        for cell in self.inputs.values():
+            yield from cell.needed()
+        yield self
+
+
+def in_order(cells: Iterable[Cell]) -> list[Cell]:
+    """The cells and all that they need, each once, inputs first."""
+    return list({cell.key: cell for wanted in cells for cell in wanted.needed()}.values())
+
+
+class Store:
+    """The folder in which finished cells are kept.
+
+    Args:
+        folder: it is made when the first cell is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def place(self, cell: Cell) -> Path:
+        """The folder of a cell's product; a model that was there before stays where it is."""
+        if cell.kind == "model":
+            return Path(cell.where["path"])
+        return self.folder / f"{cell.kind}-{cell.key[:_KEY_DIGITS]}"
+
+    def product(self, cell: Cell) -> Path:
+        """A model's folder, or a result file."""
+        if cell.kind == "model":
+            return self.place(cell)
+        return self.place(cell) / ("model" if cell.kind in ("encoder", "classifier") else "results.json")
+
+    def finished(self, cell: Cell) -> bool:
+        """Whether there is nothing left to do for it.
+
+        Raises:
+            UserError: the folder holds another cell whose name begins alike, or a damaged one.
+        """
+        if cell.kind == "model":
+            return True
+        path = self.place(cell) / CELL_FILE
+        if not path.exists():
+            return False
+        try:
+            same = json.loads(path.read_text(encoding="utf-8"))["key"] == cell.key
+        except (OSError, ValueError, KeyError, TypeError):
+            same = False
+        if not same:
+            raise UserError(f"{path} is damaged or of other work: remove the folder {path.parent}")
+        return True
+
+    def finish(self, cell: Cell, began: float) -> None:
+        """Mark a cell as finished; ``began`` is `time.monotonic` at its start."""
+        seconds = time.monotonic() - began
+        record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds}
+        write_json(self.place(cell) / CELL_FILE, record)

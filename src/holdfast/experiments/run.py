@@ -1,0 +1,265 @@
+"""`holdfast reproduce`: a table, from its definition to the measured values beside the published ones."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from holdfast.attacks.resources import PAPER, ResourceNames
+from holdfast.errors import UserError, one_of
+from holdfast.experiments.cells import Cell, Store, in_order
+from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
+from holdfast.experiments.measures import measured
+from holdfast.experiments.stages import Planner, Setting
+from holdfast.experiments.work import do
+from holdfast.files import write_text
+from holdfast.models import model_identity, resolve_model
+from holdfast.results import new_result, read_result, write_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class ReproduceSettings:
+    """What decides a reproduction.
+
+    Attributes:
+        table: a table's name, or a YAML file.
+        scale: "smoke", "small" or "paper".
+        output: the folder of all reproductions: cells are kept in it and shared between tables.
+        model: where encoders start from; None: what the scale says.
+        corpus: what encoders are trained on; None: what the scale says.
+        data: the data folder.
+        resources: of the attacks.
+        seeds: how many seeds; each begins anew at the encoder's training.
+        only: only rows whose name contains one of these.
+    """
+
+    table: str
+    scale: str
+    output: Path
+    model: str | None = None
+    corpus: str | None = None
+    data: Path | None = None
+    resources: ResourceNames = PAPER
+    seeds: int = 1
+    only: Sequence[str] = ()
+
+    @property
+    def result_file(self) -> Path:
+        """Where the result goes; the same name with .md and .tex holds the table."""
+        return self.output / f"{Path(self.table).with_suffix('').as_posix().replace('/', '-')}-{self.scale}.json"
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One value of the table to be: its row, its column, and per seed the cell or the reason why there is none."""
+
+    row: Row
+    column: str
+    measure: str
+    cells: Sequence[Cell | str]
+
+
+def reproduce(
+    settings: ReproduceSettings, *, console: Console | None = None, command: list[str] | None = None
+) -> dict[str, Any]:
+    """Make what is not made yet of a table and return it as a result, which is also written to ``result_file``.
+
+    A cell that cannot be made stands in the table with the reason; the others are made all the same. The same call
+    after a kill goes on where it was.
+
+    Raises:
+        UserError: no such table or scale, a model or data folder that is not there, or nothing at all could be made.
+    """
+    from rich.console import Console
+
+    console = console or Console(quiet=True)
+    command = ["holdfast", "reproduce", settings.table] if command is None else command
+    one_of("--scale", settings.scale, SCALES)
+    if settings.seeds < 1:
+        raise UserError(f"--seeds must be at least 1, got {settings.seeds}")
+    definition = read_definition(settings.table, settings.scale)
+    scale = _scale(settings.scale)
+    model, corpus = settings.model or scale.pop("model", None), settings.corpus or scale.pop("corpus", None)
+    tasks = scale.pop("tasks", {})
+    identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
+    setting = Setting(model, corpus, settings.data, settings.resources, tasks, scale)
+    entries = _entries(definition, setting, settings)
+    store = Store(settings.output / "cells")
+    began = time.monotonic()
+    failed = _make(entries, store, setting, console, command)
+    rows = [_row(definition, entry, store, failed) for entry in entries]
+    rows += _averages(definition, rows, settings.seeds)
+    result = new_result(
+        "reproduce",
+        command=command,
+        model=model or "",
+        identity=identity,
+        protocol={
+            "table": definition.name,
+            "title": definition.title,
+            "source": definition.source,
+            "claim": definition.claim,
+            "scale": settings.scale,
+            "seeds": settings.seeds,
+            "corpus": corpus,
+            "resources": dict(vars(settings.resources)),
+            "columns": [*definition.columns, *definition.averages],
+        },
+        seed=1,
+        results=rows,
+        timing={"reproduce_seconds": time.monotonic() - began},
+    )
+    write_result(settings.result_file, result)
+    from holdfast.experiments.render import latex, markdown
+
+    write_text(settings.result_file.with_suffix(".md"), markdown(result))
+    write_text(settings.result_file.with_suffix(".tex"), latex(result))
+    return result
+
+
+def _scale(name: str) -> dict[str, Any]:
+    """What a scale says of all tables."""
+    text = (Path(__file__).parent / "scales.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text)[name] or {})
+
+
+def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[_Entry]:
+    """Every value of the table, planned for every seed."""
+    planner = Planner(setting)
+    rows = [r for r in definition.rows if not settings.only or any(part in r.name for part in settings.only)]
+    if not rows:
+        names = ", ".join(row.name for row in definition.rows)
+        raise UserError(f"--only {','.join(settings.only)} is in the name of no row; rows: {names}")
+    entries = []
+    for row in rows:
+        for column in definition.columns:
+            pipeline = merged(setting.scale, definition.cell(row, column))
+            # A scale speaks of stages that not every cell has.
+            said = {**definition.shared, **row.says, **definition.columns[column]}
+            pipeline = {stage: says for stage, says in pipeline.items() if stage in said}
+            measure = pipeline.pop("measure")
+            cells: list[Cell | str] = []
+            for seed in range(1, settings.seeds + 1):
+                try:
+                    cells.append(planner.plan(pipeline, seed))
+                except UserError as error:
+                    cells.append(str(error))
+            entries.append(_Entry(row, column, measure, cells))
+    return entries
+
+
+def _make(
+    entries: Sequence[_Entry], store: Store, setting: Setting, console: Console, command: list[str]
+) -> dict[str, str]:
+    """Make every cell once, inputs first, and return for each that could not be made the reason."""
+    cells = in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
+    todo = [cell for cell in cells if not store.finished(cell)]
+    console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
+    failed: dict[str, str] = {}
+    for number, cell in enumerate(todo, start=1):
+        cause = next((failed[taken.key] for taken in cell.inputs.values() if taken.key in failed), None)
+        if cause is not None:
+            failed[cell.key] = cause
+            continue
+        console.print(f"[{number}/{len(todo)}] {cell.kind}: {cell.label}", markup=False, highlight=False)
+        began = time.monotonic()
+        try:
+            do(cell, store, setting, console, command)
+        except UserError as error:
+            failed[cell.key] = str(error)
+            console.print(f"not made: {error}", markup=False, highlight=False)
+            continue
+        store.finish(cell, began)
+    return failed
+
+
+def _row(definition: Definition, entry: _Entry, store: Store, failed: Mapping[str, str]) -> dict[str, Any]:
+    """A row of the result: one value of the table."""
+    values: list[float] = []
+    reasons: list[str] = []
+    for cell in entry.cells:
+        reason = cell if isinstance(cell, str) else failed.get(cell.key)
+        if reason is None:
+            assert isinstance(cell, Cell)
+            try:
+                values.append(measured(entry.measure, _result_of(cell, store)))
+            except UserError as error:
+                reason = str(error)
+        if reason is not None:
+            reasons.append(reason)
+    keys = [cell.key for cell in entry.cells if isinstance(cell, Cell)]
+    return {
+        "task": entry.row.name,
+        "split": entry.column,
+        "n": len(values),
+        "labels": dict(entry.row.labels),
+        "measure": entry.measure,
+        "metrics": _mean_and_spread(values),
+        "values": values,
+        "published": definition.published_value(entry.row, entry.column),
+        "not_run": list(dict.fromkeys(reasons)),
+        "cells": keys,
+    }
+
+
+def _result_of(cell: Cell, store: Store) -> dict[str, Any]:
+    product = store.product(cell)
+    return read_result(product / "results.json" if product.is_dir() else product)
+
+
+def _averages(definition: Definition, rows: Sequence[Mapping[str, Any]], seeds: int) -> list[dict[str, Any]]:
+    """The averages over columns, seed by seed; of a row with a column that was not run there is none."""
+    found = []
+    for name in dict.fromkeys(row["task"] for row in rows):
+        of_row = {row["split"]: row for row in rows if row["task"] == name}
+        row = next(row for row in definition.rows if row.name == name)
+        for average, columns in definition.averages.items():
+            parts = [of_row[column]["values"] for column in columns]
+            whole = bool(parts) and all(len(values) == seeds for values in parts)
+            values = [statistics.mean(values) for values in zip(*parts, strict=True)] if whole else []
+            found.append(
+                {
+                    "task": name,
+                    "split": average,
+                    "n": len(values),
+                    "labels": dict(row.labels),
+                    "measure": "mean of " + ", ".join(columns),
+                    "metrics": _mean_and_spread(values),
+                    "values": values,
+                    "published": definition.published_value(row, average),
+                    "not_run": [] if whole else ["not all of its columns were run"],
+                    "cells": [],
+                }
+            )
+    return found
+
+
+def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    spread = {"std": statistics.stdev(values)} if len(values) > 1 else {}
+    return {"mean": statistics.mean(values), **spread}
+
+
+def describe_tables() -> list[dict[str, Any]]:
+    """Every table that comes with holdfast: name, title, source, and the size of it all."""
+    tables = [read_definition(name, "paper") for name in known_tables()]
+    return [
+        {
+            "table": table.name,
+            "title": table.title,
+            "source": table.source,
+            "rows": len(table.rows),
+            "columns": len(table.columns) + len(table.averages),
+        }
+        for table in tables
+    ]

@@ -1,0 +1,227 @@
+"""From what a table says of a cell to the pieces of work behind it, with every default of today written out.
+
+The stages are an encoder (a method trained on a corpus, or the model as it is), a classifier on it, and an attack on
+either; or an evaluation of the encoder; or another classifier that is given the attack's texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from holdfast.attacks.resources import PAPER, ResourceNames
+from holdfast.attacks.run import AttackSettings, make_recipes
+from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.data.folder import data_folder
+from holdfast.data.registry import locate
+from holdfast.data.sources import resolve
+from holdfast.data.tasks import task_named
+from holdfast.errors import UserError, did_you_mean
+from holdfast.experiments.cells import Cell
+from holdfast.experiments.definition import Pipeline, merged
+from holdfast.files import sha256
+from holdfast.models import model_identity, resolve_model
+from holdfast.training.config import TrainConfig
+from holdfast.training.options import method_options, objective_class, option_defaults
+from holdfast.values import fitted
+
+AS_IT_IS = "none"
+"""The method of an encoder that is not trained: no pre-training, NP in ADCL's tables."""
+
+OF_TASK = "task:"
+"""What a corpus begins with that is the training texts of a labelled task: in-domain pre-training."""
+
+_ENCODER_OWN = ("method", "model", "corpus", "sentences")
+_NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
+                  "keep_checkpoints")  # fmt: skip
+_NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps")
+_NOT_OF_ATTACK = ("model", "recipes", "texts", "resources", "data", "output", "seed", "side_by_side", "processes",
+                  "device")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a reproduction is given besides its table.
+
+    Attributes:
+        model: where all encoders start from; None: each must name its own.
+        corpus: what encoders are trained on that name no corpus.
+        data: the data folder.
+        resources: of the attacks.
+        tasks: for each task what a scale says of the cells on it.
+        scale: what a scale says of all cells.
+    """
+
+    model: str | None
+    corpus: str | None
+    data: Path | None
+    resources: ResourceNames = PAPER
+    tasks: Mapping[str, Pipeline] = field(default_factory=dict)
+    scale: Pipeline = field(default_factory=dict)
+
+
+class Planner:
+    """Turns pipelines into cells.
+
+    Args:
+        setting: the reproduction's.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self._digests: dict[Path, str] = {}
+        self._models: dict[Path, dict[str, Any]] = {}
+
+    def plan(self, pipeline: Pipeline, seed: int) -> Cell:
+        """The cell whose product holds what the pipeline measures, and through it all that it takes.
+
+        Raises:
+            UserError: the pipeline makes no sense, or something it takes is not at hand.
+        """
+        if reason := pipeline.get("not_run"):
+            raise UserError(str(reason))
+        encoder = self._encoder(pipeline.get("encoder", {}), seed)
+        if "evaluation" in pipeline:
+            return self._evaluation(pipeline["evaluation"], encoder)
+        victim = encoder
+        if "classifier" in pipeline:
+            victim = self._classifier(pipeline["classifier"], encoder, seed)
+        if "attack" not in pipeline:
+            return victim
+        task = pipeline["attack"].get("task", pipeline.get("classifier", {}).get("task"))
+        attacked = self._attack({"task": task, **self._of_task(task, "attack"), **pipeline["attack"]}, victim, seed)
+        if "transfer_to" not in pipeline:
+            return attacked
+        other = merged({key: pipeline[key] for key in ("encoder", "classifier")}, pipeline["transfer_to"])
+        on = self._classifier(other["classifier"], self._encoder(other["encoder"], seed), seed)
+        return Cell("transfer", {}, {"texts": attacked, "on": on}, label=f"{attacked.label} → {on.label}")
+
+    def _of_task(self, task: Any, stage: str) -> Pipeline:
+        """What the scale says of cells on a task."""
+        return dict(self.setting.tasks.get(str(task), {}).get(stage, {}))
+
+    def _encoder(self, says: Mapping[str, Any], seed: int) -> Cell:
+        """The model as it is, or a training from it."""
+        model = says.get("model", self.setting.model)
+        if model is None:
+            raise UserError("no model to start from: give --model")
+        start = self._start(resolve_model(str(model)))
+        method = str(says.get("method", AS_IT_IS))
+        if method == AS_IT_IS:
+            return start
+        corpus = says.get("corpus", self.setting.corpus)
+        if corpus is None:
+            raise UserError("no corpus to train on: give --corpus")
+        if str(corpus).startswith(OF_TASK) and "/" not in str(corpus):
+            split = self._of_task(str(corpus).removeprefix(OF_TASK), "classifier").get("train_split")
+            corpus = corpus if split is None else f"{corpus}/{split}"
+        settings = self._training(says, method, str(corpus), seed)
+        return Cell("encoder", settings, {"start": start}, {"corpus": str(corpus)}, f"{method}, seed {seed}")
+
+    def _training(self, says: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
+        """All settings of a training."""
+        objective = objective_class(method)
+        given = {key: value for key, value in says.items() if key not in _ENCODER_OWN}
+        given = _fitted(given, TrainConfig, _NOT_A_SETTING, "encoder")
+        options = method_options(method, given.get("preset"), given.get("options", {}))
+        given["options"] = {**option_defaults(objective), **options}
+        config = TrainConfig(method, "", "", Path(), seed=seed, **given).completed(objective)
+        if "sentences" in says:
+            assert config.batch_size is not None
+            steps = math.ceil(int(says["sentences"]) / (config.batch_size * config.accumulate))
+            config = dataclasses.replace(config, max_steps=steps)
+        settings = {
+            name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
+        }
+        return {**settings, "method": method, "seed": seed, "corpus": self._corpus_identity(corpus)}
+
+    def _corpus_identity(self, corpus: str) -> dict[str, Any]:
+        """Hashes of a corpus' files; of one on the hub its name."""
+        if corpus.startswith(OF_TASK):
+            task, _, split = corpus.removeprefix(OF_TASK).partition("/")
+            return {"task": task, "split": split or None, **self._task_identity(task)}
+        if corpus == "-":
+            raise UserError("a reproduction cannot read its corpus from standard input: give --corpus FILE")
+        parts = resolve(corpus, self.setting.data)
+        return {"parts": [self._file(part) if isinstance(part, Path) else str(part) for part in parts]}
+
+    def _classifier(self, says: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
+        """A fine-tuning of the encoder on a task."""
+        if "task" not in says:
+            raise UserError("a classifier needs a task")
+        task = str(says["task"])
+        says = {**self._of_task(task, "classifier"), **says}
+        given = _fitted(says, FinetuneSettings, _NOT_OF_CLASSIFIER, "classifier")
+        settings = FinetuneSettings(model="", output=Path(), seed=seed, **given)
+        record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
+        record.update(seed=seed, data=self._task_identity(task))
+        return Cell("classifier", record, {"encoder": encoder}, label=f"{encoder.label} on {task} ({settings.defence})")
+
+    def _attack(self, says: Mapping[str, Any], victim: Cell, seed: int) -> Cell:
+        """One recipe on a classifier, or on an encoder with a task of scored pairs."""
+        says = dict(says)
+        if says.get("task") is None or "recipe" not in says:
+            raise UserError("an attack needs a recipe, and a task where there is no classifier")
+        task, recipe = str(says["task"]), str(says.pop("recipe"))
+        given = _fitted(says, AttackSettings, _NOT_OF_ATTACK, "attack")
+        (made,) = make_recipes([recipe], given.get("constants", {}))
+        settings = AttackSettings(model="", recipes=[recipe], seed=seed, **given)
+        record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_ATTACK}
+        record.update(
+            recipe=recipe,
+            constants=dict(vars(made)),
+            resources=_needed_resources(made.needs(), self.setting.resources),
+            seed=seed,
+            data=self._task_identity(task),
+        )
+        return Cell("attack", record, {"victim": victim}, label=f"{recipe} against {victim.label}")
+
+    def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
+        """Tasks that are measured on the encoder's vectors."""
+        tasks = str(says.get("tasks", "sts"))
+        pooling = says.get("pooling")
+        settings = {"tasks": tasks, "pooling": pooling}
+        return Cell("evaluation", settings, {"encoder": encoder}, label=f"{tasks} of {encoder.label}")
+
+    def _task_identity(self, task: str) -> dict[str, Any]:
+        """The hashes of a task's files here; of one that comes from the hub its name."""
+        folder = data_folder(self.setting.data)
+        known = task_named(task)
+        if folder is None:
+            return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
+        files = [path for part in known.splits for path in locate(part, folder) or ()]
+        return {"files": [self._file(path) for path in files]}
+
+    def _file(self, path: Path) -> str:
+        if path not in self._digests:
+            self._digests[path] = sha256(path)
+        return self._digests[path]
+
+    def _start(self, path: Path) -> Cell:
+        """The model that is not trained here."""
+        if path not in self._models:
+            self._models[path] = {"model_files": model_identity(path)["model_files"]}
+        return Cell("model", self._models[path], where={"path": str(path)}, label=path.name)
+
+
+def _needed_resources(needed: Sequence[str], names: ResourceNames) -> dict[str, str]:
+    """Only what the recipe takes: another tagger does not change an attack without one.
+
+    The similarity encoder is always among it, since it measures the adversarial texts.
+    """
+    return {name: value for name, value in vars(names).items() if name in needed or name == "similarity"}
+
+
+def _fitted(says: Mapping[str, Any], kind: type, own: Sequence[str], stage: str) -> dict[str, Any]:
+    """What a stage says, checked against the settings of the command that does it."""
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name not in own}
+    found = {}
+    for name, value in says.items():
+        if name not in hints:
+            raise UserError(f"{stage}: unknown key {name!r}{did_you_mean(name, hints)}")
+        found[name] = fitted(f"{stage}: {name}", value, hints[name])
+    return found

@@ -1,0 +1,57 @@
+"""A table of a few seconds: small random models, and texts that are of class 1 if there is a dog in them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_table import TABLE
+
+from holdfast.attacks.resources import ResourceNames
+from holdfast.experiments.run import ReproduceSettings
+
+OTHERS = "the a man woman child runs sleeps eats plays sings on under in park house bed red big old".split()
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with sst2."""
+    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    draw = random.Random(0)
+    (tmp_path / "data" / "sst2").mkdir(parents=True)
+    for split, count in {"train": 64, "dev": 16, "test": 16}.items():
+        lines = ["sentence\tlabel"]
+        for number in range(count):
+            words = [*draw.choices(OTHERS, k=6), *[("cat", "dog")[number % 2]] * 2]
+            draw.shuffle(words)
+            lines.append(f"{' '.join(words)}\t{number % 2}")
+        (tmp_path / "data" / "sst2" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def settings(
+    tmp_path: Path, data: Path, make_masked_lm: Callable[..., Path], sentences: list[str]
+) -> Callable[..., ReproduceSettings]:
+    """``settings(table=TABLE, **changes)``: the small table, or another one in its place."""
+    model = make_masked_lm(tmp_path / "tiny")
+    (tmp_path / "corpus.txt").write_text("\n".join(sentences) + "\n")
+
+    def make(table: str = TABLE, **changes: object) -> ReproduceSettings:
+        path = tmp_path / "small.yaml"
+        path.write_text(table)
+        given: dict[str, object] = {
+            "table": str(path),
+            "scale": "paper",
+            "output": tmp_path / "out",
+            "model": str(model),
+            "corpus": str(tmp_path / "corpus.txt"),
+            "data": data,
+            "resources": ResourceNames("none", "none", "none", str(model), str(model)),
+        }
+        return ReproduceSettings(**{**given, **changes})  # type: ignore[arg-type]
+
+    return make

@@ -1,0 +1,254 @@
+"""A whole table, made, resumed, changed and shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_table import TABLE
+
+from holdfast.errors import UserError
+from holdfast.experiments import run as experiments
+from holdfast.experiments import work
+from holdfast.experiments.measures import measured
+from holdfast.experiments.render import latex, markdown, reasons
+from holdfast.experiments.run import ReproduceSettings, describe_tables, reproduce
+from holdfast.results import read_result
+
+Settings = Callable[..., ReproduceSettings]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The labels of the cells that were made, in order."""
+    labels: list[str] = []
+
+    def do(cell: Any, *rest: Any) -> None:
+        labels.append(f"{cell.kind}: {cell.label}")
+        work.do(cell, *rest)
+
+    monkeypatch.setattr(experiments, "do", do)
+    return labels
+
+
+def values(result: dict[str, Any]) -> dict[tuple[str, str], float | None]:
+    return {(row["task"], row["split"]): row["metrics"].get("mean") for row in result["results"]}
+
+
+def test_a_table_is_made_once(settings: Settings, made: list[str]) -> None:
+    result = reproduce(settings())
+    assert [label.partition(":")[0] for label in made] == ["classifier", "attack", "encoder", "classifier", "attack"]
+    found = values(result)
+    assert len(found) == 8
+    assert all(value is not None for value in found.values())
+    for row in ("NP", "SimCSE"):
+        assert found[row, "Mean"] == pytest.approx((found[row, "Acc."] + found[row, "Typos"]) / 2)  # type: ignore[operator]
+    published = {row["split"]: row["published"] for row in result["results"] if row["task"] == "NP"}
+    assert published == {"Acc.": 90, "Typos": 80, "Queries": 12, "Mean": 85}
+    # What stands in the table is what the commands wrote.
+    cell = next(row for row in result["results"] if row["split"] == "Typos")["cells"][0]
+    attacked = read_result(settings().output / "cells" / f"attack-{cell[:12]}" / "results.json")
+    assert found["NP", "Typos"] == attacked["results"][0]["metrics"]["success_rate"]
+    assert read_result(settings().result_file) == result
+
+    made.clear()
+    assert values(reproduce(settings())) == found
+    assert made == []
+
+
+def test_a_changed_constant_makes_exactly_the_cells_that_depend_on_it(settings: Settings, made: list[str]) -> None:
+    reproduce(settings())
+    made.clear()
+    reproduce(settings(TABLE.replace("examples: 4", "examples: 3")))
+    assert [label.partition(":")[0] for label in made] == ["attack", "attack"]
+    made.clear()
+    reproduce(settings(TABLE.replace("method: simcse, max_steps: 2", "method: simcse, max_steps: 3")))
+    assert [label.partition(":")[0] for label in made] == ["encoder", "classifier", "attack"]
+
+
+def test_a_cell_that_cannot_be_made_tells_why_and_the_others_are_made(settings: Settings, made: list[str]) -> None:
+    table = TABLE.replace(
+        "    SimCSE: {encoder: {method: simcse,", "    SimCSE: {encoder: {method: simcse, model: /nowhere,"
+    )
+    table = table.replace(
+        "Queries: {classifier: *sst2, attack: *typos", "Queries: {classifier: *sst2, attack: {recipe: pwws}"
+    )
+    result = reproduce(settings(table))
+    found = values(result)
+    assert found["NP", "Acc."] is not None
+    assert found["NP", "Typos"] is not None
+    assert found["NP", "Queries"] is None  # its resource is not here
+    assert found["SimCSE", "Acc."] is None
+    assert found["SimCSE", "Mean"] is None
+    told = "\n".join(reasons(result))
+    assert "/nowhere" in told
+    assert "wordnet" in told.lower()
+    assert "(SimCSE: Acc.; SimCSE: Typos; SimCSE: Queries)" in told
+    failed = [label for label in made if label.startswith("attack: pwws")]
+    assert len(failed) == 1  # tried once, and tried again the next time
+    made.clear()
+    reproduce(settings(table))
+    assert made == failed
+
+
+def test_what_depends_on_a_cell_that_failed_is_not_tried(settings: Settings, made: list[str]) -> None:
+    result = reproduce(settings(TABLE.replace("max_steps: 2, batch_size: 4", "max_steps: 2, batch_size: 400")))
+    assert not any("simcse" in label for label in made if not label.startswith("encoder"))
+    (reason,) = {reason for row in result["results"] if row["task"] == "SimCSE" for reason in row["not_run"][:1]} - {
+        "not all of its columns were run"
+    }
+    assert "at least 400" in reason or "400" in reason
+
+
+def test_seeds_give_mean_and_spread(settings: Settings) -> None:
+    result = reproduce(settings(seeds=2, only=["SimCSE"]))
+    row = result["results"][0]
+    assert len(row["values"]) == len(set(row["cells"])) == 2
+    assert row["metrics"]["mean"] == pytest.approx(sum(row["values"]) / 2)
+    assert row["metrics"]["std"] == pytest.approx(abs(row["values"][0] - row["values"][1]) / 2**0.5)
+    assert {row["task"] for row in result["results"]} == {"SimCSE"}
+
+
+def test_texts_are_given_to_another_classifier(settings: Settings) -> None:
+    table = TABLE.replace(
+        "  Queries: {classifier: *sst2, attack: *typos, measure: queries}",
+        "  Other: {classifier: *sst2, attack: *typos, transfer_to: {encoder: {method: none}}, measure: success_rate}",
+    ).replace("[90, 80, 12, 85]", "[90, 80, null, 85]")
+    found = values(reproduce(settings(table)))
+    if found["NP", "Typos"]:  # what deceived a classifier deceives it again
+        assert found["NP", "Other"] == 100.0
+    assert found["SimCSE", "Other"] is None or 0.0 <= found["SimCSE", "Other"] <= 100.0
+
+
+def test_the_table_for_reading(settings: Settings) -> None:
+    result = reproduce(settings(only=["NP"]))
+    text = markdown(result)
+    lines = text.splitlines()
+    header = lines.index("| encoder | Acc. | Typos | Queries | Mean |")
+    assert lines[header + 1] == "| --- | ---: | ---: | ---: | ---: |"
+    assert lines[header + 2].startswith("| NP | ")
+    assert "(90)" in lines[header + 2]
+    assert "1 seed." in text
+    tex = latex(result)
+    assert r"\begin{tabular}{lrrrr}" in tex
+    assert r"NP & " in tex
+    files = [settings().result_file.with_suffix(suffix) for suffix in (".md", ".tex")]
+    assert [file.read_text(encoding="utf-8") for file in files] == [text, tex]
+
+
+def test_latex_and_markdown_escape() -> None:
+    result = {
+        "results": [
+            {"task": "a_b", "split": "50 %", "labels": {"x|y": "a_b & $"}, "metrics": {"mean": 1.0, "std": 0.5},
+             "published": 2, "not_run": []}
+        ],
+        "protocol": {"columns": ["50 %"], "title": "t", "source": "s", "scale": "small", "seeds": 2},
+        "command": "c",
+        "created": "2026-01-01T00:00",
+    }  # fmt: skip
+    assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2) \\" in latex(result)
+    assert r"x|y & 50 \%" in latex(result)
+    assert r"| x\|y | 50 % |" in markdown(result)
+
+
+def test_measures() -> None:
+    def row(task: str, split: str, **metrics: float) -> dict[str, Any]:
+        return {"task": task, "split": split, "metrics": metrics}
+
+    result = {
+        "results": [row("a", "dev", accuracy=1.0), row("a", "test", accuracy=2.0), row("b", "test", accuracy=4.0)]
+    }
+    assert measured("accuracy", result) == 2.0  # a test split before any other
+    assert measured("b.accuracy", result) == 4.0
+    assert measured("transfer", result) == pytest.approx(7 / 3)
+    tasks = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+    sts = {"results": [row(task, "test", spearman=float(number)) for number, task in enumerate(tasks)]}
+    assert measured("sts", sts) == 3.0
+    for measure, rows, why in [
+        ("sts", result, "the result has no sts"),
+        ("f1", result, "the result has no f1"),
+        ("c.accuracy", result, "the result has no c.accuracy"),
+        ("replaced", {"results": [row("a", "test", attacked=3, succeeded=0)]}, "no attack succeeded"),
+        ("success_rate", {"results": [row("a", "test", attacked=0, succeeded=0)]}, "no example could be attacked"),
+    ]:
+        with pytest.raises(UserError, match=why):
+            measured(measure, rows)
+
+
+def test_mistakes(settings: Settings) -> None:
+    with pytest.raises(UserError, match=r"--scale.*'smal'.*did you mean 'small'"):
+        reproduce(settings(scale="smal"))
+    with pytest.raises(UserError, match="--seeds must be at least 1"):
+        reproduce(settings(seeds=0))
+    with pytest.raises(UserError, match="--only XYZ is in the name of no row; rows: NP, SimCSE"):
+        reproduce(settings(only=["XYZ"]))
+    with pytest.raises(UserError, match="nowhere"):
+        reproduce(settings(model="./nowhere"))
+
+
+def test_the_list_names_every_table() -> None:
+    tables = {table["table"]: table for table in describe_tables()}
+    assert tables["robustembed/table4"]["rows"] == 15
+    assert tables["robustembed/table4"]["columns"] == 3
+
+
+DIE = """
+import os, signal, sys
+from holdfast.experiments import run as experiments, work
+count = int(sys.argv[1])
+def do(cell, *rest):
+    global count
+    if count == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    count -= 1
+    work.do(cell, *rest)
+experiments.do = do
+from holdfast.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_reproduction_goes_on_where_it_was(settings: Settings, made: list[str], tmp_path: Path) -> None:
+    whole = reproduce(settings(output=tmp_path / "whole"))
+    made.clear()
+    given = settings()
+    words = [
+        *("reproduce", given.table, "--scale", "paper", "--output", str(given.output), "--model", str(given.model)),
+        *("--corpus", str(given.corpus), "--data", str(given.data), "--similarity", given.resources.similarity),
+    ]
+    script = tmp_path / "die.py"
+    script.write_text(DIE)
+    killed = subprocess.run([sys.executable, str(script), "3", *words], env=dict(os.environ), capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
+    assert not given.result_file.exists()
+    again = reproduce(given)
+    assert [label.partition(":")[0] for label in made] == ["classifier", "attack"]
+    assert values(again) == values(whole)
+
+
+def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    from holdfast.cli import main
+
+    given = settings()
+    words = [
+        *("reproduce", given.table, "--scale", "paper", "--output", str(given.output), "--model", str(given.model)),
+        *("--corpus", str(given.corpus), "--data", str(given.data), "--only", "NP", "--masked-lm", str(given.model)),
+    ]
+    assert main([*words, "--similarity", str(given.model)]) == 0
+    out = capsys.readouterr()
+    assert "Small: ours (published)" in out.out
+    assert "[1/2] classifier: tiny on sst2 (none)" in out.err
+    assert main([*words, "--similarity", str(given.model), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "reproduce"
+    assert main(["reproduce", "list"]) == 0
+    assert "adcl/table1" in capsys.readouterr().out
+    assert main(["reproduce", "adcl/tabel1"]) == 2
+    assert "did you mean 'adcl/table1'" in capsys.readouterr().err

@@ -1,0 +1,149 @@
+"""From what a table says to cells: what changes a cell's name, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.attacks.resources import ResourceNames
+from holdfast.errors import UserError
+from holdfast.experiments.cells import Cell
+from holdfast.experiments.stages import Planner, Setting
+
+SAYS: dict[str, Any] = {
+    "encoder": {"method": "robustembed", "max_steps": 5},
+    "classifier": {"task": "sst2"},
+    "attack": {"recipe": "textfooler", "examples": 4},
+}
+
+
+@pytest.fixture
+def setting(tmp_path: Path, data: Path, make_masked_lm: Callable[..., Path]) -> Setting:
+    model = make_masked_lm(tmp_path / "tiny")
+    (tmp_path / "corpus.txt").write_text("a dog runs\n")
+    names = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
+    return Setting(str(model), str(tmp_path / "corpus.txt"), data, names)
+
+
+def keys(cell: Cell) -> dict[str, str]:
+    return {needed.kind: needed.key for needed in cell.needed()}
+
+
+def changed(setting: Setting, says: dict[str, Any], seed: int = 1, other: Setting | None = None) -> set[str]:
+    """The kinds of cells that have another name than those of SAYS."""
+    before, after = keys(Planner(setting).plan(SAYS, 1)), keys(Planner(other or setting).plan(says, seed))
+    assert set(before) == set(after)
+    return {kind for kind in before if before[kind] != after[kind]}
+
+
+def with_(stage: str, **more: Any) -> dict[str, Any]:
+    return {**SAYS, stage: {**SAYS[stage], **more}}
+
+
+def test_the_stages_are_there_in_order(setting: Setting) -> None:
+    cells = list(Planner(setting).plan(SAYS, 1).needed())
+    assert [cell.kind for cell in cells] == ["model", "encoder", "classifier", "attack"]
+    encoder, classifier, attack = cells[1:]
+    assert encoder.settings["options"]["steps" if "steps" in encoder.settings["options"] else "pgd_steps"]
+    assert classifier.settings["task"] == "sst2"
+    assert attack.settings["constants"]["candidates"] == 50
+    assert attack.label == "textfooler against robustembed, seed 1 on sst2 (none)"
+
+
+def test_a_changed_hyper_parameter_changes_what_depends_on_it(setting: Setting) -> None:
+    everything = {"encoder", "classifier", "attack"}
+    assert changed(setting, SAYS) == set()
+    assert changed(setting, with_("encoder", learning_rate=1e-5)) == everything
+    assert changed(setting, with_("encoder", options={"gamma": 0.1})) == everything
+    assert changed(setting, with_("classifier", defence="none", epochs=2)) == {"classifier", "attack"}
+    assert changed(setting, with_("attack", constants={"candidates": 20})) == {"attack"}
+    assert changed(setting, SAYS, seed=2) == everything
+
+
+def test_a_default_that_is_written_out_changes_nothing(setting: Setting) -> None:
+    assert changed(setting, with_("encoder", options={"gamma": 1 / 128}, max_length=32)) == set()
+    assert changed(setting, with_("classifier", defence="none", epochs=3)) == set()
+    assert changed(setting, with_("attack", constants={"candidates": 50}, goal="auto")) == set()
+
+
+def test_sentences_become_steps(setting: Setting) -> None:
+    says = with_("encoder", sentences=257, batch_size=64)
+    (encoder,) = (cell for cell in Planner(setting).plan(says, 1).needed() if cell.kind == "encoder")
+    assert encoder.settings["max_steps"] == 5
+
+
+def test_files_count_and_not_where_they_lie(setting: Setting, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere.txt"
+    other.write_text("a dog runs\n")
+    assert changed(setting, SAYS, other=replace(setting, corpus=str(other))) == set()
+    other.write_text("a cat runs\n")
+    assert changed(setting, SAYS, other=replace(setting, corpus=str(other))) == {"encoder", "classifier", "attack"}
+    before = keys(Planner(setting).plan(SAYS, 1))
+    test = tmp_path / "data" / "sst2" / "test.tsv"
+    test.write_text(test.read_text() + "one more dog\t1\n")
+    after = keys(Planner(setting).plan(SAYS, 1))
+    assert {kind for kind in before if before[kind] != after[kind]} == {"classifier", "attack"}
+
+
+def test_only_the_resources_that_a_recipe_needs_count(setting: Setting) -> None:
+    names = setting.resources
+    assert changed(setting, SAYS, other=replace(setting, resources=replace(names, tagger="nltk"))) == {"attack"}
+    assert changed(setting, SAYS, other=replace(setting, resources=replace(names, wordnet="/x"))) == set()
+
+
+def test_a_scale_speaks_of_tasks(setting: Setting) -> None:
+    tasks = {"sst2": {"classifier": {"train_split": "dev"}, "attack": {"split": "train"}}}
+    cell = Planner(replace(setting, tasks=tasks)).plan(SAYS, 1)
+    assert cell.settings["split"] == "train"
+    assert cell.inputs["victim"].settings["train_split"] == "dev"
+    overruled = Planner(replace(setting, tasks=tasks)).plan(with_("attack", split="test"), 1)
+    assert overruled.settings["split"] == "test"
+
+
+def test_in_domain_training_takes_the_split_that_the_classifier_takes(setting: Setting) -> None:
+    tasks = {"sst2": {"classifier": {"train_split": "dev"}}}
+    says = with_("encoder", corpus="task:sst2")
+    (encoder,) = (
+        cell for cell in Planner(replace(setting, tasks=tasks)).plan(says, 1).needed() if cell.kind == "encoder"
+    )
+    assert encoder.where == {"corpus": "task:sst2/dev"}
+
+
+def test_another_classifier_gets_the_texts(setting: Setting) -> None:
+    says = {**SAYS, "transfer_to": {"encoder": {"method": "none"}}}
+    cell = Planner(setting).plan(says, 1)
+    assert cell.kind == "transfer"
+    assert cell.inputs["texts"].key == Planner(setting).plan(SAYS, 1).key
+    plain = {"encoder": {"method": "none"}, "classifier": SAYS["classifier"]}
+    assert cell.inputs["on"].key == Planner(setting).plan(plain, 1).key
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ({"not_run": "no time"}, "^no time$"),
+        (with_("encoder", max_step=5), r"encoder: unknown key 'max_step' \(did you mean 'max_steps'"),
+        (with_("encoder", method="simces"), r"unknown method 'simces' \(did you mean 'simcse'"),
+        (with_("encoder", max_steps="many"), "encoder: max_steps takes a whole number or null, not 'many'"),
+        (with_("encoder", corpus="-"), "standard input"),
+        (with_("classifier", task="ssst2"), r"unknown task 'ssst2' \(did you mean 'sst2'"),
+        ({**SAYS, "classifier": {}}, "a classifier needs a task"),
+        ({"encoder": {}, "attack": {"recipe": "pwws"}}, "an attack needs a recipe, and a task"),
+        (with_("attack", recipe="textfoole"), r"unknown recipe 'textfoole' \(did you mean 'textfooler'"),
+        (with_("attack", exampels=3), r"attack: unknown key 'exampels' \(did you mean 'examples'"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(setting: Setting, says: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Planner(setting).plan(says, 1)
+
+
+def test_a_model_or_corpus_that_is_not_named_is_asked_for(setting: Setting) -> None:
+    with pytest.raises(UserError, match="give --model"):
+        Planner(replace(setting, model=None)).plan(SAYS, 1)
+    with pytest.raises(UserError, match="give --corpus"):
+        Planner(replace(setting, corpus=None)).plan(SAYS, 1)
