@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -87,6 +88,8 @@ def test_a_cell_that_cannot_be_made_tells_why_and_the_others_are_made(settings: 
     assert found["NP", "Queries"] is None  # its resource is not here
     assert found["SimCSE", "Acc."] is None
     assert found["SimCSE", "Mean"] is None
+    (mean,) = (row for row in result["results"] if (row["task"], row["split"]) == ("SimCSE", "Mean"))
+    assert mean["not_run"] == ["not all of its columns were run"]
     told = "\n".join(reasons(result))
     assert "/nowhere" in told
     assert "wordnet" in told.lower()
@@ -213,6 +216,27 @@ experiments.do = do
 from holdfast.cli import main
 sys.exit(main(sys.argv[2:]))
 """
+
+
+@pytest.mark.parametrize(
+    "inside", ["holdfast.training.run._run", "holdfast.classifiers.finetune._train", "holdfast.attacks.run._result"]
+)
+def test_a_cell_that_was_interrupted_is_gone_on_with(
+    settings: Settings, made: list[str], monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    given = settings(only=["SimCSE"])
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.import_module(inside.rpartition(".")[0]), inside.rpartition(".")[2], stop)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(given)
+    interrupted = made[-1]
+    made.clear()
+    result = reproduce(given)
+    assert made[0] == interrupted
+    assert all(row["not_run"] == [] for row in result["results"])
 
 
 @pytest.mark.slow
