@@ -21,8 +21,20 @@ from holdfast.cli import main
 from holdfast.results import read_result
 
 WORDS = ["the", "a", "man", "woman", "dog", "cat", "runs", "sleeps", "in", "under", "house", "red", "old"]
-VERBS = ["train", "evaluate", "finetune", "attack", "recipes", "show", "transfer", "doctor"]
-VERBS += ["data list", "data check", "methods", "demo"]
+VERBS = [
+    "train",
+    "evaluate",
+    "baseline",
+    "finetune",
+    "attack",
+    "recipes",
+    "space",
+    "masks",
+    "show",
+    "transfer",
+    "doctor",
+]
+VERBS += ["compare", "data list", "data check", "methods", "demo"]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 
@@ -139,6 +151,11 @@ MISTAKES = [
     (["evaluate", "lm", "--tasks", "sickr-ful"], "'sickr-full'"),
     (["evaluate", "lm", "--tasks", ","], "--tasks"),
     (["evaluate", "lm", "--precision", "fp16"], "fp32"),
+    (["evaluate", "lm", "--tasks", "trasnfer"], "'transfer'"),
+    (["evaluate", "lm", "--text", "sentval"], "'senteval'"),
+    (["compare", "a.json"], "two results"),
+    (["compare", "a.json", "b.json", "--resamples", "10"], "--resamples"),
+    (["compare", "a.json", "b.json"], "a.json"),
     (["evaluate", "lm", "--output", "data"], "folder"),
     (["evaluate", "lm", "--tasks", "sts12", "--data", "data"], "sts12"),
     (["data", "check"], "--data"),

@@ -15,7 +15,7 @@ from rich.console import Console
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.models import model_identity
-from holdfast.results import SCHEMA, new_result, read_result, render_sts_table, write_result
+from holdfast.results import SCHEMA, new_result, read_result, render_sts_table, render_transfer_table, write_result
 
 
 def row(task: str = "stsb", split: str = "test", spearman: float = 82.03) -> dict[str, Any]:
@@ -107,6 +107,50 @@ def test_a_changed_result_is_refused(
         read_result(path)
 
 
+ITEMS = [
+    ({"correct": [1, 0, 1]}, None),
+    ({"gold": [0.5, 3, 2.0], "similarity": [0.1, -0.25, 1]}, None),
+    ({"gold": [0.5, 3, 2.0], "prediction": [0.1, 4.5, 1]}, None),
+    ([1, 0, 1], "its items are not one of correct or gold, similarity or gold, prediction"),
+    ({"similarity": [1, 2, 3]}, "its items are not one of"),
+    ({"correct": [1, 0]}, "items.correct is not a list of its 3 items"),
+    ({"correct": "101"}, "items.correct is not a list"),
+    ({"correct": [1, 0, 2]}, r"items.correct\[2\] is 2, not 0 or 1"),
+    ({"correct": [1, 0, True]}, r"items.correct\[2\] is True"),
+    ({"gold": [1, 2, None], "similarity": [1, 2, 3]}, r"items.gold\[2\] is None, not a finite number"),
+    ({"gold": [1, 2, 3], "similarity": [1, float("inf"), 3]}, r"items.similarity\[1\] is inf"),
+]
+
+
+@pytest.mark.parametrize(("items", "message"), ITEMS)
+def test_items_are_a_number_for_each_of_n(
+    result: dict[str, Any], tmp_path: Path, items: Any, message: str | None
+) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(result | {"results": [row() | {"n": 3, "items": items}]}))
+    if message is None:
+        assert read_result(path)["results"][0]["items"] == items
+    else:
+        with pytest.raises(UserError, match=rf"result\.json: row 1 of results: {message}"):
+            read_result(path)
+
+
+def test_items_stand_in_one_line_each(result: dict[str, Any], tmp_path: Path) -> None:
+    items = {"gold": [0.5, 3.0, 2.0], "similarity": [0.123456789012, -0.25, 1.0]}
+    result["results"] = [
+        row(),
+        row("sickr") | {"n": 3, "items": items},
+        row("mr") | {"n": 2, "items": {"correct": [1, 0]}},
+    ]
+    path = tmp_path / "result.json"
+    write_result(path, result)
+    lines = path.read_text().splitlines()
+    assert any(line.strip() == '"similarity": [0.123456789012, -0.25, 1.0]' for line in lines)
+    assert any(line.strip() == '"correct": [1, 0]' for line in lines)
+    assert read_result(path) == result
+    assert result["results"][1]["items"] is items
+
+
 def test_a_result_that_could_not_be_read_again_is_not_written(result: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     with pytest.raises(UserError, match="not a finite number"):
@@ -149,3 +193,25 @@ def test_the_table_shows_no_average_of_fewer_than_seven_and_names_other_splits()
     assert "Avg." not in text
     assert "stsb dev" in text
     assert "85.50" in text
+
+
+def test_the_transfer_table_fits_80_columns_and_averages_all_seven() -> None:
+    from holdfast.evaluation.transfer import TRANSFER_TASKS
+
+    rows = [
+        {"task": task, "split": "test", "n": 10662, "metrics": {"accuracy": 70.0 + i}, "selection": {}}
+        for i, task in enumerate(TRANSFER_TASKS)
+    ]
+    rows[-1]["metrics"]["f1"] = 81.25
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(render_transfer_table([*rows, row()]))
+    text = capture.get().splitlines()
+    assert next(line for line in text if "mrpc" in line).split() == [*TRANSFER_TASKS, "Avg."]
+    assert next(line for line in text if "accuracy" in line).split()[-2:] == ["76.00", "73.00"]
+    assert next(line for line in text if "F1" in line).split() == ["F1", "81.25"]
+    assert "…" not in "".join(text)
+    with console.capture() as capture:
+        console.print(render_transfer_table(rows[:1]))
+    assert "Avg." not in capture.get()
+    assert "F1" not in capture.get()

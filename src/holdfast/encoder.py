@@ -63,6 +63,15 @@ class Backbone:
                 "this model has no transformer whose embeddings could be perturbed; "
                 f"supported backbones: {', '.join(TESTED_BACKBONES)}"
             )
+        return cls.of_transformer(model)
+
+    @classmethod
+    def of_transformer(cls, model: Any) -> Backbone:
+        """Find the parts of a bare Hugging Face transformer, such as the ``base_model`` of a sequence classifier.
+
+        Raises:
+            UserError: it is not built of an embedding module and a list of layers.
+        """
         lookup = getattr(model, "embeddings", None)
         # ELECTRA's generator projects its embeddings to the hidden size before the first layer.
         embedding = getattr(model, "embeddings_project", None) or lookup
@@ -86,6 +95,24 @@ class Backbone:
             given["mask"] = features["attention_mask"]
         embedded: Tensor = self.lookup.forward(**given)
         return embedded if self.embedding is self.lookup else self.embedding.forward(embedded)
+
+    @contextlib.contextmanager
+    def perturbed(self, delta: Tensor, mask: Tensor) -> Iterator[None]:
+        """Add δ once to what enters the first layer, for every pass of the model inside the context.
+
+        Args:
+            delta: (rows, L, d).
+            mask: (rows, L), 1 at real tokens. Padding is left alone: a convolution, as DeBERTa's, would let δ through.
+        """
+
+        def add(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            return _added(output, delta * mask.unsqueeze(-1))
+
+        handle = self.embedding.register_forward_hook(add)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def first_position(self) -> int:
         """The position id of a row's first token: 0, or where padding has a position of its own the next after it."""
@@ -227,8 +254,7 @@ class Encoder:
             if self._template_alone:
                 return output
             if delta is not None:
-                # In the precision of δ: its steps can be smaller than the spacing of bf16 numbers.
-                output = output.to(torch.promote_types(output.dtype, delta.dtype)) + self._delta_of(delta)
+                output = _added(output, self._delta_of(delta))
             return output * self._mask_of(weakening[0]) if weakening else output
 
         def after_layer(mask: Weakener) -> Callable[..., Any]:
@@ -274,19 +300,12 @@ class Encoder:
         Args:
             dropout: leave dropout as it is.
         """
-        flags = [(parameter, parameter.requires_grad) for parameter in self.model.parameters()]
-        device = self.model.device
-        mode = contextlib.nullcontext() if dropout else evaluating(self.model)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), mode:
+        with attacking(self.model, dropout=dropout):
             try:
                 self._attacking = True
-                for parameter, _ in flags:
-                    parameter.requires_grad_(False)
                 yield
             finally:
                 self._attacking = False
-                for parameter, flag in flags:
-                    parameter.requires_grad_(flag)
 
     def _in_views(self, features: Features, views: int) -> dict[str, Any]:
         """The rows of all views, those of a prompt model in each view's own template."""
@@ -375,6 +394,32 @@ class Encoder:
             return
         with one_token_alone(self.backbone.layers[-1], lambda: self._pooled_at):
             yield
+
+
+@contextlib.contextmanager
+def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
+    """Parameters frozen and dropout off; each module's mode, each parameter's flag and the RNG restored after.
+
+    Args:
+        model: any module, such as a bare Hugging Face classifier.
+        dropout: leave dropout as it is.
+    """
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    device = flags[0][0].device
+    mode = contextlib.nullcontext() if dropout else evaluating(model)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), mode:
+        try:
+            for parameter, _ in flags:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter, flag in flags:
+                parameter.requires_grad_(flag)
+
+
+def _added(output: Tensor, delta: Tensor) -> Tensor:
+    """The sum, in the precision of δ: its steps can be smaller than the spacing of bf16 numbers."""
+    return output.to(torch.promote_types(output.dtype, delta.dtype)) + delta
 
 
 def unwrap(model: nn.Module) -> SentenceTransformer:

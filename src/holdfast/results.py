@@ -10,9 +10,11 @@ import json
 import math
 import os
 import platform
+import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import __version__
 from holdfast.errors import UserError
-from holdfast.files import write_json
+from holdfast.files import write_text
 from holdfast.models import model_identity
 
 if TYPE_CHECKING:
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "holdfast.results/1"
 
-_PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers", "datasets", "numpy", "scipy")
+_PACKAGES = (
+    *("torch", "transformers", "sentence-transformers", "tokenizers", "datasets", "numpy", "scipy", "scikit-learn"),
+)
 # What a file must hold, and of which type, to be read; a writer may add keys.
 _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "schema": str,
@@ -43,6 +47,8 @@ _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "results": list,
 }
 _ROW_REQUIRED: dict[str, type | tuple[type, ...]] = {"task": str, "split": str, "n": int, "metrics": dict}
+# What a row's items may be: a list each, with a number for every one of its n items.
+_ITEMS = (("correct",), ("gold", "similarity"), ("gold", "prediction"))
 
 
 def new_result(
@@ -95,15 +101,36 @@ def write_result(path: Path, result: dict[str, Any]) -> None:
         UserError: the result is not valid (see `read_result`), or the file cannot be written.
     """
     _validate(result, "this result")
-    write_json(path, result)
+    write_text(path, to_json(result) + "\n")
+
+
+def to_json(result: Mapping[str, Any]) -> str:
+    """A result as indented JSON, but for the items of its rows, whose thousands of numbers stand in one line each.
+
+    Raises:
+        ValueError: a number that is not finite.
+    """
+    mark = uuid.uuid4().hex  # stands for a list until the rest is written; no text of a result holds it
+    compact: list[str] = []
+
+    def held(values: Any) -> str:
+        compact.append(json.dumps(values, allow_nan=False))
+        return f"{mark} {len(compact) - 1}"
+
+    rows = [
+        {**row, "items": {name: held(values) for name, values in row["items"].items()}} if "items" in row else row
+        for row in result["results"]
+    ]
+    text = json.dumps({**result, "results": rows}, indent=2, ensure_ascii=False, allow_nan=False)
+    return re.sub(rf'"{mark} (\d+)"', lambda found: compact[int(found[1])], text)
 
 
 def read_result(path: Path) -> dict[str, Any]:
     """Read a result and check that it is one.
 
     Raises:
-        UserError: no such file, not JSON (with the line), another schema, a missing or mistyped key, or a metric that
-            is not a finite number.
+        UserError: no such file, not JSON (with the line), another schema, a missing or mistyped key, a metric that is
+            not a finite number, or items that are not a number for each of the row's n.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -140,6 +167,34 @@ def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None
         scores.append(f"{mean:.2f}")
     table.add_row("score", *scores)
     table.add_row("pairs", *(f"{row['n']:,}" for row in rows), style="dim")
+    return table
+
+
+def render_transfer_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
+    """The transfer rows as a table 80 columns wide: accuracy x100 per task, and the mean once all seven are there."""
+    from rich import box
+    from rich.table import Table
+
+    from holdfast.evaluation.transfer import TRANSFER_TASKS, transfer_average
+
+    rows = [row for row in rows if row["task"] in TRANSFER_TASKS and "accuracy" in row["metrics"]]
+    caption = "Accuracy ×100 of a logistic regression on the vectors"
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("")
+    for row in rows:
+        table.add_column(row["task"], justify="right")
+    lines = {
+        "accuracy": [f"{row['metrics']['accuracy']:.2f}" for row in rows],
+        "F1": [f"{row['metrics']['f1']:.2f}" if "f1" in row["metrics"] else "" for row in rows],
+        "texts": [f"{row['n']:,}" for row in rows],
+    }
+    mean = transfer_average(rows)
+    if mean is not None:
+        table.add_column("Avg.", justify="right", style="bold")
+        lines["accuracy"].append(f"{mean:.2f}")
+    for name, cells in lines.items():
+        if any(cells):
+            table.add_row(name, *cells, style="dim" if name == "texts" else None)
     return table
 
 
@@ -189,6 +244,23 @@ def _validate(result: Any, where: str) -> None:
         for name, value in row["metrics"].items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise UserError(f"{place}: the metric {name!r} is {value!r}, not a finite number")
+        if "items" in row:
+            _check_items(row["items"], row["n"], place)
+
+
+def _check_items(items: Any, count: int, place: str) -> None:
+    """Items are ``{correct}``, ``{gold, similarity}`` or ``{gold, prediction}``, a list of ``count`` numbers each."""
+    if not isinstance(items, dict) or tuple(sorted(items)) not in _ITEMS:
+        kinds = " or ".join(", ".join(kind) for kind in _ITEMS)
+        raise UserError(f"{place}: its items are not one of {kinds}")
+    for name, values in items.items():
+        if not isinstance(values, list) or len(values) != count:
+            raise UserError(f"{place}: items.{name} is not a list of its {count:,} items")
+        for number, value in enumerate(values):
+            fits = value in (0, 1) if name == "correct" else isinstance(value, (int, float)) and math.isfinite(value)
+            if not fits or isinstance(value, bool):
+                what = "0 or 1" if name == "correct" else "a finite number"
+                raise UserError(f"{place}: items.{name}[{number}] is {value!r}, not {what}")
 
 
 def _check_keys(value: dict[str, Any], required: dict[str, type | tuple[type, ...]], where: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -354,3 +355,26 @@ def test_show_refuses_other_results(here: Path, capsys: pytest.CaptureFixture[st
     (here / "e.json").write_text(json.dumps(result))
     assert "not a result of attack or audit" in mistake(capsys, ["show", "e.json"])
     assert "did you mean" in mistake(capsys, ["show", "r.json", "--recipe", "pws"])
+
+
+def test_the_split_that_is_attacked_is_one_that_is_here(here: Path, tmp_path: Path) -> None:
+    from holdfast.attacks.material import load_material
+
+    def split(task: str) -> str:
+        return load_material(task, None, split=None, goal="auto", count=None, seed=0, data=tmp_path / "data").split
+
+    write(tmp_path / "data" / "sst2" / "dev.tsv", ["sentence", "label"], [("the dog runs", "1")])
+    assert split("sst2") == "dev"  # there is no test split in this folder
+    write(tmp_path / "data" / "sst2" / "test.tsv", ["sentence", "label"], [("the cat runs", "1")])
+    assert split("sst2") == "test"
+
+
+def test_a_model_that_gives_one_number_is_refused(here: Path, tmp_path: Path, capsys: Any) -> None:
+    rows = [("the dog runs", "a cat sleeps", "1.5"), ("the man eats", "a man eats", "4")]
+    for split in ("dev", "test"):
+        write(tmp_path / "data" / "stsb" / f"{split}.tsv", ["sentence1", "sentence2", "score"], rows)
+    shutil.copytree(tmp_path / "model", tmp_path / "regression")
+    config = tmp_path / "regression" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "problem_type": "regression"}))
+    assert main(["attack", "regression", "--task", "stsb", "--recipes", "typos"]) == 2
+    assert "regression gives one number for a text" in capsys.readouterr().err

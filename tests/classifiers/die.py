@@ -1,7 +1,8 @@
 """Run by test_finetune.py: fine-tune a tiny model and die by SIGKILL at a given point, or live to the end.
 
-Usage: die.py MODEL DATA OUTPUT POINT, where POINT is "never", "step-N", "saving-N" (the checkpoint is written and not
-yet sealed), "best-N" (the evaluation is done, the checkpoint of the step not begun) or "exporting".
+Usage: die.py MODEL DATA OUTPUT POINT [DEFENCE [NAME=VALUE …]], where POINT is "never", "step-N", "saving-N" (the
+checkpoint is written and not yet sealed), "best-N" (the evaluation is done, the checkpoint of the step not begun) or
+"exporting".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from transformers import TrainerCallback
 
 from holdfast.classifiers import FinetuneSettings, finetune, folder, trainer
 from holdfast.training import resumable
+from holdfast.values import split_settings
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -36,7 +38,8 @@ class DieAt(TrainerCallback):
 
 
 def main() -> None:
-    model, data, output, point = sys.argv[1:]
+    model, data, output, point, *defended = sys.argv[1:]
+    defence, *options = defended or ["none"]
     event, _, number = point.partition("-")
     if event in ("step", "best"):
         original = trainer.ClassifierTrainer.__init__
@@ -56,6 +59,8 @@ def main() -> None:
         task="sst2",
         output=Path(output),
         data=Path(data),
+        defence=defence,
+        options=split_settings(options),
         max_steps=37,  # 15 steps an epoch: it ends in the middle of one
         batch_size=16,
         learning_rate=5e-3,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -117,6 +118,18 @@ def test_a_sentence_transformer_starts_from_its_transformer(
     ]
 
 
+def test_hidden_states_that_an_encoder_is_pooled_over_are_not_carried_along(
+    tiny: Path, data: Path, tmp_path: Path
+) -> None:
+    material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
+    folder = tmp_path / "encoder"
+    shutil.copytree(tiny, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "output_hidden_states": True}))
+    model, tokenizer, _ = new_classifier(str(folder), material, 128)
+    assert model(**tokenizer("a dog", return_tensors="pt")).hidden_states is None
+
+
 def test_a_pooler_of_zeros_is_drawn_anew(tiny: Path, data: Path, tmp_path: Path) -> None:
     """Encoders that were never given a pooler are saved with zeros for it, and zeros let no gradient through."""
     encoder = load_sentence_transformer(str(tiny), device="cpu")
@@ -208,7 +221,7 @@ def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
     from holdfast.classifiers.trainer import ClassifierTrainer
 
     finetune(settings(output=tmp_path / "unbroken"))
-    step = ClassifierTrainer.compute_loss
+    step = ClassifierTrainer.training_step
 
     def breaks(self: ClassifierTrainer, *args: object, **kwargs: object) -> torch.Tensor:
         if self.state.global_step == 25:
@@ -216,7 +229,7 @@ def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
         return step(self, *args, **kwargs)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(ClassifierTrainer, "compute_loss", breaks)
+        patched.setattr(ClassifierTrainer, "training_step", breaks)
         with pytest.raises(KeyboardInterrupt):
             finetune(settings(save_steps=10))
     with pytest.raises(UserError, match=r"learning_rate was 0\.005 and is now 0\.001"):

@@ -34,11 +34,22 @@ MISTAKES = [
     (["finetune", "lm", "--output", "out"], "'--task'"),
     (words("--lerning-rate", "1"), "'--learning-rate'"),
     (words(task="sst"), "'sst2'"),
-    (words(task="stsb"), "no classes"),
+    (words(task="wordnet"), "no classes"),
+    (words(task="sts13"), "no split to train on"),
+    (words(task="sickr-full"), "no split to train on"),
+    (words(task="mine.tsv"), "mine.tsv does not exist"),
+    (words(task="mine.csv"), "give a TSV"),
+    (words(task="data"), "data is no task"),
     (words(task="textfooler/mr"), "never trained"),
     (words(task="snli"), "snli"),
-    (words("--defence", "pgd"), "not there yet"),
     (words("--defence", "nnoe"), "did you mean 'none'"),
+    (words("--defence", "pgd", "--set", "raduis=1"), "did you mean 'radius'"),
+    (words("--defence", "pgd", "--set", "radius"), "--set takes name=value"),
+    (words("--defence", "pgd", "--set", "radius=-1"), "radius must be"),
+    (words("--set", "radius=1"), "none has no option 'radius'"),
+    (words("--defence", "smart", "--precision", "bf16"), "lost in bf16"),
+    (words("--defence", "adv", "--max-steps", "2"), "clean_epochs=0"),
+    (words("--frozen", "--defence", "pgd"), "leave out --defence pgd"),
     (words("--precision", "bf61"), "'bf16'"),
     (words("--frozen", task="mrpc"), "--frozen takes tasks on single texts"),
     (words("--frozen", "--epochs", "2"), "--epochs"),
@@ -75,7 +86,7 @@ def test_help_has_the_defaults_and_an_example(capsys: pytest.CaptureFixture[str]
     text = " ".join(capsys.readouterr().out.split())
     assert "Example: holdfast finetune" in text
     defaults = {f.name: f.default for f in fields(FinetuneSettings) if type(f.default) in (int, float, str)}
-    assert len(defaults) > 6
+    assert len(defaults) > 5
     for name, default in defaults.items():
         option = "--" + name.replace("_", "-")
         assert re.search(rf"{option} <?[^\[]*\[default: {re.escape(str(default))}\]", text), option
@@ -84,9 +95,39 @@ def test_help_has_the_defaults_and_an_example(capsys: pytest.CaptureFixture[str]
 def test_every_setting_can_be_given() -> None:
     import inspect
 
-    assert {f.name for f in fields(FinetuneSettings)} <= set(
-        inspect.signature(holdfast.cli.finetune.finetune).parameters
-    )
+    given = set(inspect.signature(holdfast.cli.finetune.finetune).parameters) | {"options"}  # by --set
+    assert {f.name for f in fields(FinetuneSettings)} <= given
+
+
+def test_help_names_every_defence(capsys: pytest.CaptureFixture[str]) -> None:
+    from holdfast.classifiers.defences import DEFENCES
+
+    assert main(["finetune", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    *most, last = DEFENCES
+    assert f"{', '.join(most)} or {last}" in text
+    assert {name: kind.EPOCHS for name, kind in DEFENCES.items() if kind.EPOCHS != 3.0} == {"adv": 4.0}
+    assert "[default: 4 for adv, 3 for the others]" in text
+
+
+@pytest.mark.parametrize("defence", ["adv", "pgd", "freelb", "smart", "robustembed"])
+def test_a_defended_run_says_how(defence: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"adv": ["--set", "clean_epochs=0", "--set", "min_similarity=-1"]}.get(defence, ["--set", "steps=2"])
+    if defence == "robustembed":
+        options = ["--set", "pgd-steps=2"]
+    assert main([*words("--defence", defence, *options), "--max-steps", "3", "--output", "r.json"]) == 0
+    protocol = read_result(here / "r.json")["protocol"]
+    assert protocol["defence"] == defence
+    key, value = {"adv": ("clean_epochs", 0.0), "robustembed": ("pgd_steps", 2)}.get(defence, ("steps", 2))
+    assert protocol["defence_options"][key] == value
+    assert len(protocol["defence_options"]) > 4
+    assert protocol["training"]["epochs"] == (4.0 if defence == "adv" else 3.0)
+    if defence == "smart":
+        assert protocol["training"]["precision"] == "fp32"
+    record = json.loads((here / "r" / "run.json").read_text())
+    assert record["defence_options"] == protocol["defence_options"]
+    assert f"{key}={value}" in (here / "r" / "README.md").read_text()
+    assert defence in capsys.readouterr().out
 
 
 def test_a_run_tells_what_was_left_out_and_where_the_model_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

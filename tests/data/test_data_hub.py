@@ -145,6 +145,28 @@ def test_labelled(reachable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (found.sentences2, found.labels, found.classes) == (["h2", "h0"], [2, 0], list(tasks.NLI))
 
 
+def test_hidden_labels_are_no_classes(reachable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[dict[str, object]] = [{"sentence1": "p", "sentence2": f"h{i}", "label": -1} for i in range(2)]
+    source = HubSource(repository(tmp_path / "set", test=rows), split="test")
+    fake_task(monkeypatch, "nli", tasks.NLI, Split("test", ("fake/test",), 2, source))
+    with pytest.raises(UserError, match="holds no rows with a label"):
+        load_labelled("fake", "test")
+    fake_task(monkeypatch, "pairs", tasks.BINARY, Split("test", ("fake/test",), 2, source))
+    with pytest.raises(UserError, match="row 1: the label '-1' is not one of 0, 1"):
+        load_labelled("fake", "test")
+
+
+def test_columns_the_other_way_round(reachable: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's FEVER calls the claim the premise; ANLI's authors take the evidence for it."""
+    row: dict[str, object] = {"premise": "the claim", "hypothesis": "the evidence", "label": 2}
+    name = repository(tmp_path / "set", train=[row])
+    known = tasks.task_named("fever_nli").split("train")
+    split = Split("train", ("fake/train",), None, HubSource(name), known.hub_columns)
+    fake_task(monkeypatch, "nli", tasks.NLI, split)
+    found = load_labelled("fake", "train")
+    assert (found.sentences1, found.sentences2, found.labels) == (["the evidence"], ["the claim"], [2])
+
+
 def test_not_on_the_hub() -> None:
     with pytest.raises(UserError, match=r"sickr test is not on the hub .* give --data or set HOLDFAST_DATA"):
         load_pairs("sickr", "test")

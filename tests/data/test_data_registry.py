@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.data.inventory import MISSING, check_data, list_data
 from holdfast.data.registry import is_local, load_labelled, load_pairs
-from holdfast.data.tasks import TASKS, task_named
+from holdfast.data.tasks import TASKS, hub_sources, sources, task_named
 from holdfast.errors import UserError
 from holdfast.files import sha256, write_json
 
@@ -116,6 +116,88 @@ def test_labelled_from_tables(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_labelled("sst2", "dev", data=tmp_path)
     assert f"{path}:3: the label '2' is not one of 0, 1" in str(caught.value)
+
+
+def test_stars_become_classes_and_three_are_left_out(tmp_path: Path) -> None:
+    rows = "".join(f"text {stars}\t{stars}.0\tx\n" for stars in (5, 3, 1, 2, 4))
+    path = table(tmp_path, "yelp/reviews_stars.tsv", f"sentence\tstars\tcategory\n{rows}")
+    polarity = load_labelled("yelp_polarity", "reviews", data=tmp_path)
+    assert polarity.sentences1 == ["text 5", "text 1", "text 2", "text 4"]
+    assert (polarity.labels, polarity.classes) == ([1, 0, 0, 1], ["0", "1"])
+    path.write_text("sentence\tstars\na\t1.0\nb\t4.5\n")
+    with pytest.raises(UserError, match=r"reviews_stars\.tsv:3: the label '4\.5' is not one of 1\.0, 2\.0"):
+        load_labelled("yelp_polarity", "reviews", data=tmp_path)
+
+
+def test_a_mix_is_its_parts_one_after_the_other(tmp_path: Path) -> None:
+    head = "sentence1\tsentence2\tlabel\n"
+    table(tmp_path, "mnli/dev_matched.tsv", f"{head}a\tb\tneutral\nc\td\tentailment\n")
+    assert not is_local("anli_mix", "dev_mix", tmp_path)
+    table(tmp_path, "snli/dev.tsv", f"{head}e\tf\tcontradiction\ng\th\t-\n")
+    assert is_local("anli_mix", "dev_mix", tmp_path)
+    mix = load_labelled("anli_mix", "dev_mix", data=tmp_path)
+    assert (mix.sentences1, mix.sentences2, mix.labels) == (["a", "c", "e"], ["b", "d", "f"], [1, 0, 2])
+    assert mix.source == f"{tmp_path / 'mnli/dev_matched.tsv'},{tmp_path / 'snli/dev.tsv'}"
+    parts = [load_labelled(*part, data=tmp_path).sha256 for part in (("mnli", "dev_matched"), ("snli", "dev"))]
+    assert mix.sha256 not in parts
+    with pytest.raises(UserError, match=r"mnli/train\.tsv\.gz does not exist"):
+        load_labelled("anli_mix", "train", data=tmp_path)
+    rows = {row.name: row for row in list_data(tmp_path)}
+    assert "dev_mix" in rows["anli_mix"].splits
+    assert "train" not in rows["anli_mix"].splits
+
+
+def test_rounds_of_anli(tmp_path: Path) -> None:
+    for r in (1, 2, 3):
+        table(tmp_path, f"anli/dev_r{r}.tsv", f"sentence1\tsentence2\tlabel\np{r}\th\tneutral\n")
+    assert load_labelled("anli", "dev_all", data=tmp_path).sentences1 == ["p1", "p2", "p3"]
+    assert load_labelled("anli_r2", "dev", data=tmp_path).sentences1 == ["p2"]
+    (row,) = (row for row in list_data(tmp_path) if row.name == "anli")
+    assert row.splits == ("dev_r1", "dev_r2", "dev_r3", "dev_all")
+    assert row.rows == 3200, "rows that two splits have in common are counted once"
+
+
+def test_what_splits_have_in_common() -> None:
+    anli, mix = task_named("anli"), task_named("anli_mix")
+    assert sources(anli.split("dev_r2")) < sources(mix.split("dev_all"))
+    assert sources(mix.split("train")) == {
+        *("mnli/train", "snli/train", "fever_nli/train"),
+        *("anli/train_r1", "anli/train_r2", "anli/train_r3"),
+    }
+
+
+def test_where_on_the_hub() -> None:
+    mix = task_named("anli_mix")
+    assert [str(source) for source in hub_sources(mix.split("train"))] == [
+        *("hf:nyu-mll/glue:mnli:train", "hf:stanfordnlp/snli:train"),
+        *("hf:facebook/anli:train_r1+train_r2+train_r3", "hf:pietrolesci/nli_fever:train"),
+    ]
+    assert hub_sources(task_named("snli").split("test_hard")) == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "number", "name"),
+    [("wnli", 1, "entailment"), ("rte", 1, "not_entailment"), ("qnli", 0, "entailment"), ("anli", 2, "contradiction"),
+     ("dbpedia", 0, "Company"), ("dbpedia", 8, "Village"), ("dbpedia", 13, "WrittenWork")],
+)  # fmt: skip
+def test_the_hubs_numbers_of_the_classes(task: str, number: int, name: str) -> None:
+    """As the data sets' cards have them."""
+    classes = task_named(task).classes
+    assert classes is not None
+    assert classes[number] == name
+
+
+def test_the_hidden_test_sets_of_glue_are_not_listed() -> None:
+    """Of MRPC alone the labels are public."""
+    hidden = [
+        (task.name, split.name)
+        for task in TASKS
+        for split in task.splits
+        for source in hub_sources(split)
+        if source.name == "nyu-mll/glue" and source.split.startswith("test")
+    ]
+    assert hidden == [("mrpc", "test")]
+    assert all(source.split != "test" for s in task_named("fever_nli").splits for source in hub_sources(s))
 
 
 @pytest.fixture
@@ -226,7 +308,11 @@ def test_check(tmp_path: Path, senteval: Path) -> None:
 
 STS = [(task.name, split.name, split.rows) for task in TASKS if task.kind == "sts" for split in task.splits]
 # No consensus label (dropped on loading), or two rows that the only public copy lacks.
-FEWER = {("snli", "dev"): 9842, ("snli", "test"): 9824, ("anli", "dev_r3"): 1198}
+FEWER = {("snli", "dev"): 9842, ("snli", "test"): 9824, ("anli_mix", "dev_mix"): 9815 + 9842} | {
+    pair: 1198 + more
+    for task in ("anli", "anli_mix")
+    for pair, more in {(task, "dev_r3"): 0, (task, "dev_all"): 2000, ("anli_r3", "dev"): 0}.items()
+}
 
 
 @pytest.mark.parametrize(("task", "split", "rows"), STS)

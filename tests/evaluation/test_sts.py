@@ -128,6 +128,30 @@ def test_from_files_with_each_sentence_encoded_once_for_all_tasks(model: Sentenc
     assert rows[1]["metrics"]["spearman"] == pytest.approx(expected)
 
 
+def test_items_are_the_pairs_scores_and_cosines(model: SentenceTransformer, data: Path) -> None:
+    (row,) = evaluate_sts(model, tasks=("stsb",), data=data)
+    assert row["items"]["gold"] == [4.0, 1.0, 2.0]
+    pairs = [[LINES[0], LINES[5]], LINES[:2], [LINES[2], LINES[4]]]
+    own = [float(model.similarity(*model.encode(pair))) for pair in pairs]
+    assert row["items"]["similarity"] == pytest.approx(own, abs=1e-5)
+    assert "items" not in score_pairs(toy_pairs([1.0, 2.0]), *at_angles(0, 60))
+
+
+def test_items_give_the_same_correlation_though_they_are_rounded() -> None:
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(0)
+    n = 5000
+    # Cosines of a collapsing encoder: all within a thousandth, so that coarse rounding would tie many.
+    left = np.ones((n, 2), dtype=np.float32)
+    right = left + np.stack([np.zeros(n), 0.04 * rng.random(n)], axis=1).astype(np.float32)
+    scores = np.round(rng.uniform(0, 5, n), 1)
+    pairs = ScoredPairs("toy", "test", [""] * n, [""] * n, scores.tolist(), [""] * n, "toy.tsv", "ab")
+    row = score_pairs(pairs, left, right, items=True)
+    again = 100 * spearmanr(row["items"]["similarity"], row["items"]["gold"]).statistic
+    assert row["metrics"]["spearman"] == pytest.approx(again, abs=1e-6)
+
+
 def test_an_unknown_task_and_missing_data_stop_before_any_encoding(model: SentenceTransformer, data: Path) -> None:
     model[0].register_forward_pre_hook(lambda module, args: pytest.fail("encoded before the data was there"))
     with pytest.raises(UserError, match=r"unknown STS task 'stbs' \(did you mean 'stsb'\?\)"):

@@ -130,6 +130,27 @@ def test_texts_are_given_to_another_classifier(settings: Settings) -> None:
     assert found["SimCSE", "Other"] is None or 0.0 <= found["SimCSE", "Other"] <= 100.0
 
 
+def test_an_encoder_is_evaluated(settings: Settings, data: Path, sentences: list[str], made: list[str]) -> None:
+    (data / "stsb").mkdir()
+    lines = [
+        f"{a}\t{b}\t{n % 6}" for n, (a, b) in enumerate(zip(sentences, sentences[1:] + sentences[:1], strict=True))
+    ]
+    (data / "stsb" / "test.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
+    table = TABLE.replace(
+        "  Queries: {classifier: *sst2, attack: *typos, measure: queries}",
+        "  STS-B: {evaluation: {tasks: stsb}, measure: stsb.spearman}",
+    )
+    given = settings(table)
+    result = reproduce(given)
+    (row,) = (row for row in result["results"] if (row["task"], row["split"]) == ("SimCSE", "STS-B"))
+    model = next(path.parent for path in (given.output / "cells").glob("encoder-*/model/modules.json"))
+    from holdfast.evaluation.sts import evaluate_sts
+    from holdfast.models import load_sentence_transformer
+
+    (expected,) = evaluate_sts(load_sentence_transformer(str(model)), tasks=["stsb"], data=data)
+    assert row["metrics"]["mean"] == pytest.approx(expected["metrics"]["spearman"])
+
+
 def test_the_table_for_reading(settings: Settings) -> None:
     result = reproduce(settings(only=["NP"]))
     text = markdown(result)

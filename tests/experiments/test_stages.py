@@ -122,6 +122,25 @@ def test_another_classifier_gets_the_texts(setting: Setting) -> None:
     assert cell.inputs["on"].key == Planner(setting).plan(plain, 1).key
 
 
+def test_adversarial_fine_tuning_takes_the_masked_lm_of_the_attacks(setting: Setting) -> None:
+    says = with_("classifier", defence="adv")
+    classifier = Planner(setting).plan(says, 1).inputs["victim"]
+    assert classifier.where == {"masked_lm": setting.resources.masked_lm}
+    assert classifier.settings["epochs"] == 4.0
+    named = Planner(setting).plan(with_("classifier", defence="adv", options={"masked_lm": "mine"}), 1)
+    assert named.inputs["victim"].where == {}
+    assert named.inputs["victim"].settings["options"]["masked_lm"] == "mine"
+
+
+def test_an_evaluation_is_of_the_encoder_alone(setting: Setting, data: Path) -> None:
+    says = {"encoder": SAYS["encoder"], "evaluation": {"tasks": "sst2,stsb"}}
+    cells = list(Planner(setting).plan(says, 1).needed())
+    assert [cell.kind for cell in cells] == ["model", "encoder", "evaluation"]
+    assert cells[-1].settings["tasks"] == ["sst2", "stsb"]
+    (data / "sst2" / "dev.tsv").write_text("sentence\tlabel\na dog\t1\n")
+    assert Planner(setting).plan(says, 1).key != cells[-1].key
+
+
 @pytest.mark.parametrize(
     ("says", "message"),
     [
@@ -133,6 +152,8 @@ def test_another_classifier_gets_the_texts(setting: Setting) -> None:
         (with_("classifier", task="ssst2"), r"unknown task 'ssst2' \(did you mean 'sst2'"),
         ({**SAYS, "classifier": {}}, "a classifier needs a task"),
         ({"encoder": {}, "attack": {"recipe": "pwws"}}, "an attack needs a recipe, and a task"),
+        ({"encoder": {}, "evaluation": {"task": "sts"}}, r"'task' .*did you mean 'tasks'"),
+        ({"encoder": {}, "evaluation": {"tasks": "stb"}}, r"evaluation: tasks.*'stb'"),
         (with_("attack", recipe="textfoole"), r"unknown recipe 'textfoole' \(did you mean 'textfooler'"),
         (with_("attack", exampels=3), r"attack: unknown key 'exampels' \(did you mean 'examples'"),
     ],

@@ -184,13 +184,14 @@ def token_limit(tokenizer: Any, config: Any) -> int:
     return int(positions) - 2  # RoBERTa's positions begin at 2
 
 
-def load_classifier(path_or_name: str, device: str | None = None) -> Classifier:
+def load_classifier(path_or_name: str, device: str | None = None, *, regression: bool = False) -> Classifier:
     """The classifier that a name stands for, in fp32.
 
     Args:
         path_or_name: the folder or hub name of a Hugging Face sequence classifier, or the folder of a classifier on a
             frozen encoder (``holdfast finetune --frozen``).
         device: where to put it; None takes the machine's best.
+        regression: take a model of one output too, whose ``logits`` are then scores, (n, 1). Attacks need classes.
 
     Raises:
         UserError: there is no such model, it is not safe to load, or it is not a classifier.
@@ -198,7 +199,7 @@ def load_classifier(path_or_name: str, device: str | None = None) -> Classifier:
     folder = resolve_model(path_or_name)
     if (folder / "modules.json").is_file():
         return _load_frozen(folder, path_or_name, device)
-    return _load_transformer(folder, path_or_name, device)
+    return _load_transformer(folder, path_or_name, device, regression)
 
 
 def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
@@ -218,7 +219,7 @@ def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
     return _FrozenClassifier(model, model.tokenizer, classes, False, spec, limit)
 
 
-def _load_transformer(folder: Path, spec: str, device: str | None) -> Classifier:
+def _load_transformer(folder: Path, spec: str, device: str | None, regression: bool) -> Classifier:
     from sentence_transformers.util import get_device_name
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -232,8 +233,8 @@ def _load_transformer(folder: Path, spec: str, device: str | None) -> Classifier
         raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
-    if model.config.num_labels < 2:
-        raise UserError(f"{spec} gives one number for a text, not classes: name a classifier")
+    if model.config.num_labels < 2 and not regression:
+        raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = [str(model.config.id2label[index]) for index in range(model.config.num_labels)]
     takes_pairs = (getattr(model.config, "holdfast", None) or {}).get("takes_pairs")
     limit = token_limit(tokenizer, model.config)

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import inspect
 import itertools
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +25,9 @@ from holdfast.attacks.encoders import (
 from holdfast.attacks.examples import Example
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.data.corpus import read_corpus
-from holdfast.data.registry import load_labelled, load_pairs
+from holdfast.data.registry import is_local, load_labelled, load_pairs
 from holdfast.data.tables import MAX_ROW_CHARS
-from holdfast.data.tasks import task_named
+from holdfast.data.tasks import Task, task_named
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 
@@ -101,7 +102,7 @@ def load_material(
         return _from_corpus(texts, goal, count, seed, data)
     assert task is not None
     known = task_named(task)
-    part = split or next((s for s in _SPLITS if s in {x.name for x in known.splits}), known.splits[0].name)
+    part = split or _default_split(known, data)
     scored = known.kind == "sts"
     natural: Goal = "score" if scored else "class"
     chosen = natural if goal == "auto" else goal
@@ -188,6 +189,7 @@ def load_victim(
         numbered = _renumbered(material, classifier.classes, model)
         identity = model_identity(resolve_model(model))
         return Victim(ClassifierTarget(classifier), identity, device=str(classifier.device)), numbered
+    _refuse_regression(model)
     encoder = load_sentence_transformer(model, device=device)
     identity = model_identity(resolve_model(model))
     target: EncoderTarget
@@ -209,6 +211,22 @@ def load_victim(
         target = RetrievalTarget(encoder, source=model, corpus=searched, k=k)
         goal = {"k": k, "corpus": len(set(searched))}
     return Victim(target, identity, goal, str(encoder.device)), material
+
+
+def _default_split(task: Task, data: Path | None) -> str:
+    """The split that is attacked where none is named; of those at hand, if any is."""
+    names = [split.name for split in task.splits]
+    ordered = [name for name in _SPLITS if name in names] or names
+    return next((name for name in ordered if is_local(task.name, name, data)), ordered[0])
+
+
+def _refuse_regression(model: str) -> None:
+    """A model that was fine-tuned to give one number would otherwise be taken for an encoder."""
+    path = resolve_model(model) / "config.json"
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("problem_type") == "regression":
+        raise UserError(
+            f"{model} gives one number for a text, and attacks need classes or vectors: name a classifier or an encoder"
+        )
 
 
 def _renumbered(material: Material, classes: list[str], model: str) -> Material:

@@ -47,15 +47,15 @@ class LengthOrder(EpochOrder):
 
 
 class Collate:
-    """Turns row numbers into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,).
+    """Turns row numbers into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,), int64 or float32.
 
     Args:
         tokenizer: the model's.
         encoded: the training texts, as :func:`holdfast.attacks.classifier.tokenise` gives them.
-        labels: their class numbers.
+        labels: their class numbers, or their scores, which are floats.
     """
 
-    def __init__(self, tokenizer: Any, encoded: Mapping[str, Sequence[Any]], labels: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Any, encoded: Mapping[str, Sequence[Any]], labels: Sequence[float]) -> None:
         self.tokenizer, self.encoded, self.labels = tokenizer, encoded, labels
 
     def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:

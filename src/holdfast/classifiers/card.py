@@ -35,15 +35,18 @@ def card(record: Mapping[str, Any], selected: Mapping[str, Any], rows: Sequence[
     }
     example = '{"text": "One text.", "text_pair": "Another."}' if record["takes_pairs"] else '"A text."'
     made = "a logistic regression on its frozen vectors" if frozen else "fine-tuned"
+    kind, outputs = "classifier", f"Classes: {', '.join(record['classes'])}."
+    if record.get("regression"):
+        kind, outputs = "regression", "One output: the score, on the task's scale."
     settings = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record))
     scores = "\n".join(f"| {row['split']} | {row['n']:,} | {_metrics(row)} |" for row in rows)
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
 ---
 
-# {Path(record["base_model"]).name}, {made}, as a classifier of {record["task"]}
+# {Path(record["base_model"]).name}, {made}, as a {kind} of {record["task"]}
 
-Classes: {", ".join(record["classes"])}.
+{outputs}
 
 ```python
 {_FROZEN if frozen else _FINE_TUNED.replace("{example}", example)}
@@ -70,7 +73,7 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [
         ("base model", f"{record['base_model']} (sha256 {record['base_model_sha256'][:16]}…)"),
         ("task", f"{record['task']} {train['split']}: {train['texts']} texts (sha256 {train['sha256'][:16]}…)"),
-        ("defence", record["defence"]),
+        ("defence", _defence(record)),
     ]
     training = dict(record["training"])
     training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that did not decide
@@ -80,7 +83,12 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
     for out in record["excluded"]:
         told = "not at hand" if out["texts"] is None else f"{out['from_train']} texts"
         rows.append((f"left out: in {out['because']}", told))
-    return rows
+    return rows + [("note", note) for note in record.get("notes", ())]
+
+
+def _defence(record: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{name}={value}" for name, value in record["defence_options"].items())
+    return f"{record['defence']} ({options})" if options else str(record["defence"])
 
 
 def _metrics(row: Mapping[str, Any]) -> str:

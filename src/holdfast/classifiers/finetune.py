@@ -17,13 +17,13 @@ from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
 from holdfast.classifiers import folder as run_folder
 from holdfast.classifiers.card import card
-from holdfast.classifiers.defences import defence_named
+from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.frozen import fit, with_head
 from holdfast.classifiers.material import Material, load_material
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.classifiers.start import new_classifier
-from holdfast.classifiers.trainer import ACCURACY, ClassifierTrainer, FinetuneProgress
+from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import write_json, write_text
@@ -56,7 +56,7 @@ def finetune(
         UserError: a mistake in the settings or the data, a folder that holds something else, a loss that is not finite,
             a full disk.
     """
-    settings.check()
+    settings = settings.completed()
     console = console or Console(quiet=True)
     if (finished := run_folder.finished_run(settings, resume)) is not None:
         console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
@@ -71,6 +71,8 @@ def finetune(
         seed=settings.seed,
         data=settings.data,
     )
+    if settings.frozen and material.regression:
+        raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
     _tell(material, console)
     record = _record(settings, material, identity)
     checkpoint = run_folder.begin(settings.folder, record, console)
@@ -92,12 +94,13 @@ def _train(
     set_seed(settings.seed)
     model, tokenizer, new = new_classifier(settings.model, material, settings.max_length)
     precision = record["training"]["precision"]
-    best = KeepBest(settings.folder, ACCURACY)
+    metric = selection_metric(material.dev)
+    best = KeepBest(settings.folder, metric)
     progress = FinetuneProgress(console, settings.batch_size)
     trainer = ClassifierTrainer(
         model=model,
         tokenizer=tokenizer,
-        defence=defence_named(settings.defence),
+        defence=make_defence(settings.defence, settings.options),
         train=material.train,
         dev=material.dev,
         max_length=tokenizer.model_max_length,
@@ -121,7 +124,7 @@ def _train(
 
     run_folder.export(settings.folder, save, "config.json")
     selected = {
-        "protocol": f"the epoch with the best accuracy on {_name_of_dev(material)} was kept",
+        "protocol": f"the epoch with the best {metric.removeprefix('eval_')} on {_name_of_dev(material)} was kept",
         "step": best.step,
         "steps": trainer.state.global_step,
         "score": best.score,
@@ -170,7 +173,7 @@ def _finish(
 ) -> dict[str, Any]:
     """Measure the exported model, as anyone would load it, and write its card and the result."""
     began = time.monotonic()
-    classifier = load_classifier(str(settings.folder))
+    classifier = load_classifier(str(settings.folder), regression=material.regression)
     with console.status("measuring"):
         rows = _rows(classifier, material)
     write_text(settings.folder / "README.md", card(record, made["selected"], rows))
@@ -192,8 +195,7 @@ def _finish(
 
 
 def _rows(classifier: Classifier, material: Material) -> list[dict[str, Any]]:
-    parts = [material.dev, *([material.test] if material.test else [])]
-    return [score_row(classifier, material.task, part) for part in parts]
+    return [score_row(classifier, material.task, part) for part in (material.dev, *material.tests)]
 
 
 def _record(settings: FinetuneSettings, material: Material, identity: str) -> dict[str, Any]:
@@ -201,12 +203,13 @@ def _record(settings: FinetuneSettings, material: Material, identity: str) -> di
     keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
     training = {key: getattr(settings, key) for key in keys}
     training["precision"] = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
-    parts = {"train": material.train, "dev": material.dev, "test": material.test}
+    parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
     return {
-        "task": settings.task,
+        "task": material.task,
         "classes": material.classes,
         "takes_pairs": material.takes_pairs,
         "defence": settings.defence,
+        "defence_options": all_options(settings.defence, settings.options),
         "frozen": settings.frozen,
         "base_model": settings.model,
         "base_model_sha256": identity,
@@ -214,18 +217,21 @@ def _record(settings: FinetuneSettings, material: Material, identity: str) -> di
         "data": {
             name: {"split": part.split, "texts": len(part), "source": part.source, "sha256": part.data_sha256}
             for name, part in parts.items()
-            if part is not None
         },
         "excluded": [vars(exclusion) for exclusion in material.excluded],
+        **({"notes": list(material.notes)} if material.notes else {}),
+        **({"regression": True} if material.regression else {}),
         "versions": {"holdfast": __version__, **environment()["packages"]},
     }
 
 
 def _tell(material: Material, console: Console) -> None:
     """The sizes of the parts, and what is kept out of them."""
-    parts = [material.train, material.dev, *([material.test] if material.test else [])]
-    sizes = ", ".join(f"{part.split} {len(part):,}" for part in parts)
-    console.print(f"{material.task}: {sizes} ({len(material.classes)} classes)", highlight=False)
+    sizes = ", ".join(f"{part.split} {len(part):,}" for part in (material.train, material.dev, *material.tests))
+    kind = "regression" if material.regression else f"{len(material.classes)} classes"
+    console.print(f"{material.task}: {sizes} ({kind})", highlight=False)
+    for note in material.notes:
+        console.print(note, highlight=False)
     for out in material.excluded:
         if out.texts is None:
             console.print(f"{out.because} is not at hand: its texts may be among those trained on", highlight=False)

@@ -37,7 +37,7 @@ class Fit:
     scores: dict[float, float]
 
 
-def fit(vectors: Array, labels: Sequence[int], dev_vectors: Array, dev_labels: Sequence[int]) -> Fit:
+def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels: Sequence[float]) -> Fit:
     """Logistic regression whose strength is the best on the selection part; of equal ones the strongest.
 
     Args:

@@ -1,7 +1,8 @@
-"""How often a classifier is right."""
+"""How often a classifier is right, and how well a regression ranks."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,19 +16,62 @@ from holdfast.encoding import Progress
 _WITH_F1 = ("mrpc", "qqp")
 """Tasks of unequal classes, for which F1 of the second class is reported beside the accuracy, as in GLUE."""
 
+_DECIMALS = 6
+"""Of a prediction that is written down; fp32 has no more."""
 
-def accuracy(logits: npt.NDArray[np.float32], labels: Sequence[int]) -> float:
+Logits = npt.NDArray[np.float32]
+
+
+def accuracy(logits: Logits, labels: Sequence[float]) -> float:
     """The share of rows whose largest logit is that of the label, ×100."""
     return 100 * float(np.mean(logits.argmax(axis=1) == np.asarray(labels)))
 
 
+def spearman(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
+    """Spearman's rank correlation ×100; 0 where all predictions, or all scores, are equal."""
+    from scipy.stats import spearmanr
+
+    return _correlation(spearmanr, predictions, scores)
+
+
+def pearson(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
+    """Pearson's correlation ×100; 0 where all predictions, or all scores, are equal."""
+    from scipy.stats import pearsonr
+
+    return _correlation(pearsonr, predictions, scores)
+
+
 def score_row(classifier: Classifier, task: str, part: Part, progress: Progress | None = None) -> dict[str, Any]:
-    """A row of results, computed in fp32: ``{task, split, n, metrics, data_sha256, source}``."""
+    """A row of results, computed in fp32: ``{task, split, n, metrics, items, data_sha256, source}``.
+
+    ``items`` has one entry per text, in the order of the data: ``correct`` (0 or 1), or for a regression ``gold`` and
+    ``prediction``.
+    """
     logits = classifier.logits(part.texts, progress=progress)
+    metrics, items = _of_scores(logits, part) if part.graded else _of_classes(logits, part, task)
+    row = {"task": task, "split": part.split, "n": len(part), "metrics": metrics, "items": items}
+    return {**row, "data_sha256": part.data_sha256, "source": part.source}
+
+
+def _of_classes(logits: Logits, part: Part, task: str) -> tuple[dict[str, float], dict[str, list[Any]]]:
     metrics = {"accuracy": accuracy(logits, part.labels)}
+    predicted = logits.argmax(axis=1)
     if task in _WITH_F1:
         from sklearn.metrics import f1_score
 
-        metrics["f1"] = 100 * float(f1_score(part.labels, logits.argmax(axis=1), zero_division=0.0))
-    row = {"task": task, "split": part.split, "n": len(part), "metrics": metrics}
-    return {**row, "data_sha256": part.data_sha256, "source": part.source}
+        metrics["f1"] = 100 * float(f1_score(part.labels, predicted, zero_division=0.0))
+    return metrics, {"correct": (predicted == np.asarray(part.labels)).astype(int).tolist()}
+
+
+def _of_scores(logits: Logits, part: Part) -> tuple[dict[str, float], dict[str, list[Any]]]:
+    # The row's metrics are those of its items, to the last digit.
+    predictions = [round(float(value), _DECIMALS) for value in logits[:, 0]]
+    metrics = {"spearman": spearman(predictions, part.labels), "pearson": pearson(predictions, part.labels)}
+    return metrics, {"gold": list(part.labels), "prediction": predictions}
+
+
+def _correlation(measure: Any, predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of constant input, for which 0 is said above
+        value = float(measure(np.asarray(predictions, dtype=np.float64), np.asarray(scores, dtype=np.float64))[0])
+    return 100 * value if np.isfinite(value) else 0.0

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.data.tasks import task_named
 from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
 from holdfast.precision import Precision
-
-DEFENCES = ("none",)
-_PLANNED = ("adv", "pgd", "freelb", "smart")
 
 
 @dataclass(frozen=True)
@@ -25,17 +24,19 @@ class FinetuneSettings:
         task: a labelled task, such as "sst2".
         output: the run's folder, which the finished model ends up in; or a name that ends in ``.json`` for the result,
             and then the model's folder is that name without ``.json``.
-        defence: "none".
+        defence: "none", "adv", "pgd", "freelb", "smart" or "robustembed".
+        options: the defence's own options, by name; text is parsed.
         frozen: fit a logistic regression to the encoder's vectors, which stays as it is.
         train_split: the split to train on; None: ``train``, or ``all`` for a task that has no splits.
-        epochs: passes over the training part.
+        epochs: passes over the training part; None: the defence's own, 4 for adv and 3 for the others.
         max_steps: optimiser steps, in place of epochs.
         batch_size: texts per optimiser step.
         learning_rate: peak, falling linearly to 0 without warm-up.
         max_length: tokens per text or pair, in training and in the finished model.
         examples: train on at most so many texts, drawn by the seed; None: on all.
         seed: of the head, the held-out part, the order and the dropout.
-        precision: "auto" (bf16 where the machine has it), "fp32" or "bf16"; the result is measured in fp32.
+        precision: "auto" (bf16 where the machine has it and the defence can do with it), "fp32" or "bf16"; the result
+            is measured in fp32.
         data: the folder of labelled data; None: the one HOLDFAST_DATA names, and without that the hub.
         save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
     """
@@ -44,9 +45,10 @@ class FinetuneSettings:
     task: str
     output: Path
     defence: str = "none"
+    options: Mapping[str, Any] = field(default_factory=dict)
     frozen: bool = False
     train_split: str | None = None
-    epochs: float = 3.0
+    epochs: float | None = None
     max_steps: int | None = None
     batch_size: int = 32
     learning_rate: float = 2e-5
@@ -67,6 +69,17 @@ class FinetuneSettings:
         """Where the result goes."""
         return self.output if self.output.suffix == ".json" else self.output / "results.json"
 
+    def completed(self) -> FinetuneSettings:
+        """The settings with the defence's own where nothing was chosen.
+
+        Raises:
+            UserError: one of them makes no sense.
+        """
+        self.check()
+        kind = DEFENCES[self.defence]
+        epochs = kind.EPOCHS if self.epochs is None else self.epochs
+        return replace(self, epochs=epochs, precision="fp32" if kind.NEEDS_FP32 else self.precision)
+
     def check(self) -> None:
         """Refuse settings that make no sense.
 
@@ -76,12 +89,14 @@ class FinetuneSettings:
         task = task_named(self.task)
         if task.kind == "attack":
             raise UserError(f"{self.task} is there to be attacked and never trained on: name the task it is from")
-        if task.kind not in ("transfer", "classification", "pairs", "nli"):
+        if task.kind not in ("transfer", "classification", "pairs", "nli", "sts", "regression"):
             raise UserError(f"{self.task} has no classes to learn (it is of kind {task.kind}): name a labelled task")
-        if self.defence in _PLANNED:
-            raise UserError(f"--defence {self.defence} is not there yet: only none is")
-        one_of("--defence", self.defence, DEFENCES)
+        make_defence(self.defence, self.options)
+        if self.frozen and self.defence != "none":
+            raise UserError(f"--frozen does not train step by step: leave out --defence {self.defence}")
         one_of("--precision", self.precision, get_args(Precision))
+        if self.precision == "bf16" and DEFENCES[self.defence].NEEDS_FP32:
+            raise UserError(f"what {self.defence} measures is lost in bf16: leave out --precision, or give fp32")
         if self.frozen and len(task.columns) == 2:
             raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
         if processes() > 1:

@@ -1,4 +1,4 @@
-"""The classifier that a fine-tuning run starts from: an encoder with a new head."""
+"""The classifier, or regression, that a fine-tuning run starts from: an encoder with a new head."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def new_classifier(spec: str, material: Material, max_length: int) -> tuple[Any,
     """A sequence classifier, its tokeniser, and the names of the parameters that are new.
 
     The new ones are drawn from torch's random numbers: seed them first. The tokeniser's limit is lowered to
-    ``max_length``, so that the finished model reads as much of a text wherever it is used.
+    ``max_length``, so that the finished model reads as much of a text wherever it is used. A regression has one output.
 
     Args:
         spec: an encoder, as for :func:`holdfast.models.resolve_model`.
@@ -43,10 +43,11 @@ def new_classifier(spec: str, material: Material, max_length: int) -> tuple[Any,
             dtype=torch.float32,
             local_files_only=True,
             use_safetensors=True,
+            output_hidden_states=False,  # which an encoder pooled over several layers has saved as on
             output_loading_info=True,
             id2label=names,
             label2id={name: label for label, name in names.items()},
-            problem_type="single_label_classification",
+            problem_type="regression" if material.regression else "single_label_classification",
         )
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")

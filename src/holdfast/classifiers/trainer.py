@@ -1,38 +1,51 @@
-"""A thin adapter around ``transformers.Trainer``: batches of like length, a defence's loss, trusted checkpoints."""
+"""A thin adapter around ``transformers.Trainer``: batches of like length, a defence's losses, trusted checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.attacks.classifier import compute_logits, tokenise
 from holdfast.classifiers.batches import Collate, LengthOrder
-from holdfast.classifiers.defences import Defence
+from holdfast.classifiers.defences import Batch, Defence, Moment, Training
+from holdfast.classifiers.losses import task_loss
 from holdfast.classifiers.material import Part
-from holdfast.classifiers.scores import accuracy
+from holdfast.classifiers.scores import accuracy, spearman
 from holdfast.encoding import Precision
 from holdfast.errors import UserError
 from holdfast.training.progress import TrainingProgress
 from holdfast.training.resumable import Resumable
 
 ACCURACY = "eval_accuracy"
+SPEARMAN = "eval_spearman"
+DEFENCE_FILE = "defence.safetensors"
+_ROWS = "rows"
+
+
+def selection_metric(dev: Part) -> str:
+    """What epochs are selected by, as evaluations call it: the accuracy, or Spearman's correlation of scores."""
+    return SPEARMAN if dev.graded else ACCURACY
 
 
 class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
-    """Trains a Hugging Face sequence classifier on a defence's loss.
+    """Trains a Hugging Face sequence classifier on a defence's losses.
 
-    Inherited but for this: the order of the texts is a function of seed and epoch, so that a resumed run continues
-    bit-exactly; a checkpoint is sealed with hashes when it is complete; a loss that is not finite stops the run before
-    it reaches the weights; an evaluation gives the accuracy on the selection part.
+    Inherited but for this: a step goes backward through each of the losses that the defence makes of a batch, and what
+    the defence remembers is saved in checkpoints and restored; the order of the texts is a function of seed and epoch,
+    so that a resumed run continues bit-exactly; a checkpoint is sealed with hashes when it is complete; a loss that is
+    not finite stops the run before it reaches the weights; an evaluation gives the score on the selection part.
 
     Args:
         model: the classifier.
         tokenizer: its tokeniser.
-        defence: what the loss is.
+        defence: what the losses are.
         train: what is trained on.
         dev: what is evaluated on.
         max_length: tokens per text or pair.
@@ -60,10 +73,15 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         collate = Collate(tokenizer, encoded, train.labels)
         rows = range(len(train))
         super().__init__(
-            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=collate,
+            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=_Numbered(collate),
             processing_class=tokenizer, **kwargs,
         )  # fmt: skip
         self.add_callback(_TellEpoch(self._order))
+        self.add_callback(_Follow(self))
+        self._steps_in_epoch = -(-len(train) // self._order.batch_size)
+        steps = self.args.max_steps
+        epochs = steps / self._steps_in_epoch if steps > 0 else self.args.num_train_epochs
+        defence.begin(Training(model, tokenizer, train.texts, max_length, epochs))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Batches in an order that depends on the seed and the epoch alone."""
@@ -77,34 +95,73 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         prepared: DataLoader[Any] = self.accelerator.prepare(loader)
         return prepared
 
-    def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
-        """The defence's loss; stops before the backward pass when it is not finite: the weights are still good."""
-        loss = self._defence(model, inputs)
-        if not torch.isfinite(loss):
+    def training_step(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
+        """A pass backward through each of the defence's losses; their sum, detached."""
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        rows, labels = inputs.pop(_ROWS).tolist(), inputs.pop("labels")
+        losses = self._defence.losses(model, Batch(inputs, labels, rows), self.moment(self.state.global_step))
+        total = torch.zeros((), device=self.args.device)
+        while (loss := self._next_loss(losses)) is not None:
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        return total
+
+    def moment(self, step: int) -> Moment:
+        """Where the training is after so many optimiser steps."""
+        return Moment(step, self.state.max_steps, step / self._steps_in_epoch)
+
+    def _next_loss(self, losses: Iterator[Tensor]) -> Tensor | None:
+        """The next loss, if there is one; stops when it is not finite, before it reaches the weights."""
+        with self.compute_loss_context_manager():
+            loss = next(losses, None)
+        if loss is not None and not torch.isfinite(loss):
             raise UserError(
                 f"the loss became {loss.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
                 "try a lower --learning-rate"
             )
         return loss
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log the defence's diagnostics of the last step beside the loss."""
+        if "loss" in logs:
+            logs = {**logs, **{name: value.item() for name, value in self._defence.diagnostics.items()}}
+        super().log(logs, start_time)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        state = {name: value.contiguous() for name, value in self._defence.state().items()}
+        if state:
+            save_file(state, Path(output_dir or self.args.output_dir) / DEFENCE_FILE)
+
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+        super()._load_from_checkpoint(checkpoint_path)
+        path = Path(checkpoint_path) / DEFENCE_FILE
+        if self._defence.state():
+            self._defence.load_state(load_file(path))
+
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """The accuracy ×100 and the cross-entropy on the selection part."""
+        """The accuracy, or Spearman's correlation, ×100 and the task's loss on the selection part."""
         logits = compute_logits(
             self.model, self.processing_class, self._dev_encoded, precision=self._dev_precision
         )  # fmt: skip
-        loss = nn.functional.cross_entropy(torch.from_numpy(logits), torch.tensor(self._dev.labels)).item()
-        metrics = {ACCURACY: accuracy(logits, self._dev.labels), "eval_loss": loss}
+        labels = self._dev.labels
+        score = spearman(logits[:, 0], labels) if self._dev.graded else accuracy(logits, labels)
+        loss = task_loss(torch.from_numpy(logits), torch.tensor(labels)).item()
+        metrics = {selection_metric(self._dev): score, "eval_loss": loss}
         self.log(metrics)
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
 
 class FinetuneProgress(TrainingProgress):
-    """The progress of a training run, with the accuracy on the selection part."""
+    """The progress of a training run, with the accuracy or the correlation on the selection part."""
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the accuracy that epochs are selected by."""
-        self._best = f"dev accuracy {kwargs['metrics'][ACCURACY]:.2f}"
+        """Show the score that epochs are selected by."""
+        metrics = kwargs["metrics"]
+        name = ACCURACY if ACCURACY in metrics else SPEARMAN
+        self._best = f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
         if not self.console.is_terminal:
             self.console.print(f"step {state.global_step}/{state.max_steps}  {self._best}", highlight=False)
 
@@ -117,3 +174,25 @@ class _TellEpoch(TrainerCallback):  # type: ignore[misc]
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.order.epoch = int(state.epoch or 0)
+
+
+class _Numbered:
+    """A batch with the numbers of its rows, (B,): what a defence can find their texts by."""
+
+    def __init__(self, collate: Callable[[Sequence[int]], dict[str, Tensor]]) -> None:
+        self.collate = collate
+
+    def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        return {**self.collate(rows), _ROWS: torch.tensor(rows)}
+
+
+class _Follow(TrainerCallback):  # type: ignore[misc]
+    """Tells the defence of each optimiser step."""
+
+    def __init__(self, trainer: ClassifierTrainer) -> None:
+        self.trainer = trainer
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self.trainer._defence.follow(self.trainer.model, self.trainer.moment(state.global_step + 1))

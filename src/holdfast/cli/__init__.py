@@ -18,7 +18,8 @@ from holdfast.cli.app import app
 from holdfast.cli.mistakes import complain, one_line
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
-from holdfast.cli import train, evaluate, finetune, attack, audit, show, doctor, data, methods, demo  # noqa: F401  # isort: skip
+from holdfast.cli import train, evaluate, baseline, finetune, attack, audit, space, masks  # noqa: F401  # isort: skip
+from holdfast.cli import compare, show, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
 
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         how = {
             **dict.fromkeys(("train", "finetune", "attack"), "; continue with --resume"),
+            "reproduce": "; the same command goes on from here",
             "demo": "; the same command goes on from here",
         }
         complain("stopped" + how.get(words[0], ""))

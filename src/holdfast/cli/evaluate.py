@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from holdfast.cli.app import AsJson, DataFolder, app
-from holdfast.cli.console import console, encoding_bar, print_json, progress_console, work_quietly
+from holdfast.cli.console import console, encoding_bar, progress_console, work_quietly
 from holdfast.errors import UserError, one_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @app.command(
     epilog="\b\nExample:\n"
     "  holdfast evaluate sentence-transformers/all-MiniLM-L6-v2\n"
-    "  holdfast evaluate runs/robust --tasks stsb,sickr-full --data ~/sts-data --output robust.json"
+    "  holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json"
 )
 def evaluate(
     ctx: typer.Context,
@@ -25,37 +28,46 @@ def evaluate(
     tasks: Annotated[
         str,
         typer.Option(
-            help="Joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; "
-            "space (alignment and uniformity on STS-B dev)."
+            help="Joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer (mr, "
+            "cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev)."
         ),
     ] = "sts",
     data: DataFolder = None,
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    text: Annotated[
+        str, typer.Option(help="raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).")
+    ] = "raw",
     pooling: Annotated[
         str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure an encoder on semantic textual similarity: Spearman's correlation x100 of cosine with people's scores."""
-    from holdfast.evaluation.space import evaluate_space
-    from holdfast.evaluation.sts import evaluate_sts
+    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
+    from holdfast.evaluation.run import evaluate_tasks, task_names
     from holdfast.models import load_sentence_transformer, resolve_model
-    from holdfast.results import new_result, render_sts_table, write_result
+    from holdfast.results import new_result, to_json, write_result
 
-    names = _tasks(tasks)
+    names = task_names(tasks)
+    one_of("--text", text, ("raw", "senteval"))
     exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     with work_quietly():
         folder = resolve_model(model)
         encoder = load_sentence_transformer(model, pooling=pooling)
+        told = progress_console(as_json)
         began = time.monotonic()
-        with encoding_bar(progress_console(as_json)) as progress:
-            sts = [name for name in names if name != "space"]
-            rows = evaluate_sts(encoder, tasks=sts, data=data, precision=exact, progress=progress) if sts else []
-            if "space" in names:
-                rows.append(evaluate_space(encoder, data=data, precision=exact, progress=progress))
+        with encoding_bar(told) as progress:
+            rows = evaluate_tasks(
+                encoder,
+                names,
+                data=data,
+                text=text,
+                precision=exact,
+                progress=progress,
+                started=lambda task: _tell(told, task),
+            )
         result = new_result(
             "evaluate",
             command=ctx.obj,
@@ -63,8 +75,8 @@ def evaluate(
             path=folder,
             protocol={
                 "tasks": names,
-                "similarity": "cosine",
-                "aggregation": "all subsets of a task together, no regressor",
+                **_protocol([row["task"] for row in rows]),
+                "text": text,
                 "precision": exact,
                 "pooling": pooling,
                 "max_seq_length": encoder.max_seq_length,
@@ -77,14 +89,51 @@ def evaluate(
     if output is not None:
         write_result(output, result)
     if as_json:
-        print_json(result)
+        print(to_json(result))
     else:
-        out = console()
-        out.print(model, markup=False, highlight=False)  # a title would be folded to the width of the table
-        if sts:
-            out.print(render_sts_table(rows))
-        if "space" in names:
-            out.print(_space_line(rows[-1]), highlight=False)
+        _show(model, rows)
+
+
+def _tell(console: Console, task: str) -> None:
+    """A line for what takes seconds; similarity is there at once."""
+    from holdfast.evaluation.transfer import TRANSFER_TASKS
+
+    if task in TRANSFER_TASKS:
+        console.print(f"{task}: fitting logistic regressions", highlight=False)
+
+
+def _protocol(tasks: Sequence[str]) -> dict[str, Any]:
+    """How the numbers are made, for the kinds of tasks there are."""
+    from holdfast.evaluation.sts import ALL_STS_TASKS
+    from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
+
+    told: dict[str, Any] = {}
+    if any(task in ALL_STS_TASKS for task in tasks):
+        told |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
+    if any(task in TRANSFER_TASKS for task in tasks):
+        told["transfer"] = {
+            "classifier": "logistic regression on frozen vectors, L2, minimised to convergence in fp64",
+            "selection": "SentEval: nested folds (mr cr subj mpqa), folds of train (trec mrpc), dev (sst2)",
+            "folds": FOLDS,
+            "fold_seed": SEED,
+            "C": list(STRENGTHS),
+            "C_folds_of_train": list(STRENGTHS_ACROSS),
+        }
+    return told
+
+
+def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
+    from holdfast.results import render_sts_table, render_transfer_table
+
+    out = console()
+    out.print(model, markup=False, highlight=False)  # a title would be folded to the width of the table
+    if any("spearman" in row["metrics"] for row in rows):
+        out.print(render_sts_table(rows))
+    if any("accuracy" in row["metrics"] for row in rows):
+        out.print(render_transfer_table(rows))
+    for row in rows:
+        if row["task"] == "space":
+            out.print(_space_line(row), highlight=False)
 
 
 def _space_line(row: Mapping[str, Any]) -> str:
@@ -93,14 +142,3 @@ def _space_line(row: Mapping[str, Any]) -> str:
         f"alignment {metrics['alignment']:.3f} ({row['positives']:,} STS-B dev pairs that mean the same), "
         f"uniformity {metrics['uniformity']:.3f} ({row['n']:,} sentences); lower is better"
     )
-
-
-def _tasks(text: str) -> list[str]:
-    from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS
-
-    names: list[str] = []
-    for name in (part.strip() for part in text.split(",") if part.strip()):
-        names += STS_TASKS if name == "sts" else [one_of("--tasks", name, ("sts", *ALL_STS_TASKS, "space"))]
-    if not names:
-        raise UserError("--tasks names no task: leave it out for the seven STS test sets")
-    return list(dict.fromkeys(names))

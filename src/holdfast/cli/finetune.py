@@ -22,12 +22,13 @@ _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_step
 @app.command(
     epilog="\b\nExample:\n"
     "  holdfast finetune google-bert/bert-base-uncased --task sst2 --output runs/sst2\n"
+    "  holdfast finetune runs/robust --task sst2 --defence freelb --set steps=2 --output runs/sst2-freelb\n"
     "  holdfast finetune runs/robust --task mr --frozen --data ~/sts-data --output runs/mr-frozen.json"
 )
 def finetune(
     ctx: typer.Context,
     model: Annotated[str, typer.Argument(help="The encoder to start from: a folder, a hub name or pypi:….")],
-    task: Annotated[str, typer.Option(help="A labelled task; `holdfast data list` shows all.")],
+    task: Annotated[str, typer.Option(help="One of `holdfast data list`, or a FILE.tsv or folder of your own.")],
     output: Annotated[
         Path,
         typer.Option(
@@ -35,14 +36,22 @@ def finetune(
             help="The run's folder; the model ends up in it. With FILE.json the result goes there, the model to FILE.",
         ),
     ],
-    defence: Annotated[str | None, typer.Option(help="none. [default: none]")] = None,
+    defence: Annotated[
+        str | None,
+        typer.Option(help="none, adv, pgd, freelb, smart or robustembed; docs/finetune.md tells them. [default: none]"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the defence; repeatable.")
+    ] = None,
     frozen: Annotated[
         bool, typer.Option("--frozen", help="Fit a logistic regression to the encoder's vectors, which stay.")
     ] = False,
     train_split: Annotated[
         str | None, typer.Option(help="The split to train on. [default: train, or all where there is one]")
     ] = None,
-    epochs: Annotated[float | None, typer.Option(help="Passes over the training part. [default: 3.0]")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Passes over the training part. [default: 4 for adv, 3 for the others]")
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Texts per optimiser step. [default: 32]")] = None,
     learning_rate: Annotated[
@@ -65,7 +74,7 @@ def finetune(
 ) -> None:
     """Make a classifier of an encoder and a labelled task."""
     given = {key: value for key, value in locals().items() if value is not None}
-    for key in ("ctx", "resume", "as_json"):
+    for key in ("ctx", "set_", "resume", "as_json"):
         given.pop(key, None)
     if precision is not None:
         one_of("--precision", precision, ("auto", "fp32", "bf16"))
@@ -77,9 +86,10 @@ def finetune(
         from holdfast.classifiers import FinetuneSettings
         from holdfast.classifiers import finetune as run
         from holdfast.data.folder import data_folder
+        from holdfast.values import split_settings
 
         data_folder(data)  # a folder that is named and not there is told before anything is loaded
-        settings = FinetuneSettings(**given)
+        settings = FinetuneSettings(**given, options=split_settings(set_ or []))
         result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
     if as_json:
         print_json(result)
@@ -94,8 +104,9 @@ def _table(result: Mapping[str, Any]) -> Table:
     chosen, protocol = result["selected"], result["protocol"]
     train = protocol["data"]["train"]
     out = sum(exclusion["from_train"] for exclusion in protocol["excluded"])
+    kind = "scores" if protocol.get("regression") else f"{len(protocol['classes'])} classes"
     rows = {
-        "task": f"{protocol['task']}, {len(protocol['classes'])} classes",
+        "task": f"{protocol['task']}, {kind}",
         "started from": protocol["base_model"],
         "trained on": f"{train['split']}, {train['texts']:,} texts; {out:,} excluded",
         "selection": f"{chosen['protocol']} ({chosen['score']:.2f})",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from holdfast.data.lines import open_bytes
 from holdfast.data.registry import locate
 from holdfast.data.sources import CORPORA, CorpusEntry, corpus_files
 from holdfast.data.tables import read_rows
-from holdfast.data.tasks import TASKS, Split, Task
+from holdfast.data.tasks import TASKS, Split, Task, hub_sources, sources
 from holdfast.errors import UserError
 from holdfast.files import sha256
 
@@ -104,13 +104,15 @@ def _task_row(task: Task, folder: Path | None, counts: dict[str, Any]) -> DataRo
     here = {split: locate(split, folder) for split in task.splits} if folder is not None else {}
     local = {split: paths for split, paths in here.items() if paths}
     if folder is not None and local:
-        rows = [_local_rows(split, paths, folder, counts) for split, paths in local.items()]
+        rows = [_local_rows(split, local[split], folder, counts) for split in _distinct(local)]
         where = _common(next(iter(local.values())), folder)
         return DataRow(task.name, task.kind, _names(local), where, _sum(rows), task.licence)
-    remote = [split for split in task.splits if split.hub is not None] if folder is None else []
+    remote = [split for split in task.splits if hub_sources(split)] if folder is None else []
     if remote:
-        where = ",".join(dict.fromkeys(f"hf:{split.hub.name}" for split in remote if split.hub is not None))
-        return DataRow(task.name, task.kind, _names(remote), where, _sum([s.rows for s in remote]), task.licence)
+        where = ",".join(dict.fromkeys(f"hf:{source.name}" for split in remote for source in hub_sources(split)))
+        return DataRow(
+            task.name, task.kind, _names(remote), where, _sum([s.rows for s in _distinct(remote)]), task.licence
+        )
     return DataRow(task.name, task.kind, _names(task.splits), MISSING, None, task.licence)
 
 
@@ -124,6 +126,15 @@ def _corpus_row(corpus: CorpusEntry, folder: Path | None, counts: dict[str, Any]
     return DataRow(corpus.name, "corpus", ("train",), where, rows, corpus.licence)
 
 
+def _distinct(splits: Iterable[Split]) -> Iterator[Split]:
+    """The splits less those that are made of earlier ones: rows are counted once."""
+    seen: frozenset[str] = frozenset()
+    for split in splits:
+        if not sources(split) <= seen:
+            yield split
+        seen |= sources(split)
+
+
 def _names(splits: Any) -> tuple[str, ...]:
     return tuple(split.name for split in splits)
 
@@ -135,7 +146,7 @@ def _sum(rows: list[int | None]) -> int | None:
 
 def _local_rows(split: Split, paths: list[Path], folder: Path, counts: dict[str, Any]) -> int | None:
     listed = [counts.get(path.relative_to(folder).as_posix()) for path in paths]
-    return _sum(listed) if counts else split.rows
+    return _sum(listed) if counts and not split.relabel else split.rows
 
 
 def _common(paths: list[Path], folder: Path) -> str:
@@ -150,7 +161,7 @@ def _known_files(folder: Path) -> Iterator[tuple[Path, int | None]]:
             for text in ("raw", "senteval") if split.senteval else ("raw",):
                 paths = locate(split, folder, text) or []
                 for path in paths:
-                    yield path, split.rows if len(paths) == 1 else None
+                    yield path, split.rows if len(paths) == 1 and not split.relabel else None
     for corpus in CORPORA:
         files = corpus_files(corpus, folder)
         for path in files:

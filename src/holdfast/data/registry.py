@@ -1,18 +1,19 @@
 """Labelled tasks by name: scored pairs and labelled sentences, from local files or the hub.
 
 Files are looked for in ``data``, else in the folder that ``HOLDFAST_DATA`` names; that folder holds
-``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded.
+``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded. In place of a
+task's name a file or folder of one's own can be given (:mod:`holdfast.data.own`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.data import hub, senteval
+from holdfast.data import hub, own, senteval
 from holdfast.data.folder import VARIABLE, data_folder
 from holdfast.data.senteval import Row
 from holdfast.data.tables import choose_column, read_columns
@@ -75,6 +76,27 @@ class Labelled:
     sha256: str
 
 
+@dataclass(frozen=True)
+class Graded:
+    """Texts, or pairs of texts, with a number to be predicted; the lists are equally long.
+
+    Attributes:
+        task: the task's id.
+        split: the split's name.
+        texts: tuples of one text or of two.
+        scores: the numbers, on the task's own scale.
+        source: the files read, joined by commas, or the hub data set.
+        sha256: of the rows ``text(s) TAB score``, joined by ``\\n``.
+    """
+
+    task: str
+    split: str
+    texts: list[tuple[str, ...]]
+    scores: list[float]
+    source: str
+    sha256: str
+
+
 def load_pairs(task: str, split: str, *, data: Path | None = None, text: str = "raw") -> ScoredPairs:
     """The scored pairs of a similarity task.
 
@@ -89,27 +111,47 @@ def load_pairs(task: str, split: str, *, data: Path | None = None, text: str = "
         UserError: an unknown name, a file that is not there, a malformed row or score (with ``file:line``), or a hub
             that cannot be reached or holds another number of rows than the task.
     """
-    known, part = _lookup(task, split, text, ("sts",))
+    graded, subsets = _graded(task, split, data, text, ("sts",))
+    first, second = ([texts[place] for texts in graded.texts] for place in (0, 1))
+    return ScoredPairs(task, split, first, second, graded.scores, subsets, graded.source, graded.sha256)
+
+
+def load_graded(task: str, split: str, *, data: Path | None = None) -> Graded:
+    """The scored pairs of a similarity task, or the scored texts of a task of one's own, for a regression.
+
+    Args:
+        task: any task of kind ``sts`` or ``regression``.
+        split: its split.
+        data: the data folder, as for `load_pairs`.
+
+    Raises:
+        UserError: as for `load_pairs`.
+    """
+    return _graded(task, split, data, "raw", ("sts", "regression"))[0]
+
+
+def _graded(task: str, split: str, data: Path | None, text: str, kinds: tuple[str, ...]) -> tuple[Graded, list[str]]:
+    """The scored rows, and the subset of each."""
+    known, part = _lookup(task, split, text, kinds)
     rows, source = _rows(known, part, data, text)
-    first, second, scores, subsets = [], [], [], []
-    for where, texts, value, subset in rows:
-        first.append(texts[0])
-        second.append(texts[1])
+    texts, scores, subsets = [], [], []
+    for where, fields, value, subset in rows:
+        texts.append(tuple(fields))
         scores.append(_score(value, where))
         subsets.append(subset)
     if source.startswith("hf:") and part.rows not in (None, len(scores)):
         raise UserError(f"{source} has {len(scores):,} rows, but {task} {split} has {part.rows:,}: give --data instead")
     if not scores:
         raise UserError(f"{source} holds no rows: get the file again")
-    lines = (f"{a}\t{b}\t{score!r}" for a, b, score in zip(first, second, scores, strict=True))
-    return ScoredPairs(task, split, first, second, scores, subsets, source, _digest(lines))
+    lines = ("\t".join([*fields, repr(score)]) for fields, score in zip(texts, scores, strict=True))
+    return Graded(task, split, texts, scores, source, _digest(lines)), subsets
 
 
 def load_labelled(task: str, split: str, *, data: Path | None = None, text: str = "raw") -> Labelled:
     """The labelled sentences or pairs of a classification task; rows the annotators did not agree on are left out.
 
     Args:
-        task: any task of `holdfast data list` that has classes.
+        task: any task of `holdfast data list` that has classes, or a file or folder of one's own.
         split: its split; ``all`` where there is only one.
         data: the data folder, as for `load_pairs`.
         text: ``raw`` or ``senteval``, as for `load_pairs`.
@@ -118,11 +160,13 @@ def load_labelled(task: str, split: str, *, data: Path | None = None, text: str 
         UserError: as for `load_pairs`, and for a label the task does not have.
     """
     known, part = _lookup(task, split, text, ("transfer", "classification", "pairs", "nli", "attack"))
+    if part.parts:
+        return _joined(task, split, [load_labelled(*other, data=data, text=text) for other in part.parts])
     rows, source = _rows(known, part, data, text)
-    kept = [row for row in rows if not (known.classes == NLI and row[2] in _NO_LABEL)]
+    kept = [row for row in _relabelled(rows, part) if not (known.classes == NLI and row[2] in _NO_LABEL)]
     if not kept:
-        raise UserError(f"{source} holds no rows: get the file again")
-    classes = list(known.classes or sorted({row[2] for row in kept}))
+        raise UserError(f"{source} holds no rows with a label: get the file again")
+    classes = list(known.classes or sorted({row[2] for row in kept}, key=_class_order))
     labels = [_class(value, classes, where) for where, _, value, _ in kept]
     second = [texts[1] for _, texts, _, _ in kept] if len(known.columns) == 2 else None
     lines = ("\t".join([*row[1], classes[label]]) for row, label in zip(kept, labels, strict=True))
@@ -131,16 +175,21 @@ def load_labelled(task: str, split: str, *, data: Path | None = None, text: str 
 
 def is_local(task: str, split: str, data: Path | None = None) -> bool:
     """Whether `load_pairs` or `load_labelled` would find the split on this machine; never touches the network."""
-    known = task_named(task)
+    part = task_named(task).split(split)
+    if part.own is not None:
+        return True
     try:
         folder = data_folder(data)
     except UserError:
         return False
-    return folder is not None and locate(known.split(split), folder) is not None
+    return folder is not None and locate(part, folder) is not None
 
 
 def locate(split: Split, folder: Path, text: str = "raw") -> list[Path] | None:
     """The files of a split under ``folder``, in either layout, or ``None`` when one of them is not there."""
+    if split.parts:
+        found = [locate(task_named(task).split(name), folder, text) for task, name in split.parts]
+        return None if None in found else [path for paths in found for path in paths or ()]
     tables = _tables(split, folder, text)
     if tables is not None:
         return tables
@@ -160,12 +209,14 @@ def _lookup(task: str, split: str, text: str, kinds: tuple[str, ...]) -> tuple[T
 
 
 def _rows(task: Task, split: Split, data: Path | None, text: str) -> tuple[Iterable[Row], str]:
+    if split.own is not None:
+        return own.read(split.own, task.columns, task.label or ""), str(split.own)
     folder = data_folder(data)
     if folder is None:
         return _from_hub(task, split, text)
     tables = _tables(split, folder, text)
     if tables is not None:
-        return _from_tables(task, tables), ",".join(map(str, tables))
+        return _from_tables(task, split, tables), ",".join(map(str, tables))
     root = senteval.find_root(folder)
     if root is not None and all(senteval.has(root, name) for name in split.files):
         files = [path for name in split.files for path in senteval.files_of(root, name)]
@@ -185,11 +236,34 @@ def _tables(split: Split, folder: Path, text: str) -> list[Path] | None:
     return found
 
 
-def _from_tables(task: Task, paths: list[Path]) -> Iterator[Row]:
+def _from_tables(task: Task, split: Split, paths: list[Path]) -> Iterator[Row]:
     width = len(task.columns)
     for path in paths:
-        for number, fields in read_columns(path, [*task.columns, task.label or "", "subset?"]):
+        for number, fields in read_columns(path, [*task.columns, split.label or task.label or "", "subset?"]):
             yield f"{path}:{number}", fields[:width], fields[width], fields[width + 1]
+
+
+def _relabelled(rows: Iterable[Row], split: Split) -> Iterator[Row]:
+    """The rows with the task's classes, less those that it leaves out."""
+    classes = dict(split.relabel)
+    for where, texts, value, subset in rows:
+        if not classes:
+            yield where, texts, value, subset
+        elif value not in classes:
+            known = ", ".join(classes)
+            raise UserError(f"{where}: the label {value[:40]!r} is not one of {known}: mend or remove the row")
+        elif (label := classes[value]) is not None:
+            yield where, texts, label, subset
+
+
+def _joined(task: str, split: str, parts: Sequence[Labelled]) -> Labelled:
+    """Several sets of the same classes as one."""
+    first = [text for part in parts for text in part.sentences1]
+    second = [text for part in parts for text in part.sentences2 or ()]
+    labels = [label for part in parts for label in part.labels]
+    classes = parts[0].classes
+    lines = (f"{a}\t{b}\t{classes[label]}" for a, b, label in zip(first, second, labels, strict=True))
+    return Labelled(task, split, first, second, labels, classes, ",".join(p.source for p in parts), _digest(lines))
 
 
 def _from_hub(task: Task, split: Split, text: str) -> tuple[list[Row], str]:
@@ -227,6 +301,12 @@ def _score(value: str, where: str) -> float:
     if not math.isfinite(score):
         raise UserError(f"{where}: the score {value[:40]!r} is not a number: mend or remove the row")
     return score
+
+
+def _class_order(name: str) -> tuple[bool, int, str]:
+    """Numbers in their own order, before names in theirs."""
+    number = name.isascii() and name.isdigit()
+    return not number, int(name) if number else 0, name
 
 
 def _class(value: str, classes: list[str], where: str) -> int:

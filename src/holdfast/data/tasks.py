@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from holdfast.data import own
 from holdfast.data.hub import HubSource
 from holdfast.errors import UserError, did_you_mean
 
@@ -16,6 +18,12 @@ PAIR = ("sentence1", "sentence2")
 SINGLE = ("sentence",)
 NLI = ("entailment", "neutral", "contradiction")
 BINARY = ("0", "1")
+PREMISE = ("premise", "hypothesis", "label")
+GLUE = "nyu-mll/glue"
+DBPEDIA = (
+    *("Company", "EducationalInstitution", "Artist", "Athlete", "OfficeHolder", "MeanOfTransportation", "Building"),
+    *("NaturalPlace", "Village", "Animal", "Plant", "Album", "Film", "WrittenWork"),
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,10 @@ class Split:
         hub: the same split on the hub, or ``None`` where the hub has no faithful copy that loads without a script.
         hub_columns: the hub's names for the text columns and the label, where they differ from the task's.
         senteval: whether there is a second file, ``<file>_senteval``, with the text as SentEval tokenises it.
+        parts: in place of files, ``(task, split)`` of others that make it up, one after the other.
+        label: the files' column of the label, where it is not the task's.
+        relabel: ``(value in the files, class)`` where the two differ; rows whose class is ``None`` are left out.
+        own: in place of all that, a user's own file.
     """
 
     name: str
@@ -37,6 +49,10 @@ class Split:
     hub: HubSource | None = None
     hub_columns: tuple[str, ...] | None = None
     senteval: bool = False
+    parts: tuple[tuple[str, str], ...] = ()
+    label: str | None = None
+    relabel: tuple[tuple[str, str | None], ...] = ()
+    own: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -45,13 +61,16 @@ class Task:
 
     Args:
         name: the id used everywhere.
-        kind: ``sts`` (scored pairs), ``transfer``, ``classification``, ``pairs``, ``nli``, ``attack``, ``paraphrase``
-            or ``lexicon``.
+        kind: ``sts`` (scored pairs), ``regression`` (scored texts), ``transfer``, ``classification``, ``pairs``,
+            ``nli``, ``attack``, ``paraphrase`` or ``lexicon``.
         columns: the text columns, one or two.
         label: the column of the score or label.
         classes: the labels in the order of their numbers; ``None`` means those that occur, sorted.
         splits: what there is.
         licence: whose terms apply, as far as the source says.
+        measured: the splits that a classifier is measured on; ``()`` means those whose names begin with ``test``.
+        grouped: whether pairs share first texts (a premise with several hypotheses), so that a part that is split off
+            must take all pairs of a first text.
     """
 
     name: str
@@ -61,6 +80,13 @@ class Task:
     classes: tuple[str, ...] | None
     splits: tuple[Split, ...]
     licence: str
+    measured: tuple[str, ...] = ()
+    grouped: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is made of a user's own files."""
+        return any(split.own is not None for split in self.splits)
 
     def split(self, name: str) -> Split:
         """The split called ``name``; a `UserError` that lists the splits when there is none."""
@@ -72,11 +98,46 @@ class Task:
 
 
 def task_named(name: str) -> Task:
-    """The task called ``name``; a `UserError` that offers the nearest name when there is none."""
+    """The task called ``name``, or the task that a user's own file or folder makes (see :mod:`holdfast.data.own`).
+
+    Raises:
+        UserError: there is none, and the nearest name is offered; or the file cannot be a task.
+    """
     tasks = {task.name: task for task in TASKS}
-    if name not in tasks:
-        raise UserError(f"unknown task {name!r}{did_you_mean(name, tasks)}: `holdfast data list` shows all of them")
-    return tasks[name]
+    if name in tasks:
+        return tasks[name]
+    files = own.files_of(name)
+    if files is None:
+        raise UserError(
+            f"unknown task {name!r}{did_you_mean(name, tasks)}: `holdfast data list` shows all of them; "
+            "a FILE.tsv or FILE.jsonl of your own, or a folder with train, dev and test, is one too"
+        )
+    return _own_task(name, files)
+
+
+def sources(split: Split) -> frozenset[str]:
+    """What a split is read from: two splits that have one of these in common share rows."""
+    if split.own is not None:
+        return frozenset({str(split.own)})
+    parts = (sources(task_named(task).split(name)) for task, name in split.parts)
+    return frozenset(split.files).union(*parts)
+
+
+def hub_sources(split: Split) -> tuple[HubSource, ...]:
+    """Where on the hub a split is; ``()`` where it, or a part of it, has no faithful copy there."""
+    if not split.parts:
+        return () if split.hub is None else (split.hub,)
+    parts = [hub_sources(task_named(task).split(name)) for task, name in split.parts]
+    return tuple(source for part in parts for source in part) if all(parts) else ()
+
+
+def _own_task(name: str, files: dict[str, Path]) -> Task:
+    """The first file says which columns there are; reading finds out whether the others have them too."""
+    columns, label = own.columns_of(next(iter(files.values())))
+    pairs = len(columns) == 2
+    kinds = ("regression", "sts") if label == "score" else ("classification", "pairs")
+    splits = tuple(Split(split, (), own=path) for split, path in files.items())
+    return Task(name, kinds[pairs], columns, label, None, splits, "the user's own", grouped=pairs)
 
 
 def _sts(year: str, rows: int, train: int | None = None) -> Task:
@@ -143,8 +204,8 @@ def _transfer() -> Iterator[Task]:
 def _classification() -> Iterator[Task]:
     text = ("text", "label")
     news = (
-        Split("test", ("ag_news/test",), 7600, HubSource("fancyzhu/ag_news", split="test"), text),
-        Split("train", ("ag_news/train",), 120000, HubSource("fancyzhu/ag_news"), text),
+        Split("test", ("ag_news/test",), 7600, HubSource("fancyzhx/ag_news", split="test"), text),
+        Split("train", ("ag_news/train",), 120000, HubSource("fancyzhx/ag_news"), text),
         Split("train_sample", ("ag_news/train_sample",), 17284),
     )
     licence = "AG corpus, non-commercial research use"
@@ -156,61 +217,118 @@ def _classification() -> Iterator[Task]:
         Split("train_sample", ("imdb/train_sample",), 5000),
     )
     yield Task("imdb", "classification", SINGLE, "label", BINARY, imdb, "research use (Maas et al. 2011)")
+    content = ("content", "label")
     dbpedia = (
+        Split("test", ("dbpedia/test",), 70000, HubSource("fancyzhx/dbpedia_14", split="test"), content),
+        Split("train", ("dbpedia/train",), 560000, HubSource("fancyzhx/dbpedia_14"), content),
         Split("test_sample", ("dbpedia/test_sample",), 5000),
         Split("val_sample", ("dbpedia/val_sample",), 5000),
     )
-    # The numbers in the files follow nobody's order but the sampler's; the names are unambiguous.
-    yield Task("dbpedia", "classification", SINGLE, "class", None, dbpedia, "CC BY-SA 3.0 (DBpedia)")
+    # The numbers in the sample files follow nobody's order but the sampler's; the names are unambiguous.
+    yield Task("dbpedia", "classification", SINGLE, "class", DBPEDIA, dbpedia, "CC BY-SA 3.0 (DBpedia)")
     stars = ("1.0", "2.0", "3.0", "4.0", "5.0")
+    terms = "Yelp Open Dataset terms, academic use"
     yelp = (Split("reviews_stars", ("yelp/reviews_stars",), 5000),)
-    yield Task("yelp", "classification", SINGLE, "stars", stars, yelp, "Yelp Open Dataset terms, academic use")
+    yield Task("yelp", "classification", SINGLE, "stars", stars, yelp, terms)
+    # Zhang et al. 2015: one and two stars are negative, four and five positive, three are left out.
+    polarity = tuple(zip(stars, ("0", "0", None, "1", "1"), strict=True))
+    yelp_polarity = (
+        Split("test", ("yelp_polarity/test",), 38000, HubSource("fancyzhx/yelp_polarity", split="test"), text),
+        Split("train", ("yelp_polarity/train",), 560000, HubSource("fancyzhx/yelp_polarity"), text),
+        Split("reviews", ("yelp/reviews_stars",), 4455, label="stars", relabel=polarity),
+    )
+    yield Task("yelp_polarity", "classification", SINGLE, "label", BINARY, yelp_polarity, terms)
+
+
+def _nli() -> Iterator[Task]:
+    snli = (
+        Split("dev", ("snli/dev",), 10000, HubSource("stanfordnlp/snli", split="validation"), PREMISE),
+        Split("test", ("snli/test",), 10000, HubSource("stanfordnlp/snli", split="test"), PREMISE),
+        Split("train", ("snli/train",), None, HubSource("stanfordnlp/snli"), PREMISE),
+        Split("test_hard", ("snli/test_hard",), 3261),
+    )
+    yield Task("snli", "nli", PAIR, "label", NLI, snli, "CC BY-SA 4.0 (SNLI)", grouped=True)
+    # The labels of MNLI's test sets are hidden: the mismatched dev set measures, the matched one selects.
+    mnli = (
+        Split("dev_matched", ("mnli/dev_matched",), 9815, HubSource(GLUE, "mnli", "validation_matched"), PREMISE),
+        Split(
+            "dev_mismatched", ("mnli/dev_mismatched",), 9832, HubSource(GLUE, "mnli", "validation_mismatched"), PREMISE
+        ),
+        Split("train", ("mnli/train",), 392702, HubSource(GLUE, "mnli"), PREMISE),
+    )
+    measured = ("dev_matched", "dev_mismatched")
+    licence = "OANC, CC BY-SA 3.0 and others (MNLI)"
+    yield Task("mnli", "nli", PAIR, "label", NLI, mnli, licence, measured=measured, grouped=True)
+    # The claims are the hub's "premise", and what they are held against its "hypothesis". ANLI's authors, whose
+    # data it is (Nie et al. 2020), take the evidence for the premise. Its test set has no labels.
+    claim = ("hypothesis", "premise", "label")
+    fever = (
+        Split("dev", ("fever_nli/dev",), 19998, HubSource("pietrolesci/nli_fever", split="dev"), claim),
+        Split("train", ("fever_nli/train",), 208346, HubSource("pietrolesci/nli_fever"), claim),
+    )
+    yield Task("fever_nli", "nli", PAIR, "label", NLI, fever, "CC BY-SA 3.0 (FEVER, Wikipedia)", grouped=True)
+
+
+def _anli() -> Iterator[Task]:
+    """ANLI (Nie et al. 2020) as a whole, each round of it, and the mix that its authors train on."""
+    licence = "CC BY-NC 4.0 (ANLI)"
+    rows = {
+        "train": {1: 16946, 2: 45460, 3: 100459},
+        "dev": {1: 1000, 2: 1000, 3: 1200},
+        "test": {1: 1000, 2: 1000, 3: 1200},
+    }
+
+    def split(name: str, part: str, *rounds: int) -> Split:
+        names = [f"{part}_r{r}" for r in rounds]
+        hub = HubSource("facebook/anli", None, "+".join(names))
+        return Split(name, tuple(f"anli/{n}" for n in names), sum(rows[part][r] for r in rounds), hub, PREMISE)
+
+    measured = tuple(split(f"{part}_r{r}", part, r) for part in ("dev", "test") for r in (1, 2, 3))
+    dev_all = split("dev_all", "dev", 1, 2, 3)
+    names = tuple(part.name for part in measured)
+    whole = (*measured, dev_all, split("train", "train", 1, 2, 3))
+    yield Task("anli", "nli", PAIR, "label", NLI, whole, licence, measured=names, grouped=True)
+    for r in (1, 2, 3):
+        splits = tuple(split(part, part, r) for part in ("dev", "test", "train"))
+        yield Task(f"anli_r{r}", "nli", PAIR, "label", NLI, splits, licence, grouped=True)
+    mixed = (("mnli", "train"), ("snli", "train"), ("anli", "train"), ("fever_nli", "train"))
+    mix = (
+        *measured,
+        dev_all,
+        Split("train", (), None, parts=mixed),
+        # What there is to try it on without the training sets.
+        Split("dev_mix", (), 19815, parts=(("mnli", "dev_matched"), ("snli", "dev"))),
+    )
+    licence = "CC BY-NC 4.0 (ANLI) and the terms of MNLI, SNLI and FEVER"
+    yield Task("anli_mix", "nli", PAIR, "label", NLI, mix, licence, measured=names, grouped=True)
 
 
 def _pairs() -> Iterator[Task]:
-    premise = ("premise", "hypothesis", "label")
-    snli = (
-        Split("dev", ("snli/dev",), 10000, HubSource("stanfordnlp/snli", split="validation"), premise),
-        Split("test", ("snli/test",), 10000, HubSource("stanfordnlp/snli", split="test"), premise),
-        Split("train", ("snli/train",), None, HubSource("stanfordnlp/snli"), premise),
-        Split("test_hard", ("snli/test_hard",), 3261),
-    )
-    yield Task("snli", "nli", PAIR, "label", NLI, snli, "CC BY-SA 4.0 (SNLI)")
-    glue = "nyu-mll/glue"
-    mnli = (
-        Split("dev_matched", ("mnli/dev_matched",), 9815, HubSource(glue, "mnli", "validation_matched"), premise),
-        Split(
-            "dev_mismatched", ("mnli/dev_mismatched",), 9832, HubSource(glue, "mnli", "validation_mismatched"), premise
-        ),
-        Split("train", ("mnli/train",), 392702, HubSource(glue, "mnli"), premise),
-    )
-    yield Task("mnli", "nli", PAIR, "label", NLI, mnli, "OANC, CC BY-SA 3.0 and others (MNLI)")
-    anli = tuple(
-        Split(
-            f"{part}_r{r}",
-            (f"anli/{part}_r{r}",),
-            1200 if r == 3 else 1000,
-            HubSource("facebook/anli", None, f"{part}_r{r}"),
-            premise,
-        )
-        for part in ("dev", "test")
-        for r in (1, 2, 3)
-    )
-    yield Task("anli", "nli", PAIR, "label", NLI, anli, "CC BY-NC 4.0 (ANLI)")
+    """Pairs of GLUE. Its test sets are not listed: on the hub their labels are hidden (-1)."""
     question = ("question", "sentence", "label")
     two = ("entailment", "not_entailment")
-    qnli = (Split("dev", ("qnli/dev",), 5463, HubSource(glue, "qnli", "validation"), question),)
-    yield Task("qnli", "pairs", PAIR, "label", two, qnli, "CC BY-SA 4.0 (SQuAD, GLUE)")
-    rte = (
-        Split("dev", ("rte/dev",), 277, HubSource(glue, "rte", "validation")),
-        Split("train", ("rte/train",), 2490, HubSource(glue, "rte")),
+    qnli = (
+        Split("dev", ("qnli/dev",), 5463, HubSource(GLUE, "qnli", "validation"), question),
+        Split("train", ("qnli/train",), 104743, HubSource(GLUE, "qnli"), question),
     )
-    yield Task("rte", "pairs", PAIR, "label", two, rte, "research use (GLUE)")
+    yield Task("qnli", "pairs", PAIR, "label", two, qnli, "CC BY-SA 4.0 (SQuAD, GLUE)", grouped=True)
+    rte = (
+        Split("dev", ("rte/dev",), 277, HubSource(GLUE, "rte", "validation")),
+        Split("train", ("rte/train",), 2490, HubSource(GLUE, "rte")),
+    )
+    yield Task("rte", "pairs", PAIR, "label", two, rte, "research use (GLUE)", grouped=True)
+    wnli = (
+        Split("dev", ("wnli/dev",), 71, HubSource(GLUE, "wnli", "validation")),
+        Split("train", ("wnli/train",), 635, HubSource(GLUE, "wnli")),
+    )
+    # The other way round than in QNLI and RTE.
+    yield Task("wnli", "pairs", PAIR, "label", two[::-1], wnli, "research use (GLUE)", grouped=True)
     quora = ("question1", "question2", "label")
     qqp = (
         Split("dev_10k", ("qqp/dev_10k",), 9917),
         Split("test_10k", ("qqp/test_10k",), 9928),
-        Split("dev", ("qqp/dev",), 40430, HubSource(glue, "qqp", "validation"), quora),
+        Split("dev", ("qqp/dev",), 40430, HubSource(GLUE, "qqp", "validation"), quora),
+        Split("train", ("qqp/train",), 363846, HubSource(GLUE, "qqp"), quora),
     )
     yield Task("qqp", "pairs", PAIR, "label", BINARY, qqp, "Quora terms, non-commercial research use")
 
@@ -254,6 +372,8 @@ TASKS: tuple[Task, ...] = (
     *_sick(),
     *_transfer(),
     *_classification(),
+    *_nli(),
+    *_anli(),
     *_pairs(),
     *_textfooler(),
     *_resources(),

@@ -1,11 +1,13 @@
-"""The shape of an embedding space: alignment and uniformity (Wang and Isola, ICML 2020), as SimCSE measures them."""
+"""The shape of an embedding space: alignment and uniformity as SimCSE measures them, anisotropy, and the spectrum."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
@@ -18,10 +20,14 @@ SAME_MEANING = 4.0
 
 _ROWS_AT_ONCE = 1024
 
+Exact = npt.NDArray[np.float64]
+Encode = Callable[[Sequence[str]], Vectors]
+"""From n texts to their vectors, (n, d)."""
+
 
 def alignment(vectors1: Vectors, vectors2: Vectors) -> float:
     """``E ‖f(x) − f(x⁺)‖²`` over n positive pairs of vectors (n, d), normalised first. Lower is better; at most 4."""
-    return float(np.square(_unit(vectors1) - _unit(vectors2)).sum(axis=1).mean())
+    return float(np.square(normalised(vectors1) - normalised(vectors2)).sum(axis=1).mean())
 
 
 def uniformity(vectors: Vectors) -> float:
@@ -29,7 +35,7 @@ def uniformity(vectors: Vectors) -> float:
 
     0 when all vectors are the same; close to −4 for random directions in many dimensions.
     """
-    unit = _unit(vectors)
+    unit = normalised(vectors)
     total = 0.0
     for start in range(0, len(unit), _ROWS_AT_ONCE):
         cosines = unit[start : start + _ROWS_AT_ONCE] @ unit.T
@@ -38,14 +44,86 @@ def uniformity(vectors: Vectors) -> float:
     return float(np.log((total - len(unit)) / pairs))  # less each vector's own pair, whose term is exp(0)
 
 
+def anisotropy(vectors: Vectors) -> float:
+    """The mean cosine of all pairs of different rows of (n, d), n ≥ 2 (Ethayarajh, EMNLP 2019, §3).
+
+    0 where the vectors point everywhere alike, 1 where all point the same way. The paper draws random pairs of words in
+    context; these are all pairs of sentences.
+
+    Raises:
+        UserError: a single vector.
+    """
+    unit = normalised(vectors)
+    if len(unit) < 2:
+        raise UserError("anisotropy is of pairs of texts: one text alone has none")
+    # ‖Σ u‖² is the sum of all cosines, those of each vector with itself included.
+    return float((np.square(unit.sum(axis=0)).sum() - len(unit)) / (len(unit) * (len(unit) - 1)))
+
+
+def variance_shares(vectors: Vectors) -> Exact:
+    """The share of the variance of (n, d) vectors, normalised first, along each principal component, largest first.
+
+    Returns:
+        (min(n, d),) shares, whose sum is 1.
+
+    Raises:
+        UserError: all vectors have the same direction, so that there is no variance.
+    """
+    unit = normalised(vectors)
+    spectrum: Exact = np.square(np.linalg.svd(unit - unit.mean(axis=0), compute_uv=False))
+    if spectrum.sum() <= len(unit) * np.finfo(np.float32).eps ** 2:  # what rounding to fp32 alone could give
+        raise UserError("space: the model gives all texts the same vector, whose spectrum is empty")
+    shares: Exact = spectrum / spectrum.sum()
+    return shares
+
+
+def effective_rank(shares: Exact) -> float:
+    """``exp(−Σ p log p)`` of shares p: how many equal components would be as spread (Roy and Vetterli, EUSIPCO 2007).
+
+    Taken of the covariance matrix, whose singular values are the variances.
+    """
+    positive = shares[shares > 0.0]
+    return float(np.exp(-(positive * np.log(positive)).sum()))
+
+
+def spread(vectors: Vectors) -> dict[str, float]:
+    """What the directions of (n, d) vectors say of the space.
+
+    Returns:
+        ``anisotropy``; ``variance_top_1`` and ``variance_top_10``, the share ×100 of the variance along the first
+        principal component and the first ten; ``effective_rank``.
+
+    Raises:
+        UserError: fewer than two vectors, some that are zero or not finite, or all of one direction.
+    """
+    shares = variance_shares(vectors)
+    return {
+        "anisotropy": anisotropy(vectors),
+        "variance_top_1": 100.0 * float(shares[0]),
+        "variance_top_10": 100.0 * float(shares[:10].sum()),
+        "effective_rank": effective_rank(shares),
+    }
+
+
 def evaluate_space(
     model: SentenceTransformer,
     *,
     data: Path | None = None,
     precision: Precision = "fp32",
     progress: Progress | None = None,
+    encode: Encode | None = None,
+    whole: bool = False,
 ) -> dict[str, Any]:
     """Alignment over the STS-B dev pairs that mean the same, uniformity over all of its distinct sentences.
+
+    Args:
+        model: any SentenceTransformer.
+        data: the folder of labelled data.
+        precision: ``"fp32"`` or ``"bf16"``.
+        progress: called with (sentences done, sentences) while encoding.
+        encode: where the vectors come from in place of the model, say because they are there already; it is asked once,
+            for the distinct sentences.
+        whole: add what `spread` tells of the sentences.
 
     Returns:
         A result row ``{task: "space", split: "dev", n, metrics: {alignment, uniformity}, positives, …}``, n the
@@ -58,24 +136,34 @@ def evaluate_space(
 
     pairs = load_pairs("stsb", "dev", data=data)
     sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
-    vectors = encode_sentences(model, sentences, precision=precision, progress=progress)
+    if encode is None:
+        vectors = encode_sentences(model, sentences, precision=precision, progress=progress)
+    else:
+        vectors = encode(sentences)
     row = {sentence: index for index, sentence in enumerate(sentences)}
     same = [i for i, score in enumerate(pairs.scores) if score >= SAME_MEANING]
     first, second = ([row[side[i]] for i in same] for side in (pairs.sentences1, pairs.sentences2))
+    metrics = {"alignment": alignment(vectors[first], vectors[second]), "uniformity": uniformity(vectors)}
     return {
         "task": "space",
         "split": "dev",
         "n": len(sentences),
-        "metrics": {"alignment": alignment(vectors[first], vectors[second]), "uniformity": uniformity(vectors)},
+        "metrics": {**metrics, **spread(vectors)} if whole else metrics,
         "positives": len(same),
         "data_sha256": pairs.sha256,
         "source": pairs.source,
     }
 
 
-def _unit(vectors: Vectors) -> Any:
-    exact = vectors.astype(np.float64)
+def normalised(vectors: npt.ArrayLike) -> Exact:
+    """Vectors (n, d) divided by their lengths, in fp64.
+
+    Raises:
+        UserError: one of them is zero or not finite.
+    """
+    exact = np.asarray(vectors, dtype=np.float64)
     norms = np.linalg.norm(exact, axis=1, keepdims=True)
     if not (np.isfinite(norms).all() and norms.all()):
         raise UserError("space: the model gives vectors that are zero or not finite, which have no direction")
-    return exact / norms
+    units: Exact = exact / norms
+    return units

@@ -7,15 +7,17 @@ test sets is the number that the papers compare.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.encoding import Precision, Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
+from holdfast.evaluation.vectors import Encode, encode_once
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -29,6 +31,53 @@ ALL_STS_TASKS = (*STS_TASKS, "sickr-full")
 _SPLITS = {"sickr-full": "all"}
 # Cosines of float32 vectors that differ by less than this differ by rounding only.
 _ROUNDING = 1e-6
+# Of the cosines in a row's items: few enough to read, and too many to tie pairs and so change Spearman's correlation.
+_DECIMALS = 12
+
+
+@dataclass(frozen=True)
+class StsTask:
+    """The data of one task, as `score` takes it."""
+
+    pairs: ScoredPairs
+
+    @property
+    def name(self) -> str:
+        """The task's id."""
+        return self.pairs.task
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """Every sentence whose vector is needed; some come more than once."""
+        yield from self.pairs.sentences1
+        yield from self.pairs.sentences2
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        """The task's row of results, with its items; see `evaluate_sts`."""
+        return score_pairs(self.pairs, encode(self.pairs.sentences1), encode(self.pairs.sentences2), items=True)
+
+
+def load_sts(task: str, *, data: Path | None = None, text: str = "raw") -> StsTask:
+    """The data of a similarity task.
+
+    Args:
+        task: one of `ALL_STS_TASKS`.
+        data: the folder with the data sets, as for ``--data``; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: ``"raw"``, or ``"senteval"`` for the text as SentEval tokenises and lower-cases it, where it does
+            (all but SICK).
+
+    Raises:
+        UserError: an unknown task, or data that is missing or damaged.
+    """
+    if task not in ALL_STS_TASKS:
+        hint = did_you_mean(task, ALL_STS_TASKS)
+        raise UserError(f"unknown STS task {task!r}{hint}: the tasks are {', '.join(ALL_STS_TASKS)}")
+    from holdfast.data.registry import load_pairs
+    from holdfast.data.tasks import task_named
+
+    split = _SPLITS.get(task, "test")
+    own = "senteval" if text == "senteval" and task_named(task).split(split).senteval else "raw"
+    return StsTask(load_pairs(task, split, data=data, text=own))
 
 
 def evaluate_sts(
@@ -36,6 +85,7 @@ def evaluate_sts(
     *,
     tasks: Sequence[str] = STS_TASKS,
     data: Path | None = None,
+    text: str = "raw",
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
@@ -47,36 +97,28 @@ def evaluate_sts(
         model: any SentenceTransformer.
         tasks: any of `ALL_STS_TASKS`.
         data: the folder with the data sets, as for ``--data``; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: as for `load_sts`.
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences).
 
     Returns:
-        For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source}``; correlations
-        are x100; ``subsets`` holds ``{name: {n, spearman, pearson}}`` for the years that have subsets.
+        For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source, items: {gold,
+        similarity}}``; correlations are x100; ``subsets`` holds ``{name: {n, spearman, pearson}}`` for the years that
+        have subsets; ``items`` are the pairs' scores and cosines, in the data's order.
 
     Raises:
         UserError: an unknown task, data that is missing or damaged, or vectors that have no correlation with anything
             (not finite, zero, or all the same).
     """
-    for task in tasks:
-        if task not in ALL_STS_TASKS:
-            hint = did_you_mean(task, ALL_STS_TASKS)
-            raise UserError(f"unknown STS task {task!r}{hint}: the tasks are {', '.join(ALL_STS_TASKS)}")
-    from holdfast.data.registry import load_pairs
-
     # All of the data first: a missing file should not be found after minutes of encoding.
-    sets = [load_pairs(task, _SPLITS.get(task, "test"), data=data) for task in dict.fromkeys(tasks)]
-    sentences = list(dict.fromkeys(text for pairs in sets for text in (*pairs.sentences1, *pairs.sentences2)))
-    vectors = encode_sentences(model, sentences, precision=precision, progress=progress)
-    row = {sentence: index for index, sentence in enumerate(sentences)}
-    return [
-        score_pairs(pairs, vectors[[row[s] for s in pairs.sentences1]], vectors[[row[s] for s in pairs.sentences2]])
-        for pairs in sets
-    ]
+    loaded = [load_sts(task, data=data, text=text) for task in dict.fromkeys(tasks)]
+    sentences = (sentence for task in loaded for sentence in task.sentences)
+    encode = encode_once(model, sentences, precision=precision, progress=progress)
+    return [task.score(encode) for task in loaded]
 
 
-def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors) -> dict[str, Any]:
-    """One result row, from the vectors (n, d) of both sides of ``pairs``.
+def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, items: bool = False) -> dict[str, Any]:
+    """One result row, from the vectors (n, d) of both sides of ``pairs``; with each pair's numbers if ``items``.
 
     Raises:
         UserError: the correlation is undefined; the message names the task.
@@ -84,7 +126,7 @@ def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors) -> dic
     gold = np.asarray(pairs.scores, dtype=np.float64)
     name = f"{pairs.task} ({pairs.split})"
     similarity = _cosines(vectors1, vectors2, name)
-    return {
+    row = {
         "task": pairs.task,
         "split": pairs.split,
         "n": len(gold),
@@ -93,6 +135,9 @@ def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors) -> dic
         "data_sha256": pairs.sha256,
         "source": pairs.source,
     }
+    if items:
+        row["items"] = {"gold": gold.tolist(), "similarity": np.round(similarity, _DECIMALS).tolist()}
+    return row
 
 
 def average(rows: Iterable[dict[str, Any]]) -> float | None:

@@ -15,12 +15,14 @@ from typing import Any, get_type_hints
 
 from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.attacks.run import AttackSettings, make_recipes
+from holdfast.classifiers.defences import all_options
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.data.folder import data_folder
 from holdfast.data.registry import locate
 from holdfast.data.sources import resolve
 from holdfast.data.tasks import task_named
-from holdfast.errors import UserError, did_you_mean
+from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.files import sha256
@@ -156,10 +158,18 @@ class Planner:
         task = str(says["task"])
         says = {**self._of_task(task, "classifier"), **says}
         given = _fitted(says, FinetuneSettings, _NOT_OF_CLASSIFIER, "classifier")
-        settings = FinetuneSettings(model="", output=Path(), seed=seed, **given)
+        settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
-        record.update(seed=seed, data=self._task_identity(task))
-        return Cell("classifier", record, {"encoder": encoder}, label=f"{encoder.label} on {task} ({settings.defence})")
+        record.update(
+            options=all_options(settings.defence, settings.options), seed=seed, data=self._task_identity(task)
+        )
+        where = {}
+        if settings.defence == "adv" and "masked_lm" not in settings.options:
+            # What is pre-trained may have lost its masked-LM head: every row takes the attacks' masked LM.
+            where["masked_lm"] = self.setting.resources.masked_lm
+            record["masked_lm"] = self._start(resolve_model(where["masked_lm"])).settings
+        label = f"{encoder.label} on {task} ({settings.defence})"
+        return Cell("classifier", record, {"encoder": encoder}, where, label)
 
     def _attack(self, says: Mapping[str, Any], victim: Cell, seed: int) -> Cell:
         """One recipe on a classifier, or on an encoder with a task of scored pairs."""
@@ -182,10 +192,17 @@ class Planner:
 
     def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
         """Tasks that are measured on the encoder's vectors."""
-        tasks = str(says.get("tasks", "sts"))
-        pooling = says.get("pooling")
-        settings = {"tasks": tasks, "pooling": pooling}
-        return Cell("evaluation", settings, {"encoder": encoder}, label=f"{tasks} of {encoder.label}")
+        for name in says:
+            one_of("evaluation", name, ("tasks", "text", "pooling"))
+        tasks = task_names(str(says.get("tasks", "sts")), "evaluation: tasks")
+        settings = {
+            "tasks": tasks,
+            "text": str(says.get("text", "raw")),
+            "pooling": says.get("pooling"),
+            "data": {task: self._task_identity("stsb" if task == "space" else task) for task in tasks},
+        }
+        label = f"{says.get('tasks', 'sts')} of {encoder.label}"
+        return Cell("evaluation", settings, {"encoder": encoder}, label=label)
 
     def _task_identity(self, task: str) -> dict[str, Any]:
         """The hashes of a task's files here; of one that comes from the hub its name."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.stages import OF_TASK, Setting
 from holdfast.files import write_text
-from holdfast.results import write_result
+from holdfast.results import new_result, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,10 +92,10 @@ def _corpus_of_task(work: Work, name: str) -> Path:
 def _finetune(work: Work) -> None:
     from holdfast.classifiers import FinetuneSettings, finetune
 
-    settings = {name: value for name, value in work.cell.settings.items() if name != "data"}
-    run = FinetuneSettings(
-        model=str(work.inputs["encoder"]), output=work.output, data=work.setting.data, **settings
-    )  # fmt: skip
+    settings = {name: value for name, value in work.cell.settings.items() if name not in ("data", "masked_lm")}
+    settings["options"] = {**settings["options"], **work.cell.where}
+    model = str(work.inputs["encoder"])
+    run = FinetuneSettings(model=model, output=work.output, data=work.setting.data, **settings)
     finetune(run, resume=True, console=work.console, command=work.command)
 
 
@@ -116,7 +116,23 @@ def _attack(work: Work) -> None:
 
 
 def _evaluate(work: Work) -> None:
-    raise NotImplementedError
+    from holdfast.evaluation.run import evaluate_tasks
+    from holdfast.models import load_sentence_transformer
+
+    said, model = work.cell.settings, work.inputs["encoder"]
+    encoder = load_sentence_transformer(str(model), pooling=said["pooling"])
+    rows = evaluate_tasks(encoder, said["tasks"], data=work.setting.data, text=said["text"])
+    result = new_result(
+        "evaluate",
+        command=work.command,
+        model=str(model),
+        path=model,
+        protocol={key: said[key] for key in ("tasks", "text", "pooling")},
+        seed=None,
+        results=rows,
+        device=str(encoder.device),
+    )
+    write_result(work.output, result)
 
 
 def _transfer(work: Work) -> None:

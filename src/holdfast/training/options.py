@@ -22,9 +22,9 @@ def objective_class(method: str) -> type[Objective]:
     return METHODS[method]
 
 
-def option_defaults(objective: type[Objective]) -> dict[str, Any]:
-    """A method's options and their defaults."""
-    parameters = inspect.signature(objective.__init__).parameters.values()
+def option_defaults(kind: type[Any]) -> dict[str, Any]:
+    """The options of a class, such as a method's objective, and their defaults."""
+    parameters = inspect.signature(kind.__init__).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -43,15 +43,27 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
     if preset is not None and preset not in objective.PRESETS:
         known = ", ".join(objective.PRESETS) or "none"
         raise UserError(f"{method} has no preset {preset!r}{did_you_mean(preset, objective.PRESETS)}; presets: {known}")
-    options = dict(objective.PRESETS[preset]) if preset else {}
-    known_options = option_defaults(objective)
-    hints = get_type_hints(objective.__init__)
-    for name, value in settings.items():
-        if name not in known_options:
-            names = ", ".join(known_options)
-            raise UserError(f"{method} has no option {name!r}{did_you_mean(name, known_options)}; options: {names}")
-        options[name] = option_value(name, value, hints[name])
-    return options
+    return {**(objective.PRESETS[preset] if preset else {}), **given_options(method, objective, settings)}
+
+
+def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments for a class whose options are its keyword-only arguments.
+
+    Args:
+        owner: the name the class goes by.
+        kind: the class.
+        settings: option names to values; text is read as YAML.
+
+    Raises:
+        UserError: an unknown option (the nearest name is offered), or a value that does not fit.
+    """
+    known = option_defaults(kind)
+    hints = get_type_hints(kind.__init__)
+    for name in settings:
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise UserError(f"{owner} has no option {name!r}{did_you_mean(name, known)}; options: {names}")
+    return {name: option_value(name, value, hints[name]) for name, value in settings.items()}
 
 
 def describe(name: str, objective: type[Objective]) -> dict[str, Any]:

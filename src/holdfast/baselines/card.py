@@ -1,0 +1,76 @@
+"""The model card of a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast import __version__
+from holdfast.baselines.registry import BASELINES
+
+_UNCHANGED = " The encoder's own weights are as they were."
+
+
+def card(name: str, protocol: Mapping[str, Any], fit: Mapping[str, Any], notes: Sequence[str]) -> str:
+    """The text of the model card.
+
+    Args:
+        name: a key of `BASELINES`.
+        protocol: everything that made the model.
+        fit: what fitting it came to.
+        notes: what a user of the model must know, a sentence each.
+    """
+    baseline = BASELINES[name]
+    front = {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", name],
+    }
+    made = "\n".join(
+        f"| {key} | `{value}` |" for key, value in (*_rows(protocol), *_rows(fit), ("holdfast", __version__))
+    )
+    told = "\n".join(f"- {note}" for note in notes)
+    source = protocol.get("base_model") or protocol["vectors"]["file"]
+    return f"""---
+{yaml.safe_dump(front, sort_keys=False).strip()}
+---
+
+# {Path(source).name}: {baseline.title}
+
+A baseline: {baseline.summary}.{_UNCHANGED if "base_model" in protocol else ""}
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+vectors = model.encode(["A cat sits on the mat.", "On the mat there is a cat."])
+print(model.similarity(vectors, vectors))
+```
+
+It is made of sentence-transformers' own modules (release 6 or newer); holdfast is not needed to use it.
+{told and chr(10) + told + chr(10)}
+## How it was made
+
+| | |
+|---|---|
+{made}
+
+## Source
+
+{baseline.citation}
+"""
+
+
+def _rows(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Keys and values, those of mappings inside joined to the outer key; long hashes cut."""
+    rows: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            rows += [(f"{key.replace('_', ' ')}: {inner}", shown) for inner, shown in _rows(value)]
+        elif value is not None:
+            short = f"{value[:16]}…" if key.endswith("sha256") else value
+            rows.append((key.replace("_", " "), f"{short:.6g}" if isinstance(short, float) else short))
+    return rows

@@ -1,0 +1,162 @@
+"""Training a flow by maximum likelihood on sentence vectors that were computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from holdfast.baselines.flow import Coupling, Flow
+from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.values import option_value
+
+# AdamW as in the authors' code, but with the usual bias correction.
+_WEIGHT_DECAY, _EPSILON, _MAX_GRADIENT_NORM = 0.01, 1e-6, 1.0
+# The vectors that set the normalisations (ours: the authors' code takes one batch), and those that are held out.
+_FIRST_VECTORS, _HELD_OUT_SHARE, _MOST_HELD_OUT = 1024, 0.05, 2000
+
+
+@dataclass(frozen=True)
+class FlowOptions:
+    """The flow's own options; the defaults are those of the authors' code.
+
+    Attributes:
+        levels: groups of steps; each has half of the coordinates of the one before.
+        depth: steps in a level.
+        width: of the couplings' hidden layers.
+        coupling: additive or affine.
+        epochs: passes over the vectors.
+        batch_size: vectors in a step (theirs: 32 pairs of sentences).
+        learning_rate: constant.
+    """
+
+    levels: int = 3
+    depth: int = 3
+    width: int = 32
+    coupling: Coupling = "additive"
+    epochs: float = 1.0
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> FlowOptions:
+        """The options by name; text is parsed.
+
+        Raises:
+            UserError: an unknown name, or a value that does not fit.
+        """
+        hints = get_type_hints(cls)
+        for name in given:
+            if name not in hints:
+                raise UserError(f"flow has no option {name!r}{did_you_mean(name, hints)}: it has {', '.join(hints)}")
+        options = cls(**{name: option_value(name, value, hints[name]) for name, value in given.items()})
+        one_of("option 'coupling'", options.coupling, get_args(Coupling))
+        for field in fields(cls):
+            value = getattr(options, field.name)
+            if field.name != "coupling" and not (value > 0 and math.isfinite(value)):
+                raise UserError(f"option {field.name!r} must be more than 0, got {value}")
+        return options
+
+
+@dataclass(frozen=True)
+class FlowFit:
+    """What training a flow came to. Likelihoods are of the held-out vectors, in nats per dimension: more is better.
+
+    Attributes:
+        steps: optimiser steps.
+        trained_on: vectors.
+        held_out: vectors.
+        before: log-likelihood with the normalisations set and nothing learnt.
+        after: log-likelihood at the end.
+    """
+
+    steps: int
+    trained_on: int
+    held_out: int
+    before: float
+    after: float
+
+
+def fit_flow(
+    vectors: npt.NDArray[np.float32],
+    options: FlowOptions,
+    *,
+    seed: int,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> tuple[Flow, FlowFit]:
+    """Train a flow on the CPU. The same vectors, options and seed give the same flow on the same machine.
+
+    Args:
+        vectors: (n, d) float32, in an order that says nothing (the last ones are held out); may be a memory map.
+        options: see `FlowOptions`.
+        seed: of the weights and of the batches.
+        progress: called with (steps done, steps, last loss in nats per dimension).
+
+    Raises:
+        UserError: too few vectors, too few dimensions for the levels, a loss that is not finite.
+    """
+    held_out = min(_MOST_HELD_OUT, int(len(vectors) * _HELD_OUT_SHARE))
+    trained_on = len(vectors) - held_out
+    if held_out < 1 or trained_on < options.batch_size:
+        raise UserError(
+            f"a flow needs at least {max(options.batch_size + 1, 21)} sentences (one batch, and one in twenty is held "
+            f"out), and there are {len(vectors):,}"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        flow = _new_flow(vectors.shape[1], options)
+    draw = np.random.default_rng(seed)
+    first = draw.permutation(trained_on)[:_FIRST_VECTORS]
+    with torch.no_grad():
+        flow(torch.from_numpy(vectors[np.sort(first)]))
+    test = torch.from_numpy(np.array(vectors[trained_on:]))
+    before = _held_out_likelihood(flow, test)
+    steps = _train(flow, vectors, trained_on, options, draw, progress)
+    return flow.eval(), FlowFit(steps, trained_on, held_out, before, _held_out_likelihood(flow, test))
+
+
+def _new_flow(dimensions: int, options: FlowOptions) -> Flow:
+    try:
+        return Flow(
+            dimensions, levels=options.levels, depth=options.depth, width=options.width, coupling=options.coupling
+        )
+    except ValueError as error:
+        raise UserError(f"flow: {error}: set fewer levels") from error
+
+
+def _train(
+    flow: Flow,
+    vectors: npt.NDArray[np.float32],
+    trained_on: int,
+    options: FlowOptions,
+    draw: np.random.Generator,
+    progress: Callable[[int, int, float], None] | None,
+) -> int:
+    size = options.batch_size
+    steps = max(1, round(options.epochs * (trained_on // size)))
+    optimizer = torch.optim.AdamW(flow.parameters(), lr=options.learning_rate, weight_decay=_WEIGHT_DECAY, eps=_EPSILON)
+    order: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    for step in range(1, steps + 1):
+        if len(order) < size:  # an epoch's last rows, fewer than a batch, are left out
+            order = draw.permutation(trained_on)
+        rows, order = np.sort(order[:size]), order[size:]
+        loss = -flow.log_probability(torch.from_numpy(vectors[rows])).mean() / flow.dimensions
+        if not math.isfinite(value := loss.item()):
+            raise UserError(f"flow: the loss is {value} in step {step}: set a smaller learning_rate")
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(flow.parameters(), _MAX_GRADIENT_NORM)
+        optimizer.step()
+        if progress is not None:
+            progress(step, steps, value)
+    return steps
+
+
+@torch.no_grad()
+def _held_out_likelihood(flow: Flow, vectors: torch.Tensor) -> float:
+    return float(flow.log_probability(vectors).double().mean()) / flow.dimensions

@@ -1,0 +1,130 @@
+"""A trained flow as a chain of sentence-transformers' own `Dense` modules, so that nothing else is needed to use it.
+
+`Dense` is a linear map and an activation, and may add its input to its output (``use_residual``). That is enough.
+Between modules the state is (x, h₁, h₂): the d coordinates, and room for a coupling's two hidden layers. A hidden layer
+is ReLU(linear) *added* to a state in which its own room is 0, with zero rows for the rest, which therefore stays as it
+is, exactly. The last layer of an additive coupling is linear, and so are the clearing of the rooms and the next step's
+normalisation and reversal: one module. An affine coupling's (x₂ + t)·sigmoid(s + 2) is a gated linear unit
+(``torch.nn.GLU``: a·sigmoid(b)), whose gates are held at b = 40, that is at 1, for what is not to be scaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from sentence_transformers.sentence_transformer.modules import Dense
+from torch import Tensor, nn
+
+from holdfast.baselines.flow import GATE_SHIFT, ActNorm, Flow, Step
+
+# sigmoid(40) is 1 in fp32 and in bf16.
+_OPEN_GATE = 40.0
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """x ↦ weight·x + bias, in float64 so that composing loses nothing."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def after(self, first: _Affine) -> _Affine:
+        return _Affine(self.weight @ first.weight, self.weight @ first.bias + self.bias)
+
+    def dense(self, activation: nn.Module, *, residual: bool = False) -> Dense:
+        outputs, inputs = self.weight.shape
+        return Dense(
+            inputs,
+            outputs,
+            activation_function=activation,
+            init_weight=self.weight.float().contiguous(),
+            init_bias=self.bias.float(),
+            use_residual=residual,
+        )
+
+
+@torch.no_grad()
+def native_modules(flow: Flow) -> list[Dense]:
+    """Modules that, one after another, map a sentence vector to the flow's z.
+
+    Args:
+        flow: a trained flow.
+    """
+    steps = [step for level in flow.levels for step in level.children() if isinstance(step, Step)]
+    modules = [_entry(flow, steps[0]).dense(nn.Identity())]
+    for number, step in enumerate(steps):
+        following = _normalise(flow, steps[number + 1]) if number + 1 < len(steps) else _exit(flow)
+        modules += [_first_hidden(flow, step), _second_hidden(flow, step)]
+        out = _coupled(flow, step)
+        if step.coupling == "additive":
+            modules.append(following.after(out).dense(nn.Identity()))
+        else:
+            modules += [out.dense(nn.GLU()), following.dense(nn.Identity())]
+    return modules
+
+
+def _entry(flow: Flow, step: Step) -> _Affine:
+    """d → state: room for the hidden layers, and the first step's normalisation."""
+    room = torch.eye(_state(flow), flow.dimensions, dtype=torch.float64)
+    return _normalise(flow, step).after(_Affine(room, torch.zeros(_state(flow), dtype=torch.float64)))
+
+
+def _exit(flow: Flow) -> _Affine:
+    """State → z. In the state, what was done first is at the end; in z, at the beginning."""
+    columns = [column for start, end in zip(flow.sizes[1:], flow.sizes, strict=False) for column in range(start, end)]
+    columns += range(flow.sizes[-1])
+    weight = torch.eye(_state(flow), dtype=torch.float64)[columns]
+    return _Affine(weight, torch.zeros(flow.dimensions, dtype=torch.float64))
+
+
+def _normalise(flow: Flow, step: Step) -> _Affine:
+    """State → state: a step's normalisation and reversal of its coordinates."""
+    weight, bias = torch.eye(_state(flow), dtype=torch.float64), torch.zeros(_state(flow), dtype=torch.float64)
+    scale, size = step.norm.scale.double().cpu(), step.size
+    weight[:size, :size] = torch.diag(scale).flip(0)
+    bias[:size] = (scale * step.norm.bias.double().cpu()).flip(0)
+    return _Affine(weight, bias)
+
+
+def _first_hidden(flow: Flow, step: Step) -> Dense:
+    rows = slice(flow.dimensions, flow.dimensions + flow.width)
+    return _hidden(flow, step.net.first, step.net.first_norm, rows, slice(0, step.kept))
+
+
+def _second_hidden(flow: Flow, step: Step) -> Dense:
+    first = flow.dimensions
+    rows, columns = slice(first + flow.width, first + 2 * flow.width), slice(first, first + flow.width)
+    return _hidden(flow, step.net.second, step.net.second_norm, rows, columns)
+
+
+def _hidden(flow: Flow, linear: nn.Linear, norm: ActNorm, rows: slice, columns: slice) -> Dense:
+    """State + ReLU(…), where only ``rows`` get something and they were 0."""
+    weight = torch.zeros(_state(flow), _state(flow), dtype=torch.float64)
+    bias = torch.zeros(_state(flow), dtype=torch.float64)
+    scale = norm.scale.double().cpu()
+    weight[rows, columns] = scale[:, None] * linear.weight.double().cpu()
+    bias[rows] = scale * norm.bias.double().cpu()
+    return _Affine(weight, bias).dense(nn.ReLU(), residual=True)
+
+
+def _coupled(flow: Flow, step: Step) -> _Affine:
+    """State → state with the second half shifted and the hidden layers' rooms cleared; below it, affine's gates."""
+    room, state = slice(flow.dimensions + flow.width, _state(flow)), _state(flow)
+    weight, bias = torch.eye(state, dtype=torch.float64), torch.zeros(state, dtype=torch.float64)
+    weight[flow.dimensions :] = 0.0
+    scale = step.net.last_scale.double().cpu()
+    last, last_bias = scale[:, None] * step.net.last.weight.double().cpu(), scale * step.net.last.bias.double().cpu()
+    changed, width = slice(step.kept, step.size), step.size - step.kept
+    weight[changed, room] = last[:width]
+    bias[changed] = last_bias[:width]
+    if step.coupling == "additive":
+        return _Affine(weight, bias)
+    gates, gate_bias = torch.zeros_like(weight), torch.full_like(bias, _OPEN_GATE)
+    gates[changed, room] = last[width:]
+    gate_bias[changed] = last_bias[width:] + GATE_SHIFT
+    return _Affine(torch.cat([weight, gates]), torch.cat([bias, gate_bias]))
+
+
+def _state(flow: Flow) -> int:
+    return flow.dimensions + 2 * flow.width

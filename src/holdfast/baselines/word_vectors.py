@@ -1,0 +1,169 @@
+"""Averages of word vectors, read from the text format of GloVe, word2vec and fastText.
+
+A line is a word and its numbers, separated by single spaces (or tabs); a first line of two whole numbers, as word2vec
+writes it, says how many words and numbers there are. Files list frequent words first, which is what ``words`` counts
+on.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules.tokenizer import ENGLISH_STOP_WORDS, WhitespaceTokenizer
+
+from holdfast.data.lines import numbered_lines, open_bytes
+from holdfast.errors import UserError
+
+# A word and thousands of numbers; what is longer is not a line of word vectors.
+_MAX_LINE_CHARS = 1 << 18
+# Rows copied into one array at a time, and between two calls of the progress.
+_BLOCK = 1 << 14
+_HEADER = re.compile(r"\d+ \d+")
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Word vectors, most frequent first.
+
+    Attributes:
+        words: n different words.
+        matrix: (n, d) float32.
+        duplicates: lines left out because their word came before.
+        spaced: lines left out because their word has a space in it (or is empty), which no text's word has.
+    """
+
+    words: list[str]
+    matrix: npt.NDArray[np.float32]
+    duplicates: int
+    spaced: int
+
+
+def read_word_vectors(
+    path: Path, *, words: int | None = None, progress: Callable[[int], None] | None = None
+) -> WordVectors:
+    """Read word vectors as a stream.
+
+    Args:
+        path: the file; ``.gz`` and ``.zst`` are unpacked on the way.
+        words: stop after so many words; None: read all.
+        progress: called now and then with the number of words read.
+
+    Raises:
+        UserError: with ``file:line``, a line with another number of numbers than the first, something that is not a
+            number, a NaN or an infinity; a file with no words, or with fewer lines than its header says.
+    """
+    if path.suffix.lower() == ".bin":
+        raise UserError(f"{path}: word2vec's binary format is not read: save the vectors as text first")
+    reader = _Reader(path)
+    promised: int | None = None
+    lines = 0
+    with open_bytes(path) as file:
+        for number, line in numbered_lines(file, str(path), _MAX_LINE_CHARS):
+            line = line.rstrip(" \t").replace("\t", " ")
+            if number == 1 and _HEADER.fullmatch(line):
+                promised, reader.width = map(int, line.split(" "))
+                continue
+            reader.add(line, number)
+            lines += 1
+            if progress is not None and lines % _BLOCK == 0:
+                progress(len(reader.words))
+            if words is not None and len(reader.words) == words:
+                promised = None  # what follows was not asked for
+                break
+    if promised is not None and lines != promised:
+        raise UserError(f"{path}:1: the header promises {promised:,} words and the file has {lines:,}: get it again")
+    if not reader.words:
+        raise UserError(f"{path} holds no word vectors: a line is a word and its numbers, separated by spaces")
+    return WordVectors(list(reader.words), reader.matrix(), reader.duplicates, reader.spaced)
+
+
+class _Reader:
+    """The words and numbers of the lines so far. ``words`` is a dictionary for its order and its fast look-up."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.width = 0
+        self.words: dict[str, None] = {}
+        self.duplicates = self.spaced = 0
+        self._blocks: list[npt.NDArray[np.float32]] = []
+        self._rows: list[npt.NDArray[np.float32]] = []
+
+    def add(self, line: str, number: int) -> None:
+        where = f"{self.path}:{number}"
+        fields = line.split(" ")
+        if not self.width:
+            self.width = len(fields) - 1
+        found = len(fields) - 1
+        if not self.width or found < self.width or (found > self.width and all(map(_is_number, fields[1:]))):
+            raise UserError(
+                f"{where}: {found} numbers where {self.width or 'some'} are expected: a line is a word and its "
+                f"numbers, separated by single spaces"
+            )
+        word = " ".join(fields[: -self.width])
+        values = self._values(fields[-self.width :], where)
+        if not word or " " in word:
+            self.spaced += 1
+        elif word in self.words:
+            self.duplicates += 1
+        else:
+            self.words[word] = None
+            self._rows.append(values)
+            if len(self._rows) == _BLOCK:
+                self._pack()
+
+    def matrix(self) -> npt.NDArray[np.float32]:
+        self._pack()
+        return np.concatenate(self._blocks)
+
+    def _values(self, fields: list[str], where: str) -> npt.NDArray[np.float32]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # an overflow is an infinity, told below
+                values = np.array(fields, dtype=np.float64).astype(np.float32)
+        except ValueError:
+            wrong = next(field for field in fields if not _is_number(field))
+            raise UserError(
+                f"{where}: {wrong[:40]!r} is not a number: {self.width} numbers are expected after the word"
+            ) from None
+        if not np.isfinite(values).all():
+            raise UserError(f"{where}: the vector has a NaN or an infinity in it: mend or remove the line")
+        return values
+
+    def _pack(self) -> None:
+        if self._rows:
+            self._blocks.append(np.stack(self._rows))
+            self._rows.clear()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def word_vector_model(vectors: WordVectors, *, drop_stop_words: bool = False) -> SentenceTransformer:
+    """The average of a text's word vectors as a SentenceTransformer of native modules.
+
+    sentence-transformers' own word tokeniser splits a text at white space and looks each piece up as it is, then
+    without the punctuation around it, then in lower case as well; what is still unknown is left out of the average.
+    **A text with no known word has the zero vector**, whose cosine with anything is undefined.
+
+    Args:
+        vectors: the words and their vectors.
+        drop_stop_words: leave its English stop words and punctuation out too, as sentence-transformers does where it
+            reads such a file itself; a text of stop words only then has the zero vector.
+    """
+    tokenizer = WhitespaceTokenizer(vectors.words, stop_words=ENGLISH_STOP_WORDS if drop_stop_words else [])
+    embeddings = WordEmbeddings(tokenizer, torch.from_numpy(vectors.matrix))
+    return SentenceTransformer(modules=[embeddings, Pooling(vectors.matrix.shape[1], "mean")], device="cpu")

@@ -1,0 +1,48 @@
+"""What a classifier is trained on besides its texts, so that it holds under attack. One file each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.classifiers.defences.adv import ADV
+from holdfast.classifiers.defences.base import Batch, Defence, Moment, Training
+from holdfast.classifiers.defences.freelb import FreeLB
+from holdfast.classifiers.defences.none import NoDefence
+from holdfast.classifiers.defences.pgd import PGD
+from holdfast.classifiers.defences.robustembed import RobustEmbedDefence
+from holdfast.classifiers.defences.smart import SMART
+from holdfast.errors import UserError, one_of
+from holdfast.training.options import given_options, option_defaults
+
+DEFENCES: dict[str, type[Defence]] = {
+    "none": NoDefence,
+    "adv": ADV,
+    "pgd": PGD,
+    "freelb": FreeLB,
+    "smart": SMART,
+    "robustembed": RobustEmbedDefence,
+}
+"""The defences by their command-line names."""
+
+__all__ = ["DEFENCES", "Batch", "Defence", "Moment", "Training", "all_options", "make_defence"]
+
+
+def make_defence(name: str, options: Mapping[str, Any]) -> Defence:
+    """A defence with some of its options; text is read as YAML.
+
+    Raises:
+        UserError: no such defence or option (the nearest name is offered), or a value that does not fit.
+    """
+    kind = DEFENCES[one_of("--defence", name, tuple(DEFENCES))]
+    given = given_options(name, kind, options)
+    try:
+        return kind(**given)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
+
+
+def all_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a defence, for the record: what is given, as the types it has, and the defaults of the rest."""
+    kind = DEFENCES[name]
+    return {**option_defaults(kind), **given_options(name, kind, options)}

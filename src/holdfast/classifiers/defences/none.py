@@ -1,0 +1,21 @@
+"""No defence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from holdfast.classifiers.defences.base import Batch, Defence, Moment
+from holdfast.classifiers.losses import task_loss
+
+
+class NoDefence(Defence):
+    """The task's loss on the texts as they are."""
+
+    IDEA: ClassVar = "the texts as they are"
+
+    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+        """The mean loss over the batch."""
+        yield task_loss(model(**batch.features).logits, batch.labels)

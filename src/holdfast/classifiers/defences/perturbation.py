@@ -1,0 +1,52 @@
+"""Training on a perturbation of the embeddings that an ascent on the task's loss has found."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+
+from torch import Tensor, nn
+
+from holdfast.classifiers.defences.base import Batch, Defence, Moment, Passes
+
+
+class PerturbationTraining(Defence):
+    """(1−w)·L(x) + w·L(x+δ), where δ has climbed L; a term without weight is not computed.
+
+    Args:
+        share: w in [0, 1].
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share must lie in [0, 1], got {share:g}")
+        self.share = share
+
+    @abstractmethod
+    def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """The detached δ (B, L, d) that ``loss`` is high at, and the loss wherever a gradient was taken.
+
+        Args:
+            like: (B, L, d): the shape, precision and device of δ.
+            mask: (B, L), 1 at real tokens.
+            loss: of δ, a scalar.
+        """
+
+    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+        """One loss."""
+        passes = Passes(model, batch)
+        if self.share == 0.0:
+            yield passes.loss()
+            return
+        delta = self.attack(passes)
+        adversarial = passes.loss(delta)
+        yield adversarial if self.share == 1.0 else (1.0 - self.share) * passes.loss() + self.share * adversarial
+
+    def attack(self, passes: Passes) -> Tensor:
+        """δ (B, L, d), detached, zero at padding; leaves no trace in the model or the random state."""
+        with passes.attack():
+            delta, values = self.climb(passes.no_delta, passes.mask, passes.loss)
+        # The loss at the last δ is not computed again: the rise is up to the step before it.
+        self.diagnostics = {"attack_loss_rise": values[-1] - values[0]} if len(values) > 1 else {}
+        return delta

@@ -1,0 +1,64 @@
+"""PGD: training on the worst of a ball around the embeddings (Madry et al., ICLR 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from torch import Tensor
+
+from holdfast.adversary.virtual import BallNorm, VirtualAdversary
+from holdfast.classifiers.defences.checks import check_ball
+from holdfast.classifiers.defences.perturbation import PerturbationTraining
+
+
+class PGD(PerturbationTraining):
+    r"""The worst perturbation of the embeddings in a ball takes the place of the text (Madry et al. 2018, eq. 2.1).
+
+    .. math::
+        \min_\theta \mathbb{E}\,\max_{\|\delta\| \le \epsilon} L(x + \delta, y; \theta), \qquad
+        \delta \leftarrow \Pi_\epsilon(\delta + \alpha\, g / \|g\|_2)
+
+    for K steps from noise inside the ball (:class:`~holdfast.adversary.virtual.VirtualAdversary`; in the L∞ ball along
+    sign g), with dropout off and the parameters frozen. x is what enters the first layer, so the embeddings with their
+    positions and after LayerNorm; δ is of the real tokens, [CLS] and [SEP] among them. Norms are the ordinary ones, of
+    a text's δ as one vector.
+
+    Args:
+        steps: K; at 0, δ is the noise it starts from.
+        radius: ε, in the units of what enters the first layer: a coordinate of that is about 0.5 large in BERT, and a
+            text has length·d of them.
+        step_size: α, in the same units; None: 2.5·ε/K, with which K steps can cross the ball (Madry et al.'s code).
+        norm: "2" or "inf".
+        init_std: σ of δ⁰ ~ N(0, σ²I), in units of one coordinate; None: such that ‖δ⁰‖ is about ε/10.
+        share: w of (1−w)·L(x) + w·L(x+δ); 1, the paper's, trains on the perturbed alone.
+
+    Defaults: K = 3 as in FreeLB's scripts; ε is ours (see ``docs/finetune.md``), since published ones are for other
+    inputs (images, or word vectors before LayerNorm).
+
+    Citation:
+        Aleksander Madry, Aleksandar Makelov, Ludwig Schmidt, Dimitris Tsipras, Adrian Vladu. Towards Deep Learning
+        Models Resistant to Adversarial Attacks. ICLR 2018.
+    """
+
+    IDEA: ClassVar = "the worst perturbation of the embeddings in a ball, in place of the text"
+    CITATION: ClassVar = "Madry et al. Towards Deep Learning Models Resistant to Adversarial Attacks. ICLR 2018."
+
+    def __init__(
+        self,
+        *,
+        steps: int = 3,
+        radius: float = 1.0,
+        step_size: float | None = None,
+        norm: BallNorm = "2",
+        init_std: float | None = None,
+        share: float = 1.0,
+    ) -> None:
+        super().__init__(share)
+        step_size = 2.5 * radius / max(steps, 1) if step_size is None else step_size
+        check_ball(steps=steps, radius=radius, step_size=step_size, init_std=init_std, least_steps=0)
+        self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std)
+
+    def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """K projected steps from noise."""
+        return self.adversary.climb(self.adversary.noise(like, mask), mask, loss)

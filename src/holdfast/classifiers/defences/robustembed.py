@@ -1,0 +1,79 @@
+"""RobustEmbed's perturbation on a labelled task (Rafiei Asl, Blanco and Takabi, Findings of EMNLP 2023, Table 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from torch import Tensor
+
+from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
+from holdfast.adversary.balls import Norm
+from holdfast.classifiers.defences.checks import check_ball, check_sizes
+from holdfast.classifiers.defences.perturbation import PerturbationTraining
+
+
+class RobustEmbedDefence(PerturbationTraining):
+    r"""The text and its worst perturbation by RobustEmbed's mix of PGD and FGSM, with equal weights.
+
+    .. math::
+        \delta \leftarrow \lambda\, \Pi_\epsilon(\delta + \alpha\, g/\|g\|_P)
+            + (1-\lambda)\, \Pi_\epsilon(\delta + \beta\, \mathrm{sign}\, g), \qquad
+        L = (1-w)\,L(x) + w\,L(x + \delta)
+
+    where g is the gradient of the task's loss at δ (eq. 3-5 with the loss of the task in place of the contrastive one;
+    :class:`~holdfast.adversary.ascent.MixedAscent`, as in the training without labels), with dropout off and the
+    parameters frozen. x is what enters the first layer; δ is of the real tokens.
+
+    Args:
+        pgd_steps: K.
+        fgsm_steps: T.
+        pgd_size: α, step of the PGD part, in units of one embedding coordinate.
+        fgsm_size: β, step of the FGSM part in each coordinate.
+        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go.
+        mix: λ in [0, 1], share of the PGD part.
+        norm: P of the ball, "1", "2" or "inf", per text over its real tokens, in per-coordinate units.
+        init_std: σ of δ⁰ ~ N(0, σ²I); None: ε/10.
+        trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
+        share: w in [0, 1].
+
+    Defaults: α, β, K, T, P and λ are the paper's for its training without labels. Of fine-tuning it says only that the
+    approach is "similar" (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are ours.
+
+    Citation:
+        Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
+        Contrastive Pre-Training. Findings of EMNLP 2023.
+    """
+
+    IDEA: ClassVar = "the text and its worst perturbation by a mix of PGD and FGSM"
+    CITATION: ClassVar = (
+        "Rafiei Asl, Blanco and Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised Contrastive "
+        "Pre-Training. Findings of EMNLP 2023."
+    )
+
+    def __init__(
+        self,
+        *,
+        pgd_steps: int = 5,
+        fgsm_steps: int = 5,
+        pgd_size: float = 1e-5,
+        fgsm_size: float = 1e-3,
+        radius: float | None = None,
+        mix: float = 0.5,
+        norm: Norm = "inf",
+        init_std: float | None = None,
+        trajectory: Trajectory = "mixed",
+        share: float = 0.5,
+    ) -> None:
+        super().__init__(share)
+        radius = fgsm_steps * fgsm_size if radius is None else radius
+        self.init_std = radius / 10 if init_std is None else init_std
+        check_ball(steps=max(pgd_steps, fgsm_steps), radius=radius, step_size=fgsm_size, init_std=self.init_std)
+        check_sizes(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size)
+        if not 0.0 <= mix <= 1.0:
+            raise ValueError(f"mix must lie in [0, 1], got {mix:g}")
+        self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
+
+    def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """max(K, T) mixed steps from noise."""
+        return self.ascent.climb(gaussian(like, self.init_std), mask, loss)

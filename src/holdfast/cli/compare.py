@@ -1,0 +1,147 @@
+"""``holdfast compare``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from holdfast.evaluation.pairing import Side
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast compare simcse.json robust.json\n"
+    "  holdfast compare simcse-1.json,simcse-2.json,simcse-3.json robust-1.json,robust-2.json,robust-3.json"
+)
+def compare(
+    ctx: typer.Context,
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A.json B.json [C.json...]",
+            help="Results of evaluate, finetune, or attack. The first is the baseline. Several seeds of one side are "
+            "joined by commas.",
+        ),
+    ],
+    resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Of its draws.")] = 42,
+    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Whether models differ on the same items: differences, 95 % intervals and p-values by paired statistics."""
+    if len(results) < 2:
+        raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
+    if resamples < 100:
+        raise UserError(f"--resamples must be at least 100, not {resamples}: an interval needs its tails")
+    if output is not None and output.is_dir():
+        raise UserError(f"{output} is a folder; --output takes a file")
+    if seed < 0:
+        raise UserError(f"--seed must not be negative, got {seed}")
+    from holdfast.evaluation.pairing import compare as run
+    from holdfast.evaluation.pairing import read_side
+    from holdfast.results import write_result
+
+    with work_quietly():
+        told = progress_console(as_json)
+        began = time.monotonic()
+        baseline, *others = [read_side(words) for words in results]
+        rows: list[dict[str, Any]] = []
+        notes: list[list[str]] = []
+        for number, other in enumerate(others, start=1):
+            with told.status(f"resampling {other.name}"):
+                found, left_out = run(baseline, other, seed=seed, resamples=resamples)
+            rows += [{**row, "against": number} for row in found]
+            notes.append(left_out)
+        result = _result([baseline, *others], rows, resamples, seed, time.monotonic() - began, ctx.obj)
+    if output is not None:
+        write_result(output, result)
+    if as_json:
+        print_json(result)
+        return
+    out = console()
+    for number, (other, lines) in enumerate(zip(others, notes, strict=True), start=1):
+        out.print(f"A  {_named(baseline)}\nB  {_named(other)}", markup=False, highlight=False)
+        out.print(_table([row for row in rows if row["against"] == number]))
+        for line in lines:
+            out.print(line, markup=False, highlight=False)
+    out.print(_legend(rows, resamples), markup=False, highlight=False)
+
+
+def _result(
+    sides: Sequence[Side],
+    rows: Sequence[dict[str, Any]],
+    resamples: int,
+    seed: int,
+    seconds: float,
+    command: Sequence[str],
+) -> dict[str, Any]:
+    from holdfast.evaluation.comparison import LEVEL
+    from holdfast.results import new_result
+
+    hashes = {str(source.path): source.result["model_sha256"] for side in sides for source in side.sources}
+    return new_result(
+        "compare",
+        command=command,
+        model=", ".join(side.name for side in sides),
+        identity={"model_sha256": " ".join(hashes.values()), "model_files": hashes},
+        protocol={
+            "results": [[str(source.path) for source in side.sources] for side in sides],
+            "interval": f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %",
+            "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each",
+            "resamples": resamples,
+        },
+        seed=seed,
+        results=rows,
+        timing={"compare_seconds": seconds},
+    )
+
+
+def _named(side: Side) -> str:
+    return f"{side.name} ({', '.join(str(source.path) for source in side.sources)})"
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    columns = ["task", "items", "metric", "A", "B", "B - A", "95 %", "p"]
+    cells = []
+    for row in rows:
+        m = row["metrics"]
+        names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
+        cells.append(
+            [
+                " ".join(name for name in names if name),
+                f"{row['n']:,}",
+                str(row["metric"]).replace("_", " "),
+                _score(m["baseline"], m.get("baseline_std")),
+                _score(m["other"], m.get("other_std")),
+                f"{m['difference']:+.2f}",
+                f"{m['low']:+.2f} to {m['high']:+.2f}",
+                _p(m["p"]) + ("*" if row["test"] == "mcnemar" else ""),
+            ]
+        )
+    return table(columns, cells, right=[column for column in columns if column not in ("task", "metric")])
+
+
+def _score(mean: float, std: float | None) -> str:
+    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 1e-4 else "<0.0001"
+
+
+def _legend(rows: Sequence[Mapping[str, Any]], resamples: int) -> str:
+    seeds = max(max(row["seeds"]) for row in rows)
+    over = "items and seeds" if seeds > 1 else "items"
+    text = f"95 %: paired bootstrap over {over}, {resamples:,} resamples, percentiles. p: two-sided, bootstrap"
+    return text + ("; * McNemar's exact test" if any(row["test"] == "mcnemar" for row in rows) else "")

@@ -1,0 +1,311 @@
+"""The seven transfer tasks: how much of a sentence's class can be read off its vector by logistic regression.
+
+SentEval's protocol (Conneau and Kiela 2018) with its scikit-learn classifier: the encoder stays as it is, and the
+strength of the penalty is chosen on training data only. MR, CR, SUBJ and MPQA have no split: 10-fold cross-validation
+inside each of 10 folds. TREC and MRPC: 10-fold cross-validation of the training part, then the test part. SST2: its dev
+part. The folds are SentEval's own, row by row: its seed, and its order of the rows, by length and class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.data.registry import Labelled, load_labelled
+from holdfast.data.tasks import task_named
+from holdfast.encoding import Precision, Progress, Vectors
+from holdfast.errors import UserError, did_you_mean
+from holdfast.evaluation.vectors import Encode, encode_once
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+TRANSFER_TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
+FOLDS = 10
+SEED = 1111
+STRENGTHS = tuple(2.0**t for t in range(-2, 4))
+"""SentEval's values of scikit-learn's C inside nested folds and with a dev part (``2**t for t in range(-2, 4)``)."""
+STRENGTHS_ACROSS = tuple(2.0**t for t in range(-1, 6))
+"""Its values where a training part is cross-validated (``range(-1, 6)``)."""
+
+_ACROSS = ("trec", "mrpc")
+_WITH_DEV = ("sst2",)
+_WITH_F1 = ("mrpc",)
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TransferTask:
+    """The data of one task, as `score` takes it.
+
+    Attributes:
+        name: the task's id.
+        parts: ``all``; or ``train`` and ``test``, and for SST2 ``dev``.
+    """
+
+    name: str
+    parts: dict[str, Labelled]
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """Every sentence whose vector is needed; some come more than once."""
+        for part in self.parts.values():
+            yield from part.sentences1
+            yield from part.sentences2 or ()
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        """The task's row of results.
+
+        Raises:
+            UserError: vectors that are not finite, or a class with fewer than `FOLDS` training rows.
+        """
+        parts = {name: _Part.of(part, encode) for name, part in self.parts.items()}
+        for name, part in parts.items():
+            if not np.isfinite(part.features).all():
+                where = f"{self.name} ({name})"
+                raise UserError(f"{where}: the model gives vectors that are not finite, so there is no score")
+        _check_classes(self.parts["train" if "train" in parts else "all"])
+        if "all" in parts:
+            tested, chosen = self.parts["all"], _nested(parts["all"])
+        elif "dev" in parts:
+            tested, chosen = self.parts["test"], _with_dev(parts["train"], parts["dev"], parts["test"])
+        else:
+            tested, chosen = self.parts["test"], _across(parts["train"], parts["test"])
+        return self._row(tested, chosen)
+
+    def _row(self, tested: Labelled, chosen: _Chosen) -> dict[str, Any]:
+        labels = np.asarray(tested.labels)
+        correct = chosen.predicted == labels
+        metrics = {"accuracy": 100 * float(correct.mean())}
+        if self.name in _WITH_F1:
+            from sklearn.metrics import f1_score
+
+            metrics["f1"] = 100 * float(f1_score(labels, chosen.predicted, zero_division=0.0))
+        row = {
+            "task": self.name,
+            "split": tested.split,
+            "n": len(labels),
+            "metrics": metrics,
+            "dev_accuracy": float(np.mean(chosen.dev_accuracies)),
+            "selection": {"C": chosen.strengths, "dev_accuracy": chosen.dev_accuracies},
+            "items": {"correct": correct.astype(int).tolist()},
+            "data_sha256": tested.sha256,
+            "source": tested.source,
+        }
+        if "train" in self.parts:
+            row["trained_on"] = {
+                name: {"n": len(part.labels), "data_sha256": part.sha256, "source": part.source}
+                for name, part in self.parts.items()
+                if name != "test"
+            }
+        return row
+
+
+def load_transfer(task: str, *, data: Path | None = None, text: str = "raw") -> TransferTask:
+    """The data of a transfer task.
+
+    Args:
+        task: one of `TRANSFER_TASKS`.
+        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: ``"raw"``, or ``"senteval"`` for MRPC as SentEval tokenises it (the other tasks have one text only).
+
+    Raises:
+        UserError: an unknown task, or data that is missing or damaged.
+    """
+    if task not in TRANSFER_TASKS:
+        hint = did_you_mean(task, TRANSFER_TASKS)
+        raise UserError(f"unknown transfer task {task!r}{hint}: the tasks are {', '.join(TRANSFER_TASKS)}")
+    splits = ("train", "dev", "test") if task in _WITH_DEV else ("train", "test") if task in _ACROSS else ("all",)
+    known = task_named(task)
+    parts = {}
+    for name in splits:
+        own = "senteval" if text == "senteval" and known.split(name).senteval else "raw"
+        parts[name] = load_labelled(task, name, data=data, text=own)
+    return TransferTask(task, parts)
+
+
+def evaluate_transfer(
+    model: SentenceTransformer,
+    *,
+    tasks: Sequence[str] = TRANSFER_TASKS,
+    data: Path | None = None,
+    text: str = "raw",
+    precision: Precision = "fp32",
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Accuracy of a logistic regression on the vectors, one row per task.
+
+    Each distinct sentence of all the tasks together is encoded once; an empty one is encoded like any other.
+
+    Args:
+        model: any SentenceTransformer.
+        tasks: any of `TRANSFER_TASKS`.
+        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: as for `load_transfer`.
+        precision: of the encoder, ``"fp32"`` or ``"bf16"``; the regression is in fp64.
+        progress: called with (sentences done, distinct sentences).
+
+    Returns:
+        For each task ``{task, split, n, metrics: {accuracy[, f1]}, dev_accuracy, selection: {C, dev_accuracy}, items:
+        {correct}, data_sha256, source}``; accuracies and F1 (of MRPC's class 1) are x100. ``accuracy`` is the share of
+        all rows; where there are folds, of each in the one that holds it out. ``selection`` has a value for each
+        outer fold, or one. ``items`` is in the data's order. ``trained_on`` names the parts besides the test part.
+
+    Raises:
+        UserError: an unknown task, data that is missing or damaged, vectors that are not finite, or too few rows.
+    """
+    loaded = [load_transfer(task, data=data, text=text) for task in dict.fromkeys(tasks)]
+    encode = encode_once(
+        model, (sentence for task in loaded for sentence in task.sentences), precision=precision, progress=progress
+    )
+    return [task.score(encode) for task in loaded]
+
+
+def transfer_average(rows: Iterable[dict[str, Any]]) -> float | None:
+    """The mean accuracy x100 of the seven tasks; ``None`` unless all seven are there."""
+    found = {
+        row["task"]: float(row["metrics"]["accuracy"])
+        for row in rows
+        if row["split"] in ("test", "all") and "selection" in row
+    }
+    if not all(task in found for task in TRANSFER_TASKS):
+        return None
+    return sum(found[task] for task in TRANSFER_TASKS) / len(TRANSFER_TASKS)
+
+
+# --- the protocol ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Features (n, d) and labels of a part in SentEval's order; row i here is row ``order[i]`` of the data."""
+
+    features: Vectors
+    labels: Numbers
+    classes: int
+    order: Numbers
+
+    @classmethod
+    def of(cls, part: Labelled, encode: Encode) -> _Part:
+        features = encode(part.sentences1)
+        if part.sentences2 is not None:
+            other = encode(part.sentences2)
+            features = np.concatenate([np.abs(features - other), features * other], axis=1)
+        order = _senteval_order(part)
+        return cls(features[order], np.asarray(part.labels)[order], len(part.classes), order)
+
+    def in_the_datas_order(self, predicted: Numbers) -> Numbers:
+        restored = np.empty_like(predicted)
+        restored[self.order] = predicted
+        return restored
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Strengths, their dev accuracies x100, and the classes predicted, in the data's order."""
+
+    strengths: list[float]
+    dev_accuracies: list[float]
+    predicted: Numbers
+
+
+def _senteval_order(part: Labelled) -> Numbers:
+    """SentEval sorts the rows by tokens and label before it cuts folds, so its folds depend on this order."""
+    tokens = [[len(text.split()) for text in side] for side in (part.sentences1, part.sentences2) if side is not None]
+    names = [part.classes[label] for label in part.labels]  # its numbers of TREC's classes are alphabetical
+    return np.array(sorted(range(len(names)), key=lambda i: (*(side[i] for side in tokens), names[i])), dtype=np.int64)
+
+
+def _check_classes(part: Labelled) -> None:
+    counts = np.bincount(part.labels, minlength=len(part.classes))
+    if counts.min() < FOLDS:
+        rare = part.classes[int(counts.argmin())]
+        raise UserError(
+            f"{part.source}: {int(counts.min())} rows of class {rare!r}; {FOLDS} folds need at least {FOLDS} of each"
+        )
+
+
+def _nested(part: _Part) -> _Chosen:
+    """Every row predicted by a model that neither saw it nor was chosen by it (SentEval's InnerKFoldClassifier)."""
+    from holdfast.evaluation.logistic import Regressions
+
+    regressions = Regressions(part.features, part.labels, part.classes)
+    outer = list(_folds(part.labels))
+    chosen = []
+    for train, _ in outer:
+        inner = [(train[rest], train[held]) for rest, held in _folds(part.labels[train])]
+        chosen.append(_best_across(regressions, part, inner, STRENGTHS))
+    strengths = [strength for strength, _ in chosen]
+    fitted = regressions.fit(_masks([train for train, _ in outer], len(part.labels)), strengths)
+    everywhere = fitted.predict(part.features)
+    predicted = np.empty_like(part.labels)
+    for number, (_, held) in enumerate(outer):
+        predicted[held] = everywhere[number, held]
+    return _Chosen(strengths, [accuracy for _, accuracy in chosen], part.in_the_datas_order(predicted))
+
+
+def _across(train: _Part, test: _Part) -> _Chosen:
+    """SentEval's KFoldClassifier."""
+    from holdfast.evaluation.logistic import Regressions
+
+    regressions = Regressions(train.features, train.labels, train.classes)
+    strength, accuracy = _best_across(regressions, train, list(_folds(train.labels)), STRENGTHS_ACROSS)
+    fitted = regressions.fit(np.ones((1, len(train.labels))), [strength])
+    return _Chosen([strength], [accuracy], test.in_the_datas_order(fitted.predict(test.features)[0]))
+
+
+def _with_dev(train: _Part, dev: _Part, test: _Part) -> _Chosen:
+    """SentEval's SplitClassifier."""
+    from holdfast.evaluation.logistic import Regressions
+
+    regressions = Regressions(train.features, train.labels, train.classes)
+    fitted = regressions.fit(np.ones((len(STRENGTHS), len(train.labels))), STRENGTHS)
+    best, accuracy = _best(np.mean(fitted.predict(dev.features) == dev.labels, axis=1))
+    predicted = fitted.predict(test.features)[best]
+    return _Chosen([STRENGTHS[best]], [accuracy], test.in_the_datas_order(predicted))
+
+
+def _best_across(
+    regressions: Any, part: _Part, folds: Sequence[tuple[Numbers, Numbers]], strengths: Sequence[float]
+) -> tuple[float, float]:
+    """The strength with the best mean accuracy on what the folds hold out, and that accuracy x100."""
+    masks = _masks([rest for rest, _ in folds for _ in strengths], len(part.labels))
+    right = regressions.fit(masks, list(strengths) * len(folds)).predict(part.features) == part.labels
+    by_fold = right.reshape(len(folds), len(strengths), -1)
+    means = np.mean([by_fold[i][:, held].mean(axis=1) for i, (_, held) in enumerate(folds)], axis=0)
+    best, accuracy = _best(means)
+    return strengths[best], accuracy
+
+
+def _best(accuracies: npt.NDArray[np.float64]) -> tuple[int, float]:
+    """The first of the best, the strongest penalty that is; SentEval compares percentages of two decimals."""
+    rounded = np.round(100 * accuracies, 2)
+    best = int(np.argmax(rounded))
+    return best, float(rounded[best])
+
+
+def _folds(labels: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """SentEval's folds of rows in its order: (rows to train on, rows held out) ten times."""
+    import warnings
+
+    from sklearn.model_selection import StratifiedKFold
+
+    with warnings.catch_warnings():
+        # Inside a fold the rarest class may have one row less than there are folds: one of them holds none of it out.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(np.zeros(len(labels)), labels))
+    yield from folds
+
+
+def _masks(parts: Sequence[Numbers], count: int) -> Flags:
+    masks = np.zeros((len(parts), count), dtype=bool)
+    for mask, rows in zip(masks, parts, strict=True):
+        mask[rows] = True
+    return masks

@@ -1,0 +1,237 @@
+"""`holdfast compare`: which items are paired, what is refused, and what is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from holdfast.cli import main
+from holdfast.evaluation.sts import STS_TASKS
+from holdfast.results import new_result, read_result, write_result
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, rows: list[dict[str, Any]], *, kind: str = "evaluate", **more: Any) -> str:
+    identity = {"model_sha256": f"hash of {name}", "model_files": {}}
+    protocol = more.pop("protocol", {})
+    model = f"the model of {name}"
+    result = new_result(kind, command=["holdfast"], model=model, identity=identity, protocol=protocol, seed=None)
+    write_result(Path(name), result | {"results": rows} | more)
+    return name
+
+
+def sts(task: str, noise: float, *, seed: int = 0, n: int = 80, **more: Any) -> dict[str, Any]:
+    gold = np.random.default_rng(99).integers(0, 6, n)
+    similarity = gold + noise * np.random.default_rng(seed).normal(size=n)
+    items = {"gold": gold.tolist(), "similarity": similarity.tolist()}
+    metrics = {"spearman": 50.0}
+    return {"task": task, "split": "test", "n": n, "metrics": metrics, "items": items, "data_sha256": "d"} | more
+
+
+def mr(correct: list[int], **more: Any) -> dict[str, Any]:
+    metrics = {"accuracy": 100 * float(np.mean(correct))}
+    row = {"task": "mr", "split": "all", "n": len(correct), "metrics": metrics, "data_sha256": "d"}
+    return {**row, "items": {"correct": correct}} | more
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(["compare", *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    (line,) = told.err.splitlines()
+    return line
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert main(["compare", *words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["kind"] == "compare"
+    rows: list[dict[str, Any]] = result["results"]
+    return rows
+
+
+def test_two_encoders(capsys: pytest.CaptureFixture[str]) -> None:
+    a = write("a.json", [mr([1, 1, 0, 0] * 10), *(sts(task, 3.0) for task in STS_TASKS), sts("sickr-full", 3.0)])
+    b = write("b.json", [mr([1, 1, 1, 0] * 10), *(sts(task, 1.0, seed=1) for task in STS_TASKS)])
+    assert main(["compare", a, b, "--output", "c.json", "--resamples", "500"]) == 0
+    out = capsys.readouterr().out
+    assert "sts average" in out
+    assert "McNemar" in out
+    assert "not in all of the results: sickr-full test" in out
+    result = read_result(Path("c.json"))
+    assert result["protocol"]["results"] == [["a.json"], ["b.json"]]
+    assert result["protocol"]["resamples"] == 500
+    rows = {row["task"]: row for row in result["results"]}
+    assert list(rows) == ["mr", *STS_TASKS, "sts average"]
+    metrics = rows["mr"]["metrics"]
+    assert (metrics["baseline"], metrics["other"], metrics["difference"]) == (50.0, 75.0, 25.0)
+    assert metrics["p"] == pytest.approx(binomtest(0, 10).pvalue)
+    assert 5.0 < metrics["low"] < 25.0 < metrics["high"] < 45.0
+    assert (rows["mr"]["test"], rows["mr"]["n"], rows["mr"]["seeds"]) == ("mcnemar", 40, [1, 1])
+    average = rows["sts average"]
+    assert average["n"] == 7 * 80
+    own = [rows[task]["metrics"]["difference"] for task in STS_TASKS]
+    assert average["metrics"]["difference"] == pytest.approx(np.mean(own))
+    assert average["metrics"]["low"] > 0
+    assert f"{average['metrics']['difference']:+.2f}" in out
+
+
+def test_each_other_side_has_a_table_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [write(f"{name}.json", [sts("stsb", noise)]) for name, noise in (("a", 3.0), ("b", 1.0), ("c", 3.0))]
+    rows = rows_of(capsys, *files)
+    assert [(row["against"], row["other"]) for row in rows] == [(1, "the model of b.json"), (2, "the model of c.json")]
+    assert (rows[1]["metrics"]["difference"], rows[1]["metrics"]["p"]) == (0.0, 1.0)
+    assert main(["compare", *files]) == 0
+    out = capsys.readouterr().out
+    assert out.count("A  the model of a.json (a.json)") == 2
+    assert "B  the model of c.json (c.json)" in out
+
+
+def test_a_task_gives_the_same_with_other_tasks_and_by_the_same_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = write("a.json", [sts("stsb", 3.0)]), write("b.json", [sts("stsb", 1.0), sts("sickr", 2.0)])
+    more = write("more.json", [sts("sickr", 3.0), sts("stsb", 3.0)])
+    (alone,), among = rows_of(capsys, a, b), rows_of(capsys, more, b)
+    assert next(row for row in among if row["task"] == "stsb")["metrics"] == alone["metrics"]
+    assert rows_of(capsys, a, b, "--seed", "7")[0]["metrics"]["low"] != alone["metrics"]["low"]
+
+
+def test_several_seeds_of_a_side(capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (1, 2, 3):
+        write(f"a-{seed}.json", [sts("stsb", 3.0, seed=seed)])
+        write(f"b-{seed}.json", [sts("stsb", 1.0, seed=seed)])
+    alone = [rows_of(capsys, f"a-{seed}.json", "b-1.json")[0]["metrics"]["baseline"] for seed in (1, 2, 3)]
+    (row,) = rows_of(capsys, "a-1.json,a-2.json,a-3.json", "b-1.json,b-2.json")
+    assert row["seeds"] == [3, 2]
+    assert row["metrics"]["baseline"] == pytest.approx(np.mean(alone))
+    assert row["metrics"]["baseline_std"] == pytest.approx(np.std(alone, ddof=1))
+    assert main(["compare", "a-1.json,a-2.json,a-3.json", "b-1.json"]) == 0
+    out = capsys.readouterr().out
+    assert f"{np.mean(alone):.2f} ± {np.std(alone, ddof=1):.2f}" in out
+    assert "the model of a-1.json and 2 more (a-1.json, a-2.json, a-3.json)" in out
+    assert "items and seeds" in out
+    assert "a-1.json and a-1.json hold the same model" in mistake(capsys, "a-1.json,a-1.json", "b-1.json")
+
+
+def test_rows_of_finetune_are_compared_like_those_of_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
+    stsb = sts("stsb", 1.0)
+    predicted = {"gold": stsb["items"]["gold"], "prediction": stsb["items"]["similarity"]}
+    a = write("a.json", [mr([1, 0] * 20), stsb | {"items": predicted}], kind="finetune")
+    b = write("b.json", [mr([0, 1] * 20), stsb])
+    rows = rows_of(capsys, a, b)
+    assert [(row["metric"], row["metrics"]["difference"]) for row in rows] == [("accuracy", 0.0), ("spearman", 0.0)]
+    assert rows[0]["metrics"]["low"] < 0.0 < rows[0]["metrics"]["high"]
+
+
+def space() -> dict[str, Any]:
+    return {"task": "space", "split": "dev", "n": 9, "metrics": {"alignment": 0.2}}
+
+
+def without_items(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "items"}
+
+
+WRONG: list[tuple[Callable[[], list[str]], str]] = [
+    (
+        lambda: [write("a.json", [mr([1, 0])]), write("b.json", [mr([1, 0], data_sha256="e")])],
+        "b.json: mr all is of other data than in a.json (data_sha256): measure both on the same files",
+    ),
+    (
+        lambda: [write("a.json", [mr([1, 0])]), write("b.json", [mr([1, 0, 1])])],
+        "b.json: mr all is of other data than in a.json",
+    ),
+    (
+        lambda: [write("a.json", [sts("sts12", 1.0), sts("stsb", 1.0)]), write("b.json", [mr([1, 0])])],
+        "no task in common: a.json holds sts12 test, stsb test; b.json holds mr all",
+    ),
+    (
+        lambda: [write("a.json", [mr([1, 0]), space()]), write("b.json", [without_items(mr([1, 0])), space()])],
+        "b.json (a result of evaluate) holds no items to compare: make it again",
+    ),
+    (
+        lambda: [write("a.json", [mr([1, 0])]), write("b.json", [attack_row()], kind="attack", examples=[])],
+        "a.json is a result of evaluate, b.json of attack",
+    ),
+    (
+        lambda: [write("a.json", [mr([1, 0])]), write("b.json", [mr([1, 0])], schema="holdfast.results/1") + ".gone"],
+        "cannot read the result file b.json.gone",
+    ),
+    (lambda: [write("a.json", [mr([1, 0])]), ","], "a result file is missing"),
+]
+
+
+@pytest.mark.parametrize(("files", "told"), WRONG)
+def test_what_cannot_be_compared_is_told_in_one_line(
+    files: Callable[[], list[str]], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in mistake(capsys, *files())
+
+
+def test_another_schema_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    a = write("a.json", [mr([1, 0])])
+    Path("b.json").write_text(Path(a).read_text().replace("holdfast.results/1", "holdfast.results/9"))
+    assert "b.json: its schema is 'holdfast.results/9'" in mistake(capsys, a, "b.json")
+
+
+def test_rows_without_items_are_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = (write(name, [mr([1, 0] * 9), space()]) for name in ("a.json", "b.json"))
+    assert main(["compare", a, b]) == 0
+    assert "without items, so not compared: space dev" in capsys.readouterr().out
+
+
+# --- attacks -----------------------------------------------------------------------------------------------------
+
+
+def attack_row(recipe: str = "pwws", **more: Any) -> dict[str, Any]:
+    return {"task": "mr", "split": "all", "n": 3, "recipe": recipe, "metrics": {}, "skipped": {}} | more
+
+
+def attack(name: str, outcomes: dict[str, str], *, recipe: str = "pwws", goal: str = "class", tries: int = 1) -> str:
+    """A result whose example of text T has the outcome that ``outcomes[T]`` begins."""
+    words = {"+": "succeeded", "-": "failed", ".": "skipped"}
+    examples = [
+        {"recipe": recipe, "original": text.rstrip("'"), "other": None, "outcome": words[outcome]}
+        for text, outcome in outcomes.items()
+    ]
+    recipes = {recipe: {"constants": {"tries": tries}}}
+    protocol = {"goal": {"kind": goal}, "recipes": recipes, "opened_resources": {"wordnet": "here"}}
+    return write(name, [attack_row(recipe)], kind="attack", examples=examples, protocol=protocol)
+
+
+def test_attacks_are_compared_on_the_texts_that_both_attacked(capsys: pytest.CaptureFixture[str]) -> None:
+    # t is there twice, and its second time is told apart from its first.
+    a = attack("a.json", {"p": "+", "q": "+", "r": "+", "s": ".", "t": "-", "t'": "+", "only a": "+"})
+    b = attack("b.json", {"t": "+", "t'": "-", "r": "-", "q": "-", "p": ".", "s": "+", "only b": "-"})
+    (row,) = rows_of(capsys, a, b)
+    assert (row["recipe"], row["metric"], row["n"]) == ("pwws", "success_rate", 4)
+    assert (row["metrics"]["baseline"], row["metrics"]["other"]) == (75.0, 25.0)
+    assert row["metrics"]["p"] == pytest.approx(binomtest(1, 4).pvalue)
+    assert main(["compare", a, b]) == 0
+    assert "mr pwws" in capsys.readouterr().out
+
+
+def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[str]) -> None:
+    a = attack("a.json", {"p": "+", "q": "-"})
+    told = mistake(capsys, a, attack("b.json", {"p": "+"}, tries=2))
+    assert "b.json: pwws has the constants {'tries': 2}, in a.json {'tries': 1}: attack alike" in told
+    assert "the goal {'kind': 'drift'" in mistake(capsys, a, attack("b.json", {"p": "+"}, goal="drift"))
+    assert "no text in common" in mistake(capsys, a, attack("b.json", {"z": "+", "p": "."}))
+    assert "a.json holds mr all pwws; b.json holds mr all bae-r" in mistake(
+        capsys, a, attack("b.json", {"p": "+"}, recipe="bae-r")
+    )
+    b = attack("b.json", {"p": "+", "q": "+"})
+    Path(b).write_text(Path(b).read_text().replace('"here"', '"there"'))
+    assert main(["compare", a, b]) == 0
+    assert "the attacks opened different resources" in capsys.readouterr().out

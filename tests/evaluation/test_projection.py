@@ -1,0 +1,171 @@
+"""The points of a picture: seeds, ranges, order; and the picture itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.errors import UserError
+from holdfast.evaluation.adversarial_space import TextPairs
+from holdfast.evaluation.picture import check_picture, draw_plane
+from holdfast.evaluation.projection import Plane, check_perplexity, drawn, project
+
+METRICS = {"d_pos": 1.0, "d_neg": 2.0, "delta": 1.0}
+
+
+def pairs_of(count: int, labels: Any = None) -> TextPairs:
+    return TextPairs(
+        recipe="typos",
+        item=None,
+        clean=tuple(f"clean {i}" for i in range(count)),
+        adversarial=tuple(f"adversarial {i}" for i in range(count)),
+        labels=tuple(i % 2 for i in range(count)) if labels is None else labels,
+        with_other=False,
+        left_out={},
+    )
+
+
+def two_clouds(count: int) -> tuple[Any, Any]:
+    """Clean texts of two far classes; each adversarial text lies close to its own."""
+    draw = np.random.default_rng(0)
+    clean = draw.normal(size=(count, 6)) + 30.0 * (np.arange(count) % 2)[:, None]
+    return clean, clean + 0.01 * draw.normal(size=(count, 6))
+
+
+@pytest.fixture(scope="module")
+def plane() -> Plane:
+    return project(pairs_of(20), *two_clouds(20), seed=1)
+
+
+def test_points_fill_the_square_and_neighbours_stay_neighbours(plane: Plane) -> None:
+    points = np.concatenate([plane.clean, plane.adversarial])
+    assert points.min(axis=0).tolist() == [0.0, 0.0]
+    assert points.max(axis=0).tolist() == [1.0, 1.0]
+    distances = np.linalg.norm(plane.clean[:, None] - plane.adversarial[None], axis=2)
+    assert (distances.argmin(axis=1) % 2 == np.arange(20) % 2).all(), "the classes stay apart"
+    assert np.mean(distances.argmin(axis=1) == np.arange(20)) > 0.8
+
+
+def test_clean_points_are_those_of_clean_texts() -> None:
+    clean, _ = two_clouds(20)
+    adversarial = np.random.default_rng(1).normal(size=(20, 6)) - 60.0  # one cloud apart
+    found = project(pairs_of(20), clean, adversarial, seed=1)
+
+    def between_classes(points: Any) -> float:
+        return float(np.linalg.norm(points[::2].mean(axis=0) - points[1::2].mean(axis=0)))
+
+    assert between_classes(found.clean) > 3 * between_classes(found.adversarial)
+
+
+def test_a_seed_gives_the_same_points(plane: Plane) -> None:
+    again = project(pairs_of(20), *two_clouds(20), seed=1)
+    assert again.clean.tolist() == plane.clean.tolist()
+    assert again.adversarial.tolist() == plane.adversarial.tolist()
+
+
+def test_lengths_of_vectors_do_not_stop_it() -> None:
+    clean, adversarial = two_clouds(10)
+    tiny = project(pairs_of(10), clean * 1e-12, adversarial * 1e-12, seed=1)
+    assert np.isfinite(tiny.clean).all()
+    assert np.ptp(tiny.clean, axis=0).min() > 0.1
+
+
+def test_the_json_has_a_point_for_each_text(plane: Plane) -> None:
+    told = json.loads(json.dumps(plane.as_json()))
+    assert told["n"] == 20
+    assert len(told["points"]) == 40
+    third = [point for point in told["points"] if point["pair"] == 3]
+    assert [(point["kind"], point["text"]) for point in third] == [
+        ("clean", "clean 3"),
+        ("adversarial", "adversarial 3"),
+    ]
+    assert third[0]["label"] == 1
+    assert (third[1]["x"], third[1]["y"]) == pytest.approx(tuple(plane.adversarial[3]), abs=1e-6)
+
+
+def test_two_pairs_are_enough() -> None:
+    few = project(pairs_of(2), *two_clouds(2), seed=1)
+    assert few.perplexity == 1.0
+    assert np.isfinite(few.clean).all()
+
+
+def test_the_perplexity_follows_the_number_of_texts() -> None:
+    assert check_perplexity(2000, None) == 30.0
+    assert check_perplexity(31, None) == 10.0
+    assert check_perplexity(31, 10.0) == 10.0
+    for bad in (0.5, 10.1):
+        with pytest.raises(UserError, match="it takes 1 to 10"):
+            check_perplexity(31, bad)
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    clean, adversarial = two_clouds(5)
+    with pytest.raises(UserError, match="the same vector"):
+        project(pairs_of(5), np.ones((5, 4)), np.ones((5, 4)), seed=1)
+    adversarial[2, 1] = np.nan
+    with pytest.raises(UserError, match="not finite"):
+        project(pairs_of(5), clean, adversarial, seed=1)
+
+
+def test_pairs_are_drawn_by_seed_and_stay_in_order() -> None:
+    pairs = pairs_of(30)
+    some, rows = drawn(pairs, 7, seed=5)
+    assert rows == sorted(rows)
+    assert some.clean == tuple(f"clean {row}" for row in rows)
+    assert some.adversarial == tuple(f"adversarial {row}" for row in rows)
+    assert some.labels == tuple(row % 2 for row in rows)
+    assert drawn(pairs, 7, seed=5)[1] == rows
+    assert drawn(pairs, 7, seed=6)[1] != rows
+    assert drawn(pairs, 99, seed=5)[0] is pairs
+    with pytest.raises(UserError, match="at least 2"):
+        drawn(pairs, 1, seed=5)
+
+
+# --- the picture -------------------------------------------------------------------------------------------------
+
+
+def svg(path: Path, plane: Plane, model: str = "m") -> str:
+    pytest.importorskip("matplotlib")
+    draw_plane(path, plane, METRICS, model=model)
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_picture_joins_each_pair_and_names_the_classes(tmp_path: Path, plane: Plane) -> None:
+    text = svg(tmp_path / "plane.svg", plane)
+    assert text.count("stroke-dasharray") == 20, "a line for each pair"
+    for name in ("clean, class 0", "adversarial, class 0", "clean, class 1", "adversarial, class 1"):
+        assert f">{name}<" in text
+    assert "20 pairs, t-SNE" in text
+    assert text == svg(tmp_path / "again.svg", plane), "the same plane gives the same file"
+
+
+@pytest.mark.parametrize("labels", [(None,) * 20, tuple(range(20)), (0,) * 20, (0.5,) * 20])
+def test_without_few_classes_the_colours_are_the_two_kinds(tmp_path: Path, plane: Plane, labels: Any) -> None:
+    same = Plane(pairs_of(20, labels), plane.clean, plane.adversarial, plane.perplexity, plane.seed)
+    text = svg(tmp_path / "plane.svg", same)
+    assert ">clean<" in text
+    assert ">adversarial<" in text
+    assert "class" not in text.split("</style>")[1]
+
+
+def test_a_png_is_a_picture_and_a_name_is_no_formula(tmp_path: Path, plane: Plane) -> None:
+    pytest.importorskip("matplotlib")
+    draw_plane(tmp_path / "plane.png", plane, METRICS, model="my$model_{x$")
+    assert (tmp_path / "plane.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.iterdir()] == ["plane.png"]
+
+
+def test_what_is_no_picture_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"\.png or \.svg"):
+        check_picture(tmp_path / "plane.jpeg")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(UserError, match="is a folder"):
+        check_picture(tmp_path / "folder.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"pip install 'holdfast\[report\]'"):
+        check_picture(tmp_path / "plane.png")
