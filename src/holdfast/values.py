@@ -67,6 +67,27 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     return type(value) is kind, value
 
 
+def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
+    """A YAML file's nodes, which know their lines, and its values.
+
+    Args:
+        path: the file.
+        what: what it holds, for the line that says it cannot be read.
+
+    Raises:
+        UserError: it cannot be read, or is no YAML (with ``file:line``).
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        return yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise UserError(f"{path}{line}: not valid YAML: {error.problem or error.context}") from error
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(f"cannot read the {what} {path}: {reason}") from error
+
+
 def split_settings(words: Sequence[str]) -> dict[str, str]:
     """``["gamma=0.1", …]`` as a mapping.
 

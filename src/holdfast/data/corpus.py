@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.data.hub import HubSource, stream
-from holdfast.data.lines import numbered_lines, open_bytes, over_long, standard_input
+from holdfast.data.lines import json_object, numbered_lines, open_bytes, over_long, standard_input
 from holdfast.data.sources import Part, kind_of, resolve
 from holdfast.data.tables import choose_column, read_rows
 from holdfast.errors import UserError
@@ -189,21 +189,10 @@ def _read_jsonl(file: Any, name: str, column: str | None, max_chars: int) -> Ite
         if not line.strip():
             yield ""
             continue
-        record = _parse_json(line, where)
+        record = json_object(line, where, '{"text": "..."}')
         if chosen is None:
             chosen = choose_column(list(record), column, where)
         yield _clean(record.get(chosen), chosen, where, max_chars)
-
-
-def _parse_json(line: str, where: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise UserError(f"{where}: not valid JSON ({reason}): JSON Lines has one object on each line") from error
-    if not isinstance(record, dict):
-        raise UserError(f'{where}: a JSON {type(record).__name__}, not an object: write {{"text": "..."}}')
-    return record
 
 
 def _read_parquet(path: Path, column: str | None, max_chars: int) -> Iterator[str]:

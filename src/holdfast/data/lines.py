@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import sys
 import zlib
 from collections.abc import Iterator
@@ -179,3 +180,24 @@ class _ZstdReader(io.RawIOBase):
         if self._frame.eof:
             self._frame = None
         return text
+
+
+def json_object(line: str, where: str, example: str) -> dict[str, Any]:
+    """A line of JSON Lines.
+
+    Args:
+        line: its text.
+        where: ``file:line``.
+        example: what a line should look like, for the error.
+
+    Raises:
+        UserError: it is not one JSON object.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise UserError(f"{where}: not valid JSON ({reason}): JSON Lines has one object on each line") from error
+    if not isinstance(record, dict):
+        raise UserError(f"{where}: a JSON {type(record).__name__}, not an object: write {example}")
+    return record

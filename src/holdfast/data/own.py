@@ -7,13 +7,12 @@ name, or ``score``, a number. An ``id`` may name the rows. Other columns are not
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.data.folder import missing_file
-from holdfast.data.lines import numbered_lines, open_bytes
+from holdfast.data.lines import json_object, numbered_lines, open_bytes
 from holdfast.data.senteval import Row
 from holdfast.data.tables import MAX_ROW_CHARS, read_rows
 from holdfast.errors import UserError, did_you_mean
@@ -129,20 +128,9 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         else:
             for number, line in numbered_lines(stream, str(path), MAX_ROW_CHARS):
                 empty = False
-                yield number, _object(line, f"{path}:{number}")
+                yield number, json_object(line, f"{path}:{number}", '{"sentence": "...", ...}')
     if empty:
         raise UserError(f"{path}:1: the file has no rows: {_ADVICE}")
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise UserError(f"{where}: not valid JSON ({reason}): JSON Lines has one object on each line") from error
-    if not isinstance(record, dict):
-        raise UserError(f'{where}: a JSON {type(record).__name__}, not an object: write {{"sentence": "...", ...}}')
-    return record
 
 
 def _text(record: dict[str, Any], name: str, where: str) -> str:

@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from holdfast.errors import UserError, did_you_mean
+from holdfast.values import read_yaml
 
 STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to")
 """What a cell may say: which encoder, which classifier on it, which attack; or which evaluation of the encoder."""
@@ -138,16 +137,7 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            text = path.read_text(encoding="utf-8")
-            self.node = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.whole = yaml.safe_load(text)
-        except yaml.MarkedYAMLError as error:
-            line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-            raise UserError(f"{path}{line}: not valid YAML: {error.problem or error.context}") from error
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise UserError(f"cannot read the table {path}: {reason}") from error
+        self.node, self.whole = read_yaml(path, "table")
 
     def definition(self, name: str, scale: str) -> Definition:
         """The table at a scale."""

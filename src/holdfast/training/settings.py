@@ -10,7 +10,7 @@ import yaml
 
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.training.config import TrainConfig
-from holdfast.values import fitted, split_settings
+from holdfast.values import fitted, read_yaml, split_settings
 
 
 def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str]) -> TrainConfig:
@@ -37,16 +37,7 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
 
 def _config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
     """The key, value and ``file:line`` of each entry of a YAML mapping whose keys are all in ``known``."""
-    try:
-        text = file.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise UserError(f"{file}{line}: not valid YAML: {error.problem or error.context}") from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UserError(f"cannot read the configuration {file}: {reason}") from error
+    node, values = read_yaml(file, "configuration")
     if node is None:
         return
     if not isinstance(node, yaml.MappingNode):
