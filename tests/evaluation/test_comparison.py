@@ -80,6 +80,9 @@ def test_identical_models_do_not_differ() -> None:
         assert (found.baseline_std, found.other_std) == (None, None)
     # The same ranks by other numbers: rounding is no difference either.
     assert compared(Correlations(gold, [values, 3.0 * values + 0.1])).p == 1.0
+    # The mean of six equal scores is not quite the score, and that is no difference either.
+    found = compared(Correlations(gold, [values] * 7), baselines=6)
+    assert (found.low, found.high, found.p) == (0.0, 0.0, 1.0)
 
 
 def test_a_model_that_is_better_everywhere_is_better() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_senteval import plain_accuracy
+from plain_senteval import NESTED_GRID, TRAIN_GRID, plain_accuracy
 from sentence_transformers import SentenceTransformer
 
 from holdfast.data.registry import Labelled
@@ -17,6 +17,8 @@ from holdfast.errors import UserError
 from holdfast.evaluation.run import GROUPS, evaluate_tasks, task_names
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import (
+    STRENGTHS,
+    STRENGTHS_ACROSS,
     TRANSFER_TASKS,
     TransferTask,
     evaluate_transfer,
@@ -90,6 +92,10 @@ def test_accuracy_and_strengths_are_those_of_a_plain_implementation(kind: str) -
     assert len(row["selection"]["dev_accuracy"]) == (10 if kind == "nested" else 1)
     assert ("f1" in row["metrics"]) == (kind == "mrpc")
     assert ("trained_on" in row) == (kind != "nested")
+
+
+def test_the_strengths_are_sentevals() -> None:
+    assert (list(STRENGTHS), list(STRENGTHS_ACROSS)) == (NESTED_GRID, TRAIN_GRID)
 
 
 def test_items_are_in_the_datas_order() -> None:

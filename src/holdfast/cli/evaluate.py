@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from holdfast.cli.app import AsJson, DataFolder, app
-from holdfast.cli.console import console, encoding_bar, progress_console, work_quietly
+from holdfast.cli.console import console, encoding_bar, print_json, progress_console, work_quietly
 from holdfast.errors import UserError, one_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def evaluate(
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.evaluation.run import evaluate_tasks, task_names
     from holdfast.models import load_sentence_transformer, resolve_model
-    from holdfast.results import new_result, to_json, write_result
+    from holdfast.results import new_result, write_result
 
     names = task_names(tasks)
     one_of("--text", text, ("raw", "senteval"))
@@ -89,7 +89,7 @@ def evaluate(
     if output is not None:
         write_result(output, result)
     if as_json:
-        print(to_json(result))
+        print_json(result)
     else:
         _show(model, rows)
 
