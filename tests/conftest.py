@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Models this small gain nothing from a second thread, and threads that wait for one another lose much beside other work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch looks, and for the processes that tests start
+
 import torch
 
 WORDS = [
