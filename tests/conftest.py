@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-# Models this small gain nothing from a second thread, and threads that wait for one another lose much beside other work.
+# Models this small gain nothing from a second thread, and threads that wait for one another lose much on a busy box.
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch looks, and for the processes that tests start
 
 import torch
