@@ -52,7 +52,11 @@ def make_contents(sources: Sequence[Source], *, examples: int) -> Contents:
         sources: the results.
         examples: how many adversarial texts at most.
     """
-    colours = {label: colour(number) for number, label in enumerate(models_of(sources))}
+    drawn = models_of(source for source in sources if source.kind in ("attack", "audit", *TRAININGS))
+    labels = models_of(sources)
+    # The colours are few: models that figures draw by their colour come first.
+    places = {label: place for place, label in enumerate(dict.fromkeys([*drawn, *labels]))}
+    colours = {label: colour(places[label]) for label in labels}
     similarity, transfer = tables.similarity_scores(sources), tables.transfer_scores(sources)
     sections = (
         _measured(sources, similarity, transfer, colours),
@@ -99,7 +103,7 @@ def _measured(sources: Sequence[Source], similarity: Scores, transfer: Scores, c
 
 def _attacked(sources: Sequence[Source], colours: figures.Colours) -> Section:
     note = "How often word-level attacks reach their goal, at what price."
-    drawn = (*figures.success_bars(sources, colours), *figures.queries_charts(sources, colours))
+    drawn: list[Figure] = [*figures.success_bars(sources, colours), *figures.queries_charts(sources, colours)]
     crossed = [tables.transferability_table(source) for source in sources if source.kind == "transfer"]
     blocks = _blocks(
         Block(figures=tuple(drawn), tables=_there(tables.attack_table(sources))), Block(tables=_there(*crossed))
@@ -130,12 +134,13 @@ def audit_card(source: Source) -> Table:
     for row in source.rows:
         name = str(row["task"]).removeprefix("audit-").replace("-", " ")
         name += f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
-        metrics, headline = row["metrics"], row["headline"]
+        metrics = row["metrics"]
+        headline = None if row["headline"] is None else str(row["headline"])
         digits = 3 if headline in ("stability", "different_texts") else 1
         low, high = metrics.get(f"{headline}_low"), metrics.get(f"{headline}_high")
         interval = f"{low:.{digits}f}–{high:.{digits}f}" if low is not None and high is not None else ""
         number = f"{metrics[headline]:.{digits}f}" if headline in metrics else "–"
-        what = "–" if headline is None else str(headline).replace("_", " ")
+        what = "–" if headline is None else headline.replace("_", " ")
         verdict = str(row["verdict"])
         held = verdict if verdict in _VERDICTS else "absent"
         told = Cell(str(row["told"]))
@@ -204,7 +209,7 @@ def _card(label: str, sources: Sequence[Source], similarity: Scores, transfer: S
     ]
     if rates:
         several = f", mean of {len(rates)}" if len(rates) > 1 else ""
-        facts[f"attack success{several}"] = f"{statistics.fmean(rates):.1f} %"
+        facts[f"attack success{several}"] = f"{statistics.fmean(rates):.1f}\u00a0%"
     for source in own:
         facts |= _facts(source)
     return Card(label, own[0].model, tuple(facts.items()))

@@ -263,7 +263,7 @@ def _pairs_of(source: Source, plane: Any) -> Chart:
     note += "one a triangle, a dotted line joins them. Near is near; distances of far points mean nothing (as ADCL's "
     note += "Figure 3)."
     data = Table(f"{id}-data", title, ("clean", "adversarial", "distance"), tuple(rows), labels=2)
-    return Chart(id, title, note, "", "", tuple(lines), tuple(marks), keys, data, bare=True)
+    return Chart(id, title, note, "", "", tuple(lines), tuple(marks), keys, data, bare=True, half=True)
 
 
 _KINDS: tuple[tuple[str, Any], ...] = (("clean", "circle"), ("adversarial", "triangle"))

@@ -112,7 +112,7 @@ def _fitting(text: str, width: float) -> str:
 
 
 def _chart(figure: Chart) -> Markup:
-    width, height = (_HALF, 270.0) if figure.half else (600.0, 600.0) if figure.bare else (_WIDE, 350.0)
+    width, height = (600.0, 600.0) if figure.bare else (_HALF, 270.0) if figure.half else (_WIDE, 350.0)
     box = (8.0, 8.0, width - 8.0, height - 8.0) if figure.bare else (66.0, 12.0, width - 18.0, height - 50.0)
     x_scale, y_scale = scales_of(figure)
 
@@ -125,7 +125,7 @@ def _chart(figure: Chart) -> Markup:
         style = f"stroke {line.colour}{' dotted' if line.dotted else ''}"
         parts.append(tag("polyline", points=points, class_=style))
     placed = [(*at(mark.x, mark.y), mark) for mark in figure.marks]
-    size = 3.4 if len(placed) > 120 else 3.6 if figure.half else 5.0
+    size = 3.4 if len(placed) > 120 else 3.6 if figure.half and not figure.bare else 5.0
     parts += [_mark(x, y, mark, size) for x, y, mark in placed]
     parts += _labels([(x, y, mark.label) for x, y, mark in placed if mark.label], [p[:2] for p in placed], box)
     return _frame(figure, width, height, parts)
