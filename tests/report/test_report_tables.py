@@ -108,6 +108,12 @@ def test_attacks(tmp_path: Path) -> None:
     assert line == ["mr", "pwws", "a", "60.0 50.0–70.0", "12.0", "110.0", "80.0", "20.0", "30", "10"]
 
 
+def test_seeds_of_attacks_are_told_apart(tmp_path: Path) -> None:
+    sources = read(tmp_path, attack("runs/a-1", 60.0), attack("runs/a-2", 50.0), seeds=True)
+    names = [line[2] for line in texts(tables.attack_table(sources))]
+    assert names == [*["a-1 (2 seeds) 0"] * 2, *["a-1 (2 seeds) 1"] * 2]
+
+
 def test_space_and_distances(tmp_path: Path) -> None:
     sources = read(tmp_path, evaluate("a", 60.0), evaluate("b", 66.0), space("c"))
     table = tables.space_table(sources)
@@ -157,6 +163,11 @@ def test_csv_keeps_cells_and_computes_nothing() -> None:
         ['\'=HYPERLINK("http://x")', "-2.00 -0.5 to 4"],
         ['a,b\n"c" <i>|_x', "50 %"],
     ]
+
+
+@pytest.mark.parametrize("text", ["-1 +cmd|' /C calc'!A0", "+1+1", "@SUM(A1)", "-x"])
+def test_what_only_begins_like_a_number_is_inert_too(text: str) -> None:
+    assert f"'{text}" in as_csv(Table("t", "t", ("model",), ((Cell(text),),)))
 
 
 def test_markdown_is_a_table_without_markup_of_its_texts() -> None:

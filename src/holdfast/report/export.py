@@ -11,7 +11,7 @@ from holdfast.experiments.render import escaped_latex
 from holdfast.report.parts import Table
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"[+−-]?[\d,.]+(e[+-]?\d+)?( .*)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+−-]?[\d,.]+(e[+-]?\d+)?( [\d.,+−–±()to -]*)?")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 

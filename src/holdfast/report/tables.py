@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -150,12 +151,14 @@ def distance_table(sources: Iterable[Source]) -> Table | None:
 
 
 def attack_table(sources: Iterable[Source]) -> Table | None:
-    """Each recipe on each task and model."""
+    """Each recipe on each task and model, each seed by itself, with its file's name."""
+    attacks = [source for source in sources if source.kind == "attack"]
+    seeds = Counter(source.group for source in attacks)
     rows = [
         (
             Cell(str(row["task"])),
             Cell(str(row.get("recipe", "–"))),
-            Cell(source.label, source.path.stem if "seeds)" in source.label else ""),
+            Cell(source.label, source.path.stem if seeds[source.group] > 1 else ""),
             _success(row["metrics"]),
             _number(row["metrics"].get("replaced")),
             _number(row["metrics"].get("queries")),
@@ -163,8 +166,7 @@ def attack_table(sources: Iterable[Source]) -> Table | None:
             Cell(f"{row['metrics'].get('attacked', row['n']):,.0f}"),
             Cell(f"{row['metrics'].get('skipped', 0):,.0f}"),
         )
-        for source in sources
-        if source.kind == "attack"
+        for source in attacks
         for row in source.rows
     ]
     columns = (
