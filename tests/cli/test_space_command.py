@@ -80,6 +80,7 @@ def test_points_and_picture_of_one_recipe(here: Path, capsys: pytest.CaptureFixt
     plane = json.loads((here / "plane.json").read_text())
     assert (plane["model"], plane["recipe"], plane["n"]) == ("lm", "typos", 4)
     assert len(plane["points"]) == 8
+    assert {"model": "lm", **result["coordinates"]} == plane, "the result holds the points too, for the report"
     assert "before and after typos, as lm sees them" in (here / "plane.svg").read_text()
     before = (here / "plane.json").read_text()
     assert main(words) == 0

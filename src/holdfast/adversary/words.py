@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _WORD = re.compile(r"([^\W_]+)")
 
@@ -95,6 +96,30 @@ class Words:
         begin = max(0, min(index - width // 2, count - width))
         end = min(count, begin + width)
         return "".join(self.parts[2 * begin + 1 : 2 * end])
+
+
+def pieces(original: str, adversarial: str, changes: Sequence[Sequence[Any]]) -> list[str | tuple[str, str]]:
+    """A text and what was made of it, cut for reading: what stayed, and ``(old, new)`` for what was exchanged.
+
+    Args:
+        original: the text.
+        adversarial: what became of it.
+        changes: ``(place, word, what stands there now)`` for each changed word. A change of no word, as of a full stop
+            or a blank, is one from the first difference to the end.
+    """
+    if not changes and adversarial != original:
+        pairs = enumerate(zip(original, adversarial, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(original), len(adversarial)))
+        end = (original[same:], adversarial[same:])
+        return [original[:same], end] if same else [end]
+    new = {place: word for place, _, word in changes}
+    found: list[str | tuple[str, str]] = [""]
+    for at, part in enumerate(Words.of(original).parts):
+        if at % 2 and at // 2 in new:
+            found += [(part, new[at // 2]), ""]
+        else:
+            found[-1] = str(found[-1]) + part
+    return [piece for piece in found if piece]
 
 
 def is_content_word(word: str) -> bool:

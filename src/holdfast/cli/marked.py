@@ -45,19 +45,14 @@ def _diff(original: str, adversarial: str, changes: list[list[Any]]) -> Text:
     """The original with what was put in the place of its words; of a change of no word, in the place of its end."""
     from rich.text import Text
 
-    from holdfast.adversary.words import Words
+    from holdfast.adversary.words import pieces
 
-    if not changes and adversarial != original:
-        pairs = enumerate(zip(original, adversarial, strict=False))
-        same = next((at for at, (a, b) in pairs if a != b), min(len(original), len(adversarial)))
-        return _exchanged(Text(original[:same], style="not bold"), original[same:], adversarial[same:])
-    new = {place: word for place, _, word in changes}
     text = Text(style="not bold")
-    for at, part in enumerate(Words.of(original).parts):
-        if at % 2 and at // 2 in new:
-            _exchanged(text, part, new[at // 2])
+    for piece in pieces(original, adversarial, changes):
+        if isinstance(piece, str):
+            text.append(piece)
         else:
-            text.append(part)
+            _exchanged(text, *piece)
     return text
 
 

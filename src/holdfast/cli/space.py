@@ -90,6 +90,8 @@ def space(
             timing={"space_seconds": time.monotonic() - began},
             device=str(encoder.device),
         )
+        if plane is not None:
+            result["coordinates"] = plane.as_json()
     if output is not None:
         write_result(output, result)
     if as_json:

@@ -74,14 +74,15 @@ def _line(cells: Sequence[str]) -> str:
 
 _LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-          "±": r"$\pm$", "–": "--", "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$"}  # fmt: skip
+          "±": r"$\pm$", "–": "--", "−": "$-$", "δ": r"$\delta$",
+          "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$"}  # fmt: skip
 
 
 def latex(result: Mapping[str, Any]) -> str:
     """The table as LaTeX with booktabs."""
     header, lines = laid_out(result)
     labels = len(result["results"][0]["labels"])
-    rows = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in (header, *lines)]
+    rows = [" & ".join(escaped_latex(cell) for cell in line) + r" \\" for line in (header, *lines)]
     return "\n".join(
         [
             f"% {result['command']}",
@@ -97,5 +98,6 @@ def latex(result: Mapping[str, Any]) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def escaped_latex(text: str) -> str:
+    """``text`` as LaTeX prints it."""
     return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,57 @@
+"""``holdfast report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.app import AsJson, app
+from holdfast.cli.console import console, print_json, progress_console, work_quietly
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast report evaluated.json attacked.json audit.json --output report.html\n"
+    "  holdfast report simcse-1.json,simcse-2.json robust-1.json,robust-2.json --output report.html --plots figures"
+)
+def report(
+    results: Annotated[
+        list[str],
+        typer.Argument(metavar="RESULT.json...", help="Results of any verb. Seeds of one model are joined by commas."),
+    ],
+    output: Annotated[Path, typer.Option(metavar="FILE.html", help="The page.")] = Path("report.html"),
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write its figures to this folder too, as PNG and SVG.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help='Its heading. [default: "Robustness report"]')] = None,
+    examples: Annotated[int, typer.Option(help="Adversarial examples in the page, at most.")] = 5000,
+    as_json: AsJson = False,
+) -> None:
+    """One HTML page of results, which needs no network: tables, figures, adversarial examples, provenance."""
+    from holdfast.report import write_report
+
+    with work_quietly(), progress_console(as_json).status("reading results"):
+        written = write_report(results, output, title=title, plots=plots, examples=examples)
+    if as_json:
+        print_json(
+            {
+                "output": str(written.output),
+                "bytes": written.size,
+                "results": written.results,
+                "tables": list(written.tables),
+                "figures": list(written.figures),
+                "examples": written.examples,
+                "examples_there": written.examples_there,
+                "plots": [str(path) for path in written.plots],
+            }
+        )
+        return
+    out = console()
+    what = f"{len(written.tables)} tables, {len(written.figures)} figures, {written.examples:,} examples"
+    if written.examples < written.examples_there:
+        what += f" of {written.examples_there:,}"
+    out.print(f"{written.output} ({written.size / 1e6:.1f} MB): {what}", markup=False, highlight=False)
+    if written.plots:
+        out.print(f"{plots}: {len(written.plots)} pictures", markup=False, highlight=False)

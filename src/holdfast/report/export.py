@@ -1,0 +1,82 @@
+"""Tables as CSV, Markdown and LaTeX, whatever their texts hold."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+
+from holdfast.experiments.render import escaped_latex
+from holdfast.report.parts import Table
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+−-]?[\d,.]+(e[+-]?\d+)?( [\d.,+−–±()to -]*)?")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+
+
+def as_csv(table: Table) -> str:
+    """The table as CSV, details in the same cell. A text that a spreadsheet would compute begins with an apostrophe."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_inert(column) for column in table.columns])
+    writer.writerows([_inert(cell.plain) for cell in row] for row in table.rows)
+    return out.getvalue()
+
+
+def _inert(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def as_markdown(table: Table) -> str:
+    """The table as GitHub's Markdown; the best of a column is bold."""
+    lines = [table.columns, tuple("---" if _is_left(table, n) else "---:" for n in range(len(table.columns)))]
+    rows = [
+        "| " + " | ".join(_markdown(cell) if n == 0 else cell for cell in line) + " |" for n, line in enumerate(lines)
+    ]
+    for row in table.rows:
+        cells = [
+            f"**{_markdown(c.text)}** {_markdown(c.detail)}".strip() if c.best else _markdown(c.plain) for c in row
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join([f"**{_markdown(table.title)}**\n", *rows, ""])
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def as_latex(table: Table) -> str:
+    """The table as LaTeX with booktabs; the best of a column is bold."""
+    shape = "".join("l" if _is_left(table, n) else "r" for n in range(len(table.columns)))
+    rows = []
+    for row in table.rows:
+        cells = [
+            (rf"\textbf{{{_latex(cell.text)}}} {_latex(cell.detail)}" if cell.best else _latex(cell.plain)).strip()
+            for cell in row
+        ]
+        rows.append(" & ".join(cells) + r" \\")
+    header = " & ".join(map(_latex, table.columns)) + r" \\"
+    lines = [
+        rf"\begin{{tabular}}{{{shape}}}",
+        r"\toprule",
+        header,
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join([f"% {' '.join(table.title.split())}", *lines, ""])
+
+
+def _latex(text: str) -> str:
+    return escaped_latex(" ".join(text.split()))
+
+
+def _is_left(table: Table, column: int) -> bool:
+    return column < table.labels or column in table.words
+
+
+def data_url(kind: str, text: str) -> str:
+    """A link that holds ``text`` itself, of the media type ``kind``."""
+    return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"

@@ -1,0 +1,324 @@
+"""The figures of a report, as plain values: what is drawn where, and the same numbers as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.report.parts import MUTED, SHADES, SHAPES, Bar, Bars, Cell, Chart, Key, Line, Mark, Table, colour
+from holdfast.report.scores import Scores, best_of
+from holdfast.report.sources import Source, number_of
+from holdfast.report.tables import AVERAGE, drop_of
+
+Colours = Mapping[str, str]
+"""The colour of each model, the same all over the page."""
+
+
+def success_bars(sources: Sequence[Source], colours: Colours) -> list[Bars]:
+    """For each attacked task, the success rate of each recipe on each model, with its 95 % interval."""
+    tasks = dict.fromkeys(str(row["task"]) for source in _of(sources, "attack") for row in source.rows)
+    return [_bars_of(task, number, sources, colours) for number, task in enumerate(tasks, start=1)]
+
+
+def _of(sources: Sequence[Source], kind: str) -> list[Source]:
+    return [source for source in sources if source.kind == kind]
+
+
+def _bars_of(task: str, number: int, sources: Sequence[Source], colours: Colours) -> Bars:
+    groups: dict[str, dict[str, list[Mapping[str, float]]]] = {}
+    for source in _of(sources, "attack"):
+        for row in source.rows:
+            if row["task"] == task and "success_rate" in row["metrics"]:
+                own = groups.setdefault(str(row.get("recipe", "–")), {})
+                own.setdefault(source.label, []).append(row["metrics"])
+    bars = {
+        recipe: tuple(_success_bar(label, found, colours) for label, found in own.items())
+        for recipe, own in groups.items()
+    }
+    note = "Lower is more robust. Whiskers: 95 % bootstrap interval"
+    several = any(len(found) > 1 for own in groups.values() for found in own.values())
+    note += "; of several seeds the mean, with the lowest and the highest." if several else "."
+    return Bars(
+        id=f"success-{number}",
+        title=f"Attack success on {task}",
+        note=note,
+        axis="attack success, %",
+        groups=tuple(bars.items()),
+        data=_bars_data(f"success-{number}", f"Attack success on {task}, %", "recipe", bars),
+        top=100.0,
+    )
+
+
+def _success_bar(label: str, found: Sequence[Mapping[str, float]], colours: Colours) -> Bar:
+    rates = [metrics["success_rate"] for metrics in found]
+    value = sum(rates) / len(rates)
+    if len(found) > 1:
+        low, high = min(rates), max(rates)
+        return Bar(label, value, low, high, colours[label], f"mean {value:.1f} %, seeds {low:.1f} to {high:.1f} %")
+    ends = found[0].get("success_rate_low"), found[0].get("success_rate_high")
+    return Bar(label, value, *ends, colours[label], f"{value:.1f} %{_between(*ends)}")
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f", 95 % interval {low:.1f} to {high:.1f} %"
+
+
+def _bars_data(id: str, title: str, group: str, groups: Mapping[str, Sequence[Bar]], digits: int = 1) -> Table:
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(bar.label),
+            Cell(f"{bar.value:.{digits}f}"),
+            *(Cell("–" if end is None else f"{end:.{digits}f}") for end in (bar.low, bar.high)),
+        )
+        for name, bars in groups.items()
+        for bar in bars
+    )
+    return Table(f"{id}-data", title, (group, "model", "value", "low", "high"), rows, labels=2)
+
+
+def audit_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
+    """The items of audits that searched for an adversarial text, by model."""
+    groups: dict[str, list[Bar]] = {}
+    for source in _of(sources, "audit"):
+        for row in source.rows:
+            if "success_rate" in row["metrics"]:
+                bar = _success_bar(source.label, [row["metrics"]], colours)
+                groups.setdefault(str(row["task"]).removeprefix("audit-").replace("-", " "), []).append(bar)
+    if not groups:
+        return None
+    bars = {name: tuple(own) for name, own in groups.items()}
+    title = "Texts that an attack of the audit moves"
+    note = "Lower is more robust. Whiskers: 95 % bootstrap interval."
+    data = _bars_data("audit-success", f"{title}, %", "item", bars)
+    return Bars("audit-success", title, note, "texts, %", tuple(bars.items()), data, top=100.0)
+
+
+def queries_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
+    """For each attacked task, queries against the drop of the score: RobustEmbed's Figure 2."""
+    tasks = dict.fromkeys(str(row["task"]) for source in _of(sources, "attack") for row in source.rows)
+    charts = (_queries_of(task, number, sources, colours) for number, task in enumerate(tasks, start=1))
+    return [chart for chart in charts if chart is not None]
+
+
+def _queries_of(task: str, number: int, sources: Sequence[Source], colours: Colours) -> Chart | None:
+    points: dict[str, list[tuple[float, float, str]]] = {}
+    name = "accuracy"
+    for source in _of(sources, "attack"):
+        for row in source.rows:
+            drop, queries = drop_of(row["metrics"]), row["metrics"].get("queries")
+            if row["task"] == task and drop is not None and queries is not None:
+                name = drop[2]
+                points.setdefault(str(row.get("recipe", "–")), []).append((queries, drop[0] - drop[1], source.label))
+    if not points:
+        return None
+    shapes = {recipe: SHAPES[place % len(SHAPES)] for place, recipe in enumerate(points)}
+    models = dict.fromkeys(label for own in points.values() for *_, label in own)
+    y_axis = f"drop of {name}, points"
+    rows = tuple(
+        (Cell(recipe), Cell(label), Cell(f"{queries:.1f}"), Cell(f"{drop:.1f}"))
+        for recipe, own in points.items()
+        for queries, drop, label in own
+    )
+    title = f"Queries against the drop of {name} on {task}"
+    return Chart(
+        id=f"queries-{number}",
+        title=title,
+        note="A point for each recipe and model; points of one recipe are joined. A robust model lies low and right: "
+        "many queries for a small drop (as RobustEmbed's Figure 2).",
+        x_axis="mean queries of an attacked text",
+        y_axis=y_axis,
+        lines=tuple(Line(tuple(sorted((q, d) for q, d, _ in own)), MUTED) for own in points.values() if len(own) > 1),
+        marks=tuple(
+            Mark(queries, drop, colours[label], shapes[recipe], f"{recipe}, {label}: {queries:.1f} queries, {drop:.1f}")
+            for recipe, own in points.items()
+            for queries, drop, label in own
+        ),
+        legend=(
+            *(Key(label, colours[label], "circle") for label in models),
+            *(Key(recipe, MUTED, shape, line=True) for recipe, shape in shapes.items()),
+        ),
+        from_zero=True,
+        data=Table(f"queries-{number}-data", title, ("recipe", "model", "queries", y_axis), rows, labels=2),
+    )
+
+
+def space_chart(space: Scores, similarity: Scores, colours: Colours) -> Chart | None:
+    """Alignment against uniformity, a point for each model, in the shade of its average: RobustEmbed's Figure 3."""
+    places = {
+        label: (own["uniformity"].mean, own["alignment"].mean)
+        for label, own in space.items()
+        if "uniformity" in own and "alignment" in own
+    }
+    if not places:
+        return None
+    averages = {label: similarity[label][AVERAGE].mean for label in places if AVERAGE in similarity.get(label, {})}
+    shades = shades_of(averages)
+    best = best_of(similarity, AVERAGE)
+    marks = tuple(
+        Mark(
+            x,
+            y,
+            shades.get(label, colours[label]),
+            "diamond" if label in best else "circle",
+            f"{label}: uniformity {x:.3f}, alignment {y:.3f}{_average(averages.get(label))}",
+            label=label,
+        )
+        for label, (x, y) in places.items()
+    )
+    rows = tuple(
+        (Cell(label), Cell(f"{x:.3f}"), Cell(f"{y:.3f}"), Cell(f"{averages[label]:.2f}" if label in averages else "–"))
+        for label, (x, y) in places.items()
+    )
+    note = "Lower is better on both axes: towards the lower left, texts that mean the same lie close, and the space is "
+    note += "evenly used (as RobustEmbed's Figure 3)."
+    if averages:
+        note += " Shades go by the STS average; a diamond is the highest."
+    return Chart(
+        id="alignment-uniformity",
+        title="Alignment and uniformity",
+        note=note,
+        x_axis="uniformity",
+        y_axis="alignment",
+        lines=(),
+        marks=marks,
+        legend=_shade_keys(averages),
+        data=Table(
+            "alignment-uniformity-data",
+            "Alignment, uniformity and STS average",
+            ("model", "uniformity", "alignment", "STS average"),
+            rows,
+        ),
+    )
+
+
+def _average(value: float | None) -> str:
+    return "" if value is None else f", STS average {value:.2f}"
+
+
+def shades_of(values: Mapping[str, float]) -> dict[str, str]:
+    """A shade for each value: `SHADES` equal steps from the lowest to the highest; the last where all are equal."""
+    if not values:
+        return {}
+    low, high = min(values.values()), max(values.values())
+    span = (high - low) or 1.0
+    last = SHADES - 1
+    return {
+        name: f"q{last if high == low else min(last, int(SHADES * (value - low) / span))}"
+        for name, value in values.items()
+    }
+
+
+def _shade_keys(averages: Mapping[str, float]) -> tuple[Key, ...]:
+    if not averages:
+        return ()
+    low, high = min(averages.values()), max(averages.values())
+    if high == low:
+        return (Key(f"STS average {low:.1f}", f"q{SHADES - 1}", "circle"),)
+    step = (high - low) / SHADES
+    return tuple(
+        Key(f"{'STS average ' if n == 0 else ''}{low + n * step:.1f} to {low + (n + 1) * step:.1f}", f"q{n}", "circle")
+        for n in range(SHADES)
+    )
+
+
+def pairs_charts(sources: Sequence[Source]) -> list[Chart]:
+    """The clean and adversarial texts of results of `holdfast space` that hold ``coordinates``: ADCL's Figure 3.
+
+    Raises:
+        UserError: coordinates that are no points.
+    """
+    return [_pairs_of(source, source.result["coordinates"]) for source in sources if "coordinates" in source.result]
+
+
+def _pairs_of(source: Source, plane: Any) -> Chart:
+    points = _points(source, plane)
+    classes = sorted({own["clean"]["label"] for own in points if isinstance(own["clean"].get("label"), int)})
+    coloured = 2 <= len(classes) <= 7 and all(isinstance(own["clean"].get("label"), int) for own in points)
+    lines, marks, rows = [], [], []
+    for own in points:
+        at = {kind: (float(own[kind]["x"]), float(own[kind]["y"])) for kind in ("clean", "adversarial")}
+        lines.append(Line((at["clean"], at["adversarial"]), MUTED, dotted=True))
+        for kind in ("clean", "adversarial"):
+            shade = colour(classes.index(own["clean"]["label"])) if coloured else colour(int(kind == "adversarial"))
+            told = f"{kind}: {_short(own[kind]['text'])}"
+            shape: Any = "circle" if kind == "clean" else "triangle"
+            marks.append(Mark(*at[kind], shade, shape, told, hollow=kind == "clean"))
+        texts = (Cell(_short(own[kind]["text"])) for kind in ("clean", "adversarial"))
+        moved = ((at["clean"][0] - at["adversarial"][0]) ** 2 + (at["clean"][1] - at["adversarial"][1]) ** 2) ** 0.5
+        rows.append((*texts, Cell(f"{moved:.3f}")))
+    names = [f", class {label}" for label in classes] if coloured else [""]
+    keys = tuple(
+        Key(f"{kind}{name}", colour(place if coloured else int(kind == "adversarial")), shape, hollow=kind == "clean")
+        for place, name in enumerate(names)
+        for kind, shape in _KINDS
+    )
+    id = f"pairs-{source.number}"
+    recipe = " ".join(str(plane[key]) for key in ("item", "recipe") if plane.get(key))
+    title = f"Texts before and after {recipe}, as {source.label} sees them"
+    perplexity = number_of(plane.get("perplexity"))
+    told = "" if perplexity is None else f", perplexity {perplexity:.3g}"
+    note = f"{len(points):,} pairs, {plane.get('method', 't-SNE')}{told}: a clean text is a circle, its adversarial "
+    note += "one a triangle, a dotted line joins them. Near is near; distances of far points mean nothing (as ADCL's "
+    note += "Figure 3)."
+    data = Table(f"{id}-data", title, ("clean", "adversarial", "distance"), tuple(rows), labels=2)
+    return Chart(id, title, note, "", "", tuple(lines), tuple(marks), keys, data, bare=True, half=True)
+
+
+_KINDS: tuple[tuple[str, Any], ...] = (("clean", "circle"), ("adversarial", "triangle"))
+
+
+def _points(source: Source, plane: Any) -> list[dict[str, Any]]:
+    pairs: dict[Any, dict[str, Any]] = {}
+    try:
+        for point in plane["points"]:
+            if not isinstance(point["text"], str) or None in (number_of(point["x"]), number_of(point["y"])):
+                raise ValueError("a point without a text or a place")
+            pairs.setdefault(point["pair"], {})[point["kind"]] = point
+        if not pairs or any({"clean", "adversarial"} - set(own) for own in pairs.values()):
+            raise ValueError("a pair that is not two points")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{source.path}: its coordinates are not those of `holdfast space --plot`: {error}") from error
+    return list(pairs.values())
+
+
+def _short(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
+    """Seconds of a training step, where at least one training tells its time."""
+    groups: dict[str, list[Bar]] = {}
+    for source in _of(sources, "train"):
+        seconds = seconds_per_step(source)
+        if seconds is None:
+            continue
+        told = f"{seconds:.3f} s a step"
+        bar = Bar(source.label, seconds, None, None, colours[source.label], told)
+        groups.setdefault(_setting(source), []).append(bar)
+    if not groups:
+        return None
+    bars = {name: tuple(own) for name, own in groups.items()}
+    note = "Wall time of the training without its evaluations, divided by its steps. Compare only what ran with the "
+    note += "same setting on a machine that did nothing else."
+    data = _bars_data("step-cost", "Seconds of a training step", "setting", bars, digits=3)
+    return Bars("step-cost", "What a training step costs", note, "seconds a step", tuple(bars.items()), data)
+
+
+def seconds_per_step(source: Source) -> float | None:
+    """Wall seconds of a step, evaluations left out as far as the log tells them."""
+    selected = source.result.get("selected")
+    total = number_of((source.result.get("timing") or {}).get("train_seconds"))
+    steps = number_of(selected.get("steps")) if isinstance(selected, dict) else None
+    if total is None or not steps:
+        return None
+    measured = sum(number_of(record.get("eval_runtime")) or 0.0 for record in source.log)
+    return max(0.0, total - measured) / steps
+
+
+def _setting(source: Source) -> str:
+    training = source.protocol.get("training")
+    training = training if isinstance(training, dict) else {}
+    device = source.result["environment"].get("device", "?")
+    return f"batch {training.get('batch_size', '?')}, {training.get('precision', '?')}, {device}"

@@ -1,0 +1,156 @@
+"""From the contents of a report to its page: one file of HTML that needs nothing else and asks for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib import resources
+from typing import Any
+
+from holdfast import __version__
+from holdfast.files import sha256
+from holdfast.report.contents import Contents
+from holdfast.report.examples import OUTCOMES, Examples, as_json
+from holdfast.report.export import as_csv, as_latex, as_markdown, data_url
+from holdfast.report.sources import Source, number_of, shown
+from holdfast.report.svg import draw, swatch
+
+FIRST = 50
+"""Examples that stand in the page itself, for readers without JavaScript."""
+
+_FORMATS = (
+    ("CSV", "text/csv", "csv", as_csv),
+    ("Markdown", "text/markdown", "md", as_markdown),
+    ("LaTeX", "application/x-tex", "tex", as_latex),
+)
+_LEVELS = {"good": "as it should be", "look": "worth a look", "bad": "wrong", "told": "for the record"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a result's numbers came from, as texts."""
+
+    name: str
+    kind: str
+    created: str
+    command: str
+    facts: tuple[tuple[str, str], ...]
+    protocol: str
+    packages: str
+
+
+def render_page(contents: Contents, *, title: str) -> str:
+    """The page as HTML.
+
+    Texts of results are escaped where they are printed (Jinja2's autoescape, `svg.tag`, `examples.script_json`); the
+    policy in the page's head lets only its own style and script run, by their hashes, and nothing be loaded.
+
+    Args:
+        contents: what it holds.
+        title: its heading.
+    """
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    files = resources.files("holdfast.report").joinpath("page")
+    style, script, source = (
+        files.joinpath(name).read_text(encoding="utf-8") for name in ("style.css", "script.js", "report.html.j2")
+    )
+    template = Environment(autoescape=True, undefined=StrictUndefined, auto_reload=False).from_string(source)
+    return template.render(
+        contents=contents,
+        title=shown(title),
+        summary=_summary(contents),
+        links=_links(contents),
+        formats=_FORMATS,
+        link=data_url,
+        draw=draw,
+        swatch=swatch,
+        levels=_LEVELS,
+        outcomes=OUTCOMES,
+        first=contents.examples.shown[:FIRST],
+        examples_note=_examples_note(contents.examples),
+        examples_data=Markup(as_json(contents.examples)),
+        origins=[origin_of(source) for source in contents.sources],
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        version=__version__,
+        made=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _links(contents: Contents) -> list[tuple[str, str]]:
+    return [
+        *([("summary", "Models")] if contents.cards else []),
+        *((section.id, section.title) for section in contents.sections),
+        *([("examples", "Adversarial examples")] if contents.examples.shown else []),
+        ("provenance", "Protocol and provenance"),
+    ]
+
+
+def _summary(contents: Contents) -> str:
+    counts = {
+        "result": len(contents.sources),
+        "model": len(contents.cards),
+        "table": len(contents.tables),
+        "figure": len(contents.figures),
+        "adversarial example": contents.examples.there,
+    }
+    return ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count) + "."
+
+
+def _examples_note(examples: Examples) -> str:
+    note = "Struck out is what an attack took away, underlaid what it put there."
+    if len(examples.shown) < examples.there:
+        note += f" The page holds {len(examples.shown):,} of {examples.there:,}; the result files hold all."
+    if examples.shortened:
+        note += f" Of {examples.shortened:,} long texts, unchanged stretches are shortened to their ends […]."
+    return note
+
+
+def origin_of(source: Source) -> Origin:
+    """A result's provenance."""
+    result = source.result
+    made = dict(result["environment"])
+    packages = made.pop("packages", {})
+    seed = result["seed"]
+    facts = {
+        "file": str(source.path),
+        "file's SHA-256": sha256(source.path),
+        "model": source.model,
+        "model's SHA-256": str(result["model_sha256"]),
+        "seed": "none: no random number was drawn" if seed is None else str(seed),
+        "machine": "; ".join(f"{name} {value}" for name, value in made.items()),
+        **{name.replace("_", " "): told for name, value in _timing(result).items() if (told := _seconds(name, value))},
+    }
+    return Origin(
+        name=shown(source.path.name),
+        kind=source.kind,
+        created=str(result["created"]),
+        command=str(result["command"]),
+        facts=tuple((name, shown(value)) for name, value in facts.items() if value),
+        protocol=json.dumps(source.protocol, indent=2, ensure_ascii=False),
+        packages=json.dumps(packages, indent=2, ensure_ascii=False),
+    )
+
+
+def _timing(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    timing = result.get("timing")
+    return timing if isinstance(timing, dict) else {}
+
+
+def _seconds(name: str, value: Any) -> str:
+    number = number_of(value)
+    if number is None:
+        return ""
+    return f"{number:,.2f}" if name.endswith(("seconds", "per_example")) else f"{number:,.6g}"

@@ -1,0 +1,225 @@
+"""What a report is made of: tables, figures and notes, as plain values that the page, files and tests read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+COLOURS = 8
+"""Colours for models and curves: classes ``c0`` to ``c7`` of the page's style, used again where there are more."""
+SHADES = 5
+"""Shades from low to high: classes ``q0`` to ``q4``."""
+MUTED = "muted"
+
+Shape = Literal["circle", "square", "triangle", "diamond", "cross", "down", ""]
+SHAPES: tuple[Shape, ...] = ("circle", "square", "triangle", "diamond", "cross", "down")
+
+
+def colour(number: int) -> str:
+    """The colour of the model or curve with this number."""
+    return f"c{number % COLOURS}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: what stands in it.
+        detail: an interval or a spread, smaller, after it.
+        title: more, shown on hovering; nothing that is only there.
+        best: whether it is the best of its column.
+        verdict: holds, bends, breaks or absent, where it is a verdict.
+    """
+
+    text: str
+    detail: str = ""
+    title: str = ""
+    best: bool = False
+    verdict: str = ""
+
+    @property
+    def plain(self) -> str:
+        """Text and detail, as files hold them."""
+        return f"{self.text} {self.detail}".strip()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        id: its anchor, and the name of its files.
+        title: its caption.
+        columns: headers, those of the row labels included.
+        rows: as many cells each.
+        labels: how many columns, from the left, name the row.
+        words: columns further right that hold words and are aligned to the left.
+        note: how to read it.
+    """
+
+    id: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    labels: int = 1
+    words: tuple[int, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar: ``value`` with its interval, where there is one."""
+
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+    colour: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Horizontal bars in named groups.
+
+    Attributes:
+        id: its anchor, and the name of its files.
+        title: its heading.
+        note: how to read it.
+        axis: what the values are, with their unit.
+        groups: the name of each, and its bars.
+        data: the same as a table.
+        top: the axis's end; None: what the values need.
+        half: narrow enough for two side by side.
+    """
+
+    id: str
+    title: str
+    note: str
+    axis: str
+    groups: tuple[tuple[str, tuple[Bar, ...]], ...]
+    data: Table
+    top: float | None = None
+    half: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """Joined points."""
+
+    points: tuple[tuple[float, float], ...]
+    colour: str
+    dotted: bool = False
+    told: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point: ``told`` is shown on hovering, ``label`` beside it where there is room."""
+
+    x: float
+    y: float
+    colour: str
+    shape: Shape
+    told: str
+    label: str = ""
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of the legend: with a shape, a stroke, or both."""
+
+    name: str
+    colour: str
+    shape: Shape = ""
+    line: bool = False
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines and points over two axes.
+
+    Attributes:
+        id: its anchor, and the name of its files.
+        title: its heading.
+        note: how to read it.
+        x_axis: what x is, with its unit.
+        y_axis: what y is.
+        lines: drawn first.
+        marks: drawn on top of them.
+        legend: what colours and shapes mean.
+        data: the same as a table.
+        logarithmic: whether y's axis is; all y are then above 0.
+        from_zero: whether both axes begin at 0.
+        bare: without axes, both from 0 to 1 and square: a projection whose distances mean little.
+        half: narrow enough for two side by side.
+    """
+
+    id: str
+    title: str
+    note: str
+    x_axis: str
+    y_axis: str
+    lines: tuple[Line, ...]
+    marks: tuple[Mark, ...]
+    legend: tuple[Key, ...]
+    data: Table
+    logarithmic: bool = False
+    from_zero: bool = False
+    bare: bool = False
+    half: bool = False
+
+
+Figure = Bars | Chart
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Whether something is as it should be: good, look (worth a look), bad, or only told."""
+
+    level: Literal["good", "look", "bad", "told"]
+    what: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """A model's headline numbers: name and value of each."""
+
+    title: str
+    full: str
+    facts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a section, under a heading of its own where it has a title."""
+
+    title: str = ""
+    note: str = ""
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    flags: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page."""
+
+    id: str
+    title: str
+    note: str
+    blocks: tuple[Block, ...] = field(default_factory=tuple)
+
+    @property
+    def tables(self) -> list[Table]:
+        """All of its tables."""
+        return [table for block in self.blocks for table in block.tables]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All of its figures."""
+        return [figure for block in self.blocks for figure in block.figures]

@@ -1,0 +1,159 @@
+"""The page's figures as files for papers, by matplotlib."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import UserError
+from holdfast.files import atomic_path
+from holdfast.report.parts import Bars, Chart, Figure
+from holdfast.report.svg import scales_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("png", "svg")
+
+# The page's colours on white paper.
+_COLOURS = {
+    **{f"c{n}": shade for n, shade in enumerate(("#1f5fa8", "#c2410c", "#0f766e", "#8b34a5"))},
+    **{f"c{n}": shade for n, shade in enumerate(("#846000", "#be185d", "#4a760f", "#475569"), start=4)},
+    **{f"q{n}": shade for n, shade in enumerate(("#6b91c2", "#507cb2", "#37659e", "#1f4d86", "#0b3062"))},
+    "muted": "#767d86",
+}
+_SHAPES = {"circle": "o", "square": "s", "triangle": "^", "down": "v", "diamond": "D", "cross": "P", "": "o"}
+
+
+def check_plots(folder: Path) -> None:
+    """Refuse a folder that no pictures can be written to, before the work.
+
+    Raises:
+        UserError: it is a file, or matplotlib is not installed.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; --plots takes a folder")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError("--plots needs matplotlib: pip install 'holdfast[report]'")
+
+
+def write_plots(figures: Sequence[Figure], folder: Path) -> list[Path]:
+    """Write each figure as ``DIR/ID.png`` and ``DIR/ID.svg``; the same figure gives the same files.
+
+    Raises:
+        UserError: as `check_plots`, or a file cannot be written.
+    """
+    check_plots(folder)
+    return [path for figure in figures for path in _write(figure, folder)]
+
+
+def _write(figure: Figure, folder: Path) -> list[Path]:
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Sheet
+
+    paths = []
+    # Not through pyplot, which keeps figures and asks for a display. Text stays text in an SVG; its ids are fixed.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "holdfast", "font.size": 9}):
+        sheet = Sheet(figsize=_size(figure), layout="constrained", facecolor="white")
+        FigureCanvasAgg(sheet)
+        axes = sheet.add_subplot()
+        if isinstance(figure, Bars):
+            _bars(axes, figure)
+        else:
+            _chart(axes, figure)
+        axes.set_title(_plain(figure.title), fontsize=10, loc="left", wrap=True)
+        for kind in FORMATS:
+            metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+            path = folder / f"{figure.id}.{kind}"
+            with atomic_path(path) as temporary:
+                sheet.savefig(temporary, format=kind, dpi=200, metadata=metadata)
+            paths.append(path)
+    return paths
+
+
+def _size(figure: Figure) -> tuple[float, float]:
+    if isinstance(figure, Bars):
+        rows = sum(1 + len(own) for _, own in figure.groups)
+        return 5.6, 1.1 + 0.2 * rows
+    return (5.6, 6.2) if figure.bare else (4.2, 3.0) if figure.half else (5.6, 3.8)
+
+
+def _plain(text: str) -> str:
+    """A dollar sign would begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def _bars(axes: Axes, figure: Bars) -> None:
+    place, ticks, names = 0.0, [], []
+    for group, own in figure.groups:
+        axes.annotate(
+            _plain(group), (0.0, place), xycoords=("axes fraction", "data"), xytext=(-4, 0), textcoords="offset points",
+            ha="right", va="center", fontweight="bold",
+        )  # fmt: skip
+        for bar in own:
+            place += 1.0
+            ticks.append(place)
+            names.append(_plain(bar.label))
+            axes.barh(place, bar.value, height=0.74, color=_COLOURS[bar.colour])
+            if bar.low is not None and bar.high is not None:
+                around = [[max(0.0, bar.value - bar.low)], [max(0.0, bar.high - bar.value)]]
+                axes.errorbar(bar.value, place, xerr=around, color="black", linewidth=0.8, capsize=2)
+        place += 1.4
+    axes.set_yticks(ticks, names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(place - 0.4, -0.8)
+    axes.set_xlim(0.0, figure.top)
+    axes.set_xlabel(figure.axis)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _chart(axes: Axes, figure: Chart) -> None:
+    for line in figure.lines:
+        style = ":" if line.dotted else "-"
+        width = 0.6 if figure.bare else 1.0
+        axes.plot(
+            *zip(*line.points, strict=True), color=_COLOURS[line.colour], linestyle=style, linewidth=width, zorder=1
+        )
+    many = len(figure.marks) > 120
+    for mark in figure.marks:
+        edge = _COLOURS[mark.colour]
+        axes.scatter(
+            mark.x, mark.y, s=9 if many else 22, marker=_SHAPES[mark.shape], edgecolor=edge, linewidth=0.8, zorder=2,
+            facecolor="white" if mark.hollow else edge,
+        )  # fmt: skip
+        if mark.label:
+            axes.annotate(_plain(mark.label), (mark.x, mark.y), xytext=(5, 3), textcoords="offset points", fontsize=8)
+    _frame(axes, figure)
+    _legend(axes, figure)
+
+
+def _frame(axes: Axes, figure: Chart) -> None:
+    if figure.logarithmic:
+        axes.set_yscale("log")
+    x_scale, y_scale = scales_of(figure)
+    axes.set(xlim=(x_scale.low, x_scale.high), ylim=(y_scale.low, y_scale.high))
+    axes.set(xlabel=_plain(figure.x_axis), ylabel=_plain(figure.y_axis))
+    if figure.bare:
+        axes.set(xticks=[], yticks=[], aspect="equal")
+        return
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(axes: Axes, figure: Chart) -> None:
+    from matplotlib.lines import Line2D
+
+    signs = [
+        Line2D(
+            [], [], color=_COLOURS[key.colour], linestyle="-" if key.line else "", label=_plain(key.name), markersize=5,
+            marker=_SHAPES[key.shape] if key.shape else "", markerfacecolor="white" if key.hollow else None,
+        )
+        for key in figure.legend
+    ]  # fmt: skip
+    if signs:
+        columns = 2 if len(signs) > 2 else len(signs)
+        axes.figure.legend(handles=signs, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -1,0 +1,102 @@
+"""From result files to a page, and to pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import UserError
+from holdfast.files import write_text
+from holdfast.report.contents import make_contents
+from holdfast.report.sources import read_sources
+
+EXAMPLES = 5000
+"""Adversarial examples in a page, where nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        output: the page.
+        size: its bytes.
+        results: how many results it is of.
+        tables: the ids of its tables.
+        figures: the ids of its figures.
+        examples: how many adversarial examples it holds.
+        examples_there: how many the results hold.
+        plots: the pictures.
+    """
+
+    output: Path
+    size: int
+    results: int
+    tables: tuple[str, ...]
+    figures: tuple[str, ...]
+    examples: int
+    examples_there: int
+    plots: tuple[Path, ...]
+
+
+def write_report(
+    results: Sequence[str],
+    output: Path,
+    *,
+    title: str | None = None,
+    plots: Path | None = None,
+    examples: int = EXAMPLES,
+) -> Written:
+    """Write a page of results, whole or not at all.
+
+    Args:
+        results: result files; several seeds of one model joined by commas.
+        output: the page, ``.html``.
+        title: its heading; None: "Robustness report".
+        plots: a folder for the page's figures as PNG and SVG; None: no such files.
+        examples: how many adversarial examples the page holds at most.
+
+    Raises:
+        UserError: something that is no result, a file given twice, matplotlib missing for ``plots``, or a file that
+            cannot be written.
+    """
+    check_output(output)
+    if examples < 0:
+        raise UserError(f"--examples must not be negative, got {examples}")
+    if plots is not None:
+        from holdfast.report.plots import check_plots
+
+        check_plots(plots)
+    contents = make_contents(read_sources(results), examples=examples)
+    from holdfast.report.html import render_page
+
+    page = render_page(contents, title=title or "Robustness report")
+    write_text(output, page)
+    drawn: list[Path] = []
+    if plots is not None:
+        from holdfast.report.plots import write_plots
+
+        drawn = write_plots(contents.figures, plots)
+    return Written(
+        output=output,
+        size=output.stat().st_size,
+        results=len(contents.sources),
+        tables=tuple(table.id for table in contents.tables),
+        figures=tuple(figure.id for figure in contents.figures),
+        examples=len(contents.examples.shown),
+        examples_there=contents.examples.there,
+        plots=tuple(drawn),
+    )
+
+
+def check_output(output: Path) -> None:
+    """Refuse a name that a browser would not open as a page.
+
+    Raises:
+        UserError: a folder, or another ending than ``.html``.
+    """
+    if output.is_dir():
+        raise UserError(f"{output} is a folder; --output takes a file: --output {output / 'report.html'}")
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"--output {output}: a page's name ends in .html")

@@ -1,0 +1,88 @@
+"""From values to places on a figure: round ticks, linear and logarithmic axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis.
+
+    Attributes:
+        low: the value at its beginning.
+        high: the value at its end.
+        ticks: the values that are told.
+        logarithmic: whether equal factors are equally far apart.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    logarithmic: bool = False
+
+    def share(self, value: float) -> float:
+        """Where ``value`` lies: 0 at the beginning, 1 at the end."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def linear(values: Iterable[float], *, about: int = 5, zero: bool = False, top: float | None = None) -> Scale:
+    """An axis over the values with about so many round ticks, from 0 with ``zero``, to ``top`` where that is given."""
+    held = [*values, *([0.0] if zero else []), *([] if top is None else [top])] or [0.0, 1.0]
+    low, high = min(held), max(held)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        room = 0.5 * abs(high) or 0.5
+        low, high = low - (0.0 if zero else room), high + room
+    step = _round_step((high - low) / about)
+    first = math.floor(low / step + 1e-9)
+    last = first
+    while last * step < high - 1e-9 * step:
+        last += 1
+    ticks = tuple(_exact(n * step) for n in range(first, last + 1))
+    return Scale(ticks[0], ticks[-1], ticks)
+
+
+def around(values: Iterable[float], *, about: int = 6, zero: bool = False) -> Scale:
+    """An axis a little wider than the values, with the round ticks that lie on it; from 0 with ``zero``."""
+    held = list(values) or [0.0, 1.0]
+    whole = linear(held, about=about, zero=zero)
+    low, high = min(held), max(held)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        return whole
+    from_zero = zero and low >= 0
+    room = 0.05 * (high - (0.0 if from_zero else low))
+    low, high = (0.0 if from_zero else low - room), high + room
+    return Scale(low, high, tuple(tick for tick in whole.ticks if low <= tick <= high))
+
+
+def logarithmic(values: Iterable[float]) -> Scale:
+    """A logarithmic axis over values above 0, from a power of ten to a power of ten."""
+    held = list(values)
+    first, last = math.floor(math.log10(min(held))), math.ceil(math.log10(max(held)))
+    last = max(last, first + 1)
+    every = max(1, math.ceil((last - first) / 6))
+    ticks = tuple(10.0**n for n in range(first, last + 1, every))
+    return Scale(10.0**first, 10.0**last, ticks, logarithmic=True)
+
+
+def told(scale: Scale) -> list[tuple[float, str]]:
+    """The ticks and how they are written: with as many decimals each as the finest of them needs."""
+    texts = [f"{tick:.6g}" for tick in scale.ticks]
+    if not scale.logarithmic and not any("e" in text for text in texts):
+        decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
+        texts = [f"{tick:,.{decimals}f}" for tick in scale.ticks]
+    return [(tick, text.replace("-", "−")) for tick, text in zip(scale.ticks, texts, strict=True)]
+
+
+def _round_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return float(next(power * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if power * factor >= rough - 1e-12))
+
+
+def _exact(value: float) -> float:
+    """Without the last digits of a product: 0.30000000000000004 is 0.3."""
+    return float(f"{value:.10g}")

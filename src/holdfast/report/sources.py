@@ -1,0 +1,234 @@
+"""Reading the results that a report is made of, and naming their models."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.results import read_result
+
+METRICS_FILE = "metrics.jsonl"
+TRAININGS = ("train", "finetune", "pretrain")
+"""Kinds of results beside which a run leaves its log."""
+OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
+"""Kinds whose ``model`` is no single model."""
+
+# What a browser would drop, show as nothing, or refuse to encode: controls but tab and line feed, and lone surrogates.
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x0D: None, 0x7F: 0x2421}
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A result file.
+
+    Attributes:
+        number: its place on the page, from 1.
+        path: the file.
+        result: what it holds; its texts can be shown and encoded.
+        log: the records of the training's ``metrics.jsonl``, where one lies beside it.
+        group: the number of the argument that named it; seeds of one model share it.
+        label: the short name of its model, the same for results of the same model; "" where it is of several.
+    """
+
+    number: int
+    path: Path
+    result: dict[str, Any]
+    log: tuple[dict[str, Any], ...]
+    group: int
+    label: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The verb that made it."""
+        return str(self.result["kind"])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of its results."""
+        rows: list[dict[str, Any]] = self.result["results"]
+        return rows
+
+    @property
+    def model(self) -> str:
+        """The model as the user named it."""
+        return str(self.result["model"])
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """What decides its numbers."""
+        protocol: dict[str, Any] = self.result["protocol"]
+        return protocol
+
+
+def read_sources(words: Sequence[str]) -> list[Source]:
+    """The results that paths name; several seeds of one model are joined by commas, as for ``compare``.
+
+    Raises:
+        UserError: no result, the same file twice, or examples that are none.
+    """
+    found: list[Source] = []
+    seen: dict[Path, Path] = {}
+    for group, word in enumerate(words):
+        paths = (
+            [Path(word)] if Path(word).exists() else [Path(part.strip()) for part in word.split(",") if part.strip()]
+        )
+        for path in paths:
+            if path.resolve() in seen:
+                raise UserError(f"{path} is given twice: name each result once")
+            seen[path.resolve()] = path
+            result = shown(_without_items(read_result(path)))
+            _check_rows(result, path)
+            _check_examples(result, path)
+            log = _read_log(path.parent / METRICS_FILE) if result["kind"] in TRAININGS else ()
+            found.append(Source(len(found) + 1, path, result, log, group))
+    if not found:
+        raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
+    return named(found)
+
+
+def _without_items(result: dict[str, Any]) -> dict[str, Any]:
+    """The result without the thousands of numbers that only ``compare`` reads."""
+    rows = [{key: value for key, value in row.items() if key != "items"} for row in result["results"]]
+    return {**result, "results": rows}
+
+
+def shown(value: Any) -> Any:
+    """``value`` with every text as it can be shown: controls as their pictures (U+2400), lone surrogates replaced."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value.translate(_CONTROLS))
+    if isinstance(value, dict):
+        return {shown(key): shown(held) for key, held in value.items()}
+    if isinstance(value, list):
+        return [shown(held) for held in value]
+    return value
+
+
+def _check_examples(result: Mapping[str, Any], path: Path) -> None:
+    examples = result.get("examples", [])
+    if not isinstance(examples, list):
+        raise UserError(f"{path}: 'examples' is not a list")
+    for number, row in enumerate(examples, start=1):
+        if not isinstance(row, dict):
+            raise UserError(f"{path}: example {number} is not an object")
+        for key in ("recipe", "outcome", "original", "adversarial"):
+            if not isinstance(row.get(key), str):
+                raise UserError(f"{path}: example {number} has no text {key!r}: it is not one of attack or audit")
+
+
+def _read_log(path: Path) -> tuple[dict[str, Any], ...]:
+    """The records of a log; a line that a kill cut short is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    records = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            records.append(shown(record))
+    return tuple(records)
+
+
+def number_of(value: Any) -> float | None:
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+_NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "compare": ((), ("baseline", "other", "difference", "low", "high", "p")),
+    "transfer": (("made_against", "on"), ()),
+    "reproduce": (("labels", "published", "not_run"), ()),
+    "audit": (("verdict", "headline", "told"), ()),
+}
+"""Of a row, by kind: its keys and its metrics, beyond those that every result has."""
+
+
+def _check_rows(result: Mapping[str, Any], path: Path) -> None:
+    keys, metrics = _NEEDED.get(str(result["kind"]), ((), ()))
+    for number, row in enumerate(result["results"], start=1):
+        missing = [key for key in keys if key not in row] + [name for name in metrics if name not in row["metrics"]]
+        if missing:
+            told = ", ".join(map(repr, missing))
+            raise UserError(f"{path}: row {number} of a result of {result['kind']} has no {told}: make it again")
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+
+def named(sources: Sequence[Source]) -> list[Source]:
+    """The sources with the short names of their models.
+
+    Results of the same weights, pooled alike and named alike, are of one model. A name is the last part of the model's
+    path, longer or with the first digits of the hash where two models share it. Where one model was measured twice on
+    the same, the later result carries its file's name, so that nothing is hidden. Seeds of one argument share a name.
+    """
+    heads: dict[int, Source] = {}  # a group's first result stands for all of it
+    for source in sources:
+        if source.kind not in OF_SEVERAL:
+            heads.setdefault(source.group, source)
+    counts = {group: sum(source.group == group for source in sources) for group in heads}
+    names = _short_names({_identity(source): source for source in heads.values()})
+    labels: dict[int, str] = {}
+    measured: dict[str, set[tuple[str, ...]]] = {}
+    for group, head in heads.items():
+        label = names[_identity(head)] + (f" ({counts[group]} seeds)" if counts[group] > 1 else "")
+        cells = _measured(head)
+        if cells & measured.get(label, set()):
+            label += f" [{head.path.stem}]"
+        if cells & measured.get(label, set()):
+            label += f" #{head.number}"
+        measured.setdefault(label, set()).update(cells)
+        labels[group] = label
+    return [source if source.kind in OF_SEVERAL else replace(source, label=labels[source.group]) for source in sources]
+
+
+def _identity(source: Source) -> tuple[str, str, str]:
+    pooling = source.protocol.get("pooling")
+    return _parts(source.model)[-1], str(source.result["model_sha256"]), "" if pooling is None else str(pooling)
+
+
+def _parts(model: str) -> list[str]:
+    return [part for part in re.split(r"[/\\]", model) if part] or [model or "(no name)"]
+
+
+def _short_names(models: Mapping[tuple[str, str, str], Source]) -> dict[tuple[str, str, str], str]:
+    names = {}
+    for key, source in models.items():
+        rivals = [other for own, other in models.items() if own != key and own[0] == key[0]]
+        parts = _parts(source.model)
+        depths = range(1, len(parts) + 1)
+        tail = next((n for n in depths if all(_parts(r.model)[-n:] != parts[-n:] for r in rivals)), None)
+        name = "/".join(parts[-(tail or 1) :])
+        if tail is None:
+            pooling = f", {key[2]}" if key[2] else ""
+            name += f" ({key[1][:8] or 'no hash'}{pooling})"
+        names[key] = name
+    return names
+
+
+def _measured(source: Source) -> set[tuple[str, ...]]:
+    kind = "audit" if source.kind == "audit" else ""  # an audit measures some of what others do, in its own way
+    return {
+        (kind, row["task"], row["split"], str(row.get("recipe", "")), str(row.get("item", "")))
+        for row in source.rows
+        if row["metrics"]
+    }
+
+
+def models_of(sources: Iterable[Source]) -> list[str]:
+    """The short names of all models, in the order of the results."""
+    return list(dict.fromkeys(source.label for source in sources if source.label))

@@ -1,0 +1,292 @@
+"""The tables of a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from holdfast.evaluation.sts import STS_TASKS
+from holdfast.evaluation.transfer import TRANSFER_TASKS
+from holdfast.report.parts import Cell, Table
+from holdfast.report.scores import (
+    Interval,
+    Scores,
+    best_of,
+    collect,
+    share_interval,
+    spearman_interval,
+    with_average,
+)
+from holdfast.report.sources import Source, number_of
+
+AVERAGE = "average"
+_NONE = Cell("–")
+_WHOLE = ("test", "all")
+_ENCODERS = ("evaluate", "train", "baseline")
+_INTERVALS = "Small numbers: the 95 % interval of one model, ± the standard deviation over several seeds."
+
+
+def similarity_scores(sources: Iterable[Source]) -> Scores:
+    """Spearman ×100 by model and task, with the average of the seven where all are there."""
+    own = (source for source in sources if source.kind in _ENCODERS)
+    scores = collect(own, _task, "spearman", partial(_interval_of, "spearman"))
+    return with_average(scores, AVERAGE, STS_TASKS)
+
+
+def transfer_scores(sources: Iterable[Source]) -> Scores:
+    """Accuracy ×100 by model and transfer task, with the average of the seven where all are there."""
+    own = (source for source in sources if source.kind in _ENCODERS)
+    scores = collect(own, _task, "accuracy", partial(_interval_of, "accuracy"))
+    return with_average(scores, AVERAGE, TRANSFER_TASKS)
+
+
+def classifier_tables(sources: Sequence[Source]) -> list[Table]:
+    """What fine-tuned models reached on their own tasks: a table for each metric."""
+    own = [source for source in sources if source.kind == "finetune"]
+    names = dict.fromkeys(name for source in own for row in source.rows for name in row["metrics"])
+    tables = []
+    for number, metric in enumerate(names, start=1):
+        scores = collect(own, _task, metric, partial(_interval_of, metric))
+        title = f"Classifiers: {metric.replace('_', ' ')}"
+        tables.append(score_table(scores, (), id=f"classifiers-{number}", title=title, note=_INTERVALS))
+    return tables
+
+
+def _interval_of(metric: str, row: Mapping[str, Any]) -> Interval | None:
+    known = {"accuracy": share_interval, "spearman": spearman_interval}
+    return known[metric](row["metrics"][metric], row["n"]) if metric in known else None
+
+
+def _task(row: Mapping[str, Any]) -> str:
+    return str(row["task"]) if row["split"] in _WHOLE else f"{row['task']} {row['split']}"
+
+
+def similarity_table(scores: Scores) -> Table:
+    """Models by similarity task."""
+    note = f"Spearman ×100 of the cosine similarity; bold is best. {_INTERVALS}"
+    return score_table(scores, STS_TASKS, id="similarity", title="Semantic textual similarity", note=note)
+
+
+def transfer_table(scores: Scores) -> Table:
+    """Models by transfer task."""
+    note = f"Accuracy ×100 of a logistic regression on frozen vectors; bold is best. {_INTERVALS}"
+    return score_table(scores, TRANSFER_TASKS, id="transfer", title="Transfer tasks", note=note)
+
+
+def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, note: str, lowest: bool = False) -> Table:
+    """Models by task: the tasks of ``order`` first, then the others, the average last."""
+    there = dict.fromkeys(name for own in scores.values() for name in own)
+    columns = [name for name in order if name in there]
+    columns += [name for name in there if name not in columns and name != AVERAGE]
+    columns += [AVERAGE] * (AVERAGE in there)
+    best = {column: best_of(scores, column, lowest=lowest) for column in columns}
+    rows = tuple(
+        (
+            Cell(label),
+            *(own[c].cell(best=label in best[c]) if c in own else _NONE for c in columns),
+        )
+        for label, own in scores.items()
+    )
+    return Table(id, title, ("model", *columns), rows, note=note)
+
+
+def space_table(sources: Iterable[Source]) -> Table | None:
+    """Alignment and uniformity by model, and what `holdfast space` adds."""
+    names = {
+        "alignment": "alignment ↓",
+        "uniformity": "uniformity ↓",
+        "anisotropy": "anisotropy",
+        "variance_top_1": "first component, %",
+        "variance_top_10": "first ten, %",
+        "effective_rank": "effective rank ↑",
+    }
+    scores = space_scores(sources)
+    columns = [name for name in names if any(name in own for own in scores.values())]
+    if not columns:
+        return None
+    best = {c: best_of(scores, c, digits=3, lowest=True) for c in ("alignment", "uniformity")}
+    rows = tuple(
+        (
+            Cell(label),
+            *(own[c].cell(3, best=label in best.get(c, ())) if c in own else _NONE for c in columns),
+        )
+        for label, own in scores.items()
+    )
+    note = "On STS-B dev, vectors normalised: alignment of pairs that mean the same, uniformity of all sentences."
+    return Table("space", "The shape of the space", ("model", *(names[c] for c in columns)), rows, note=note)
+
+
+def space_scores(sources: Iterable[Source]) -> Scores:
+    """Alignment, uniformity and the other numbers of the space, by model."""
+    own = [source for source in sources if source.kind in ("evaluate", "space")]
+    found: Scores = {}
+    for metric in (*("alignment", "uniformity", "anisotropy", "variance_top_1", "variance_top_10", "effective_rank"),):
+        for label, scores in collect(own, lambda row: "x" if row["task"] == "space" else None, metric).items():
+            found.setdefault(label, {})[metric] = scores["x"]
+    return found
+
+
+def distance_table(sources: Iterable[Source]) -> Table | None:
+    """d_pos, d_neg and δ of adversarial texts (ADCL, Table 4)."""
+    keys = ("d_pos", "d_neg", "delta", "d_pos_unit", "d_neg_unit", "delta_unit")
+    rows = [
+        (
+            Cell(source.label),
+            Cell(" ".join(str(row[key]) for key in ("item", "recipe") if row.get(key))),
+            Cell(f"{row['n']:,}"),
+            *(_number(row["metrics"].get(key), 3) for key in keys),
+        )
+        for source in sources
+        if source.kind == "space"
+        for row in source.rows
+        if row["task"] == "space-attacked"
+    ]
+    columns = ("model", "texts of", "pairs", "d_pos", "d_neg", "δ", "d_pos, unit", "d_neg, unit", "δ, unit")
+    title = "Distance of clean and adversarial texts"
+    note = "d_pos: a text and its adversarial one; d_neg: other texts; δ = d_neg − d_pos (ADCL, Table 4). Unit: of "
+    note += "normalised vectors."
+    return Table("distances", title, columns, tuple(rows), labels=2, note=note) if rows else None
+
+
+def attack_table(sources: Iterable[Source]) -> Table | None:
+    """Each recipe on each task and model, each seed by itself, with its file's name."""
+    attacks = [source for source in sources if source.kind == "attack"]
+    seeds = Counter(source.group for source in attacks)
+    rows = [
+        (
+            Cell(str(row["task"])),
+            Cell(str(row.get("recipe", "–"))),
+            Cell(source.label, source.path.stem if seeds[source.group] > 1 else ""),
+            _success(row["metrics"]),
+            _number(row["metrics"].get("replaced")),
+            _number(row["metrics"].get("queries")),
+            *_drop_cells(row["metrics"]),
+            Cell(f"{row['metrics'].get('attacked', row['n']):,.0f}"),
+            Cell(f"{row['metrics'].get('skipped', 0):,.0f}"),
+        )
+        for source in attacks
+        for row in source.rows
+    ]
+    columns = (
+        *("task", "recipe", "model", "success, %", "words replaced, %", "queries"),
+        *("score", "under attack", "attacked", "skipped"),
+    )
+    note = "Success: of the texts that were attacked, with its 95 % bootstrap interval; lower is more robust. Queries: "
+    note += "mean of the attacked texts. Score: accuracy ×100, or Spearman ×100 for scored pairs."
+    return Table("attack-results", "Attacks", columns, tuple(rows), labels=3, note=note) if rows else None
+
+
+def _success(metrics: Mapping[str, Any]) -> Cell:
+    low, high = metrics.get("success_rate_low"), metrics.get("success_rate_high")
+    detail = f"{low:.1f}–{high:.1f}" if low is not None and high is not None else ""
+    cell = _number(metrics.get("success_rate"))
+    return Cell(cell.text, detail, "95 % bootstrap interval" if detail else "")
+
+
+def drop_of(metrics: Mapping[str, Any]) -> tuple[float, float, str] | None:
+    """The score before and under attack, and what it is; None where there is no right answer."""
+    for before, after, name in (
+        ("accuracy", "accuracy_under_attack", "accuracy"),
+        ("spearman_before", "spearman_after", "Spearman"),
+    ):
+        if before in metrics and after in metrics:
+            return float(metrics[before]), float(metrics[after]), name
+    return None
+
+
+def _drop_cells(metrics: Mapping[str, Any]) -> tuple[Cell, Cell]:
+    drop = drop_of(metrics)
+    return (_NONE, _NONE) if drop is None else (Cell(f"{drop[0]:.1f}"), Cell(f"{drop[1]:.1f}"))
+
+
+def transferability_table(source: Source) -> Table:
+    """Texts made against one classifier, tried on others (ADCL, Table 3)."""
+    columns = list(dict.fromkeys(str(row.get("on", "")) for row in source.rows))
+    rows = []
+    for made in dict.fromkeys(str(row.get("made_against", "")) for row in source.rows):
+        cells = {
+            row.get("on"): row["metrics"].get("success_rate") for row in source.rows if row["made_against"] == made
+        }
+        rows.append((Cell(made), *(_number(cells.get(column)) for column in columns)))
+    note = "% of the texts made against the model of the row that deceive the model of the column; lower is better."
+    title = "Adversarial texts tried on other models"
+    return Table(f"transferability-{source.number}", title, ("made against", *columns), tuple(rows), note=note)
+
+
+def comparison_table(source: Source) -> Table:
+    """Differences with intervals and p-values, as `holdfast compare` printed them."""
+    rows = []
+    for row in source.rows:
+        m = row["metrics"]
+        names = (row["task"], "" if row["split"] in _WHOLE else row["split"], row.get("recipe") or "")
+        p = "<0.0001" if m["p"] < 1e-4 else f"{m['p']:.4f}"
+        rows.append(
+            (
+                Cell(" ".join(filter(None, names))),
+                Cell(str(row.get("baseline", ""))),
+                Cell(str(row.get("other", ""))),
+                Cell(f"{row['n']:,}"),
+                *(Cell(f"{m[key]:.2f}", f"± {m[key + '_std']:.2f}" if key + "_std" in m else "") for key in _SIDES),
+                Cell(f"{m['difference']:+.2f}", f"{m['low']:+.2f} to {m['high']:+.2f}", "95 % interval"),
+                Cell(p, "McNemar" if row.get("test") == "mcnemar" else ""),
+            )
+        )
+    columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
+    note = "Paired on the same items: percentile interval of the bootstrap, two-sided p-values. Where B − A is a "
+    note += "difference of success rates, less than 0 means that B holds better."
+    return Table(f"comparison-{source.number}", "Paired comparison", columns, tuple(rows), labels=3, note=note)
+
+
+_SIDES = ("baseline", "other")
+
+
+def reproduced_table(source: Source) -> Table:
+    """A paper's table: ours, and the published value beside it."""
+    from holdfast.experiments.render import reasons, value_of
+
+    protocol, results = source.protocol, source.rows
+    axes = list(results[0].get("labels", {}))
+    columns = [str(column) for column in protocol.get("columns", dict.fromkeys(row["split"] for row in results))]
+    rows = []
+    for name in dict.fromkeys(row["task"] for row in results):
+        own = {row["split"]: row for row in results if row["task"] == name}
+        labels = next(iter(own.values())).get("labels", {})
+        cells = []
+        for column in columns:
+            row = own.get(column)
+            published = None if row is None else row.get("published")
+            detail = "" if published is None else f"({published:g})"
+            cells.append(_NONE if row is None else Cell(value_of(row), detail, "the published value" if detail else ""))
+        rows.append((*(Cell(str(labels.get(axis, ""))) for axis in axes), *cells))
+    seeds = protocol.get("seeds", 1)
+    note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
+    note += "mean ± standard deviation over seeds; in brackets what the paper printed."
+    if told := reasons(source.result):
+        note += " Not run: " + "; ".join(told) + "."
+    title = str(protocol.get("title") or protocol.get("table") or "Reproduced table")
+    return Table(f"reproduced-{source.number}", title, (*axes, *columns), tuple(rows), labels=len(axes), note=note)
+
+
+def other_table(source: Source) -> Table:
+    """The rows of a result of any kind: what they measured, as it is."""
+    names = list(dict.fromkeys(name for row in source.rows for name in row["metrics"]))
+    of_model = any("model" in row for row in source.rows)
+    rows = tuple(
+        (
+            *([Cell(str(row.get("model", "")))] if of_model else []),
+            Cell(_task(row)),
+            Cell(f"{row['n']:,}"),
+            *(_number(row["metrics"].get(name), 3) for name in names),
+        )
+        for row in source.rows
+    )
+    columns = (*(["model"] if of_model else []), "task", "items", *(name.replace("_", " ") for name in names))
+    title = f"{source.kind}: {source.model}"
+    return Table(f"measured-{source.number}", title, columns, rows, labels=1 + of_model)
+
+
+def _number(value: Any, digits: int = 1) -> Cell:
+    number = number_of(value)
+    return _NONE if number is None else Cell(f"{number:,.{digits}f}")

@@ -1,0 +1,253 @@
+"""The page in a real browser: headless Chromium, driven by selenium. Skipped where there is neither."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_results import WILD, attack, everything, example, many, wild_results, write
+
+from holdfast.report import write_report
+
+_CONTRAST = """
+const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+  .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
+const back = (one) => {
+  for (let at = one; at; at = at.parentElement) {
+    const own = rgb(getComputedStyle(at).backgroundColor);
+    if (own.length === 3 || own[3] === 1) return own;
+    if (own[3] > 0) return null;
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+let seen = 0;
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const one = walker.currentNode.parentElement;
+  if (!walker.currentNode.data.trim() || one.matches("script, style, noscript, title")) continue;
+  const style = getComputedStyle(one);
+  const fore = rgb(one.closest("svg") ? style.fill : style.color);
+  const [a, b] = [light(fore), light(back(one))].sort((x, y) => y - x);
+  seen += 1;
+  if ((a + 0.05) / (b + 0.05) < 4.5) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
+}
+const paper = light(rgb(getComputedStyle(document.body).backgroundColor));
+for (const one of document.querySelectorAll(".fill, .solid, .hollow, .stroke")) {
+  const [a, b] = [light(rgb(getComputedStyle(one).color)), paper].sort((x, y) => y - x);
+  seen += 1;
+  if ((a + 0.05) / (b + 0.05) < 3) poor.push([one.outerHTML.slice(0, 120), (a + 0.05) / (b + 0.05)]);
+}
+return [seen, poor];
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("no Chromium with its driver here: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=1280,900",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    try:
+        started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    except Exception as error:
+        pytest.skip(f"Chromium does not start here: {str(error).splitlines()[0]}")
+    yield started
+    started.quit()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Write a page and open it; in the end nothing may have been asked of any network, or complained about."""
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(1280))
+    browser.execute_cdp_cmd("Network.enable", {})
+
+    def open_page(words: list[str], **more: Any) -> Any:
+        path = tmp_path / "opened.html"
+        write_report(words, path, **more)
+        browser.get(path.as_uri())
+        return browser
+
+    yield open_page
+    assert browser.get_log("browser") == [], "the console has no errors"
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    assert asked, "requests are seen at all"
+    assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []
+    assert len({url for url in asked if url.startswith("file://")}) == 1, "the page itself alone"
+
+
+def _screen(width: int) -> dict[str, Any]:
+    return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+
+
+def _theme(browser: Any, name: str) -> None:
+    browser.execute_script("document.documentElement.dataset.theme = arguments[0]", name)
+
+
+def test_every_table_and_figure_is_there_and_seen(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(everything(tmp_path))
+    drawn = page.execute_script(
+        "return [...document.querySelectorAll('svg.chart')].map((one) => [one.querySelector('title').textContent,"
+        " one.getBoundingClientRect().width, one.querySelectorAll('rect, circle, polygon').length])"
+    )
+    assert len(drawn) >= 9
+    assert all(width > 300 and marks > 0 for _, width, marks in drawn), drawn
+    captions = page.execute_script("return [...document.querySelectorAll('caption')].map((c) => c.textContent)")
+    for wanted in (
+        *("Semantic textual similarity", "Transfer tasks", "Attacks", "Report card of a", "Paired comparison"),
+        *("Small table", "Classifiers: accuracy", "The shape of the space", "Adversarial texts tried on other models"),
+        "Distance of clean and adversarial texts",
+    ):
+        assert wanted in captions
+    assert page.execute_script("return document.querySelectorAll('td strong').length") >= 8
+    assert page.execute_script("return getComputedStyle(document.querySelector('.skip')).clipPath") == "inset(50%)"
+
+
+def test_filters_and_search(opened: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [
+        example(n, recipe, outcome)
+        for recipe in ("pwws", "typos")
+        for outcome in ("failed", "succeeded")
+        for n in range(40)
+    ]
+    words = [write(tmp_path / f"{m}.json", attack(m, 50, examples=rows)) for m in ("one", "two")]
+    page = opened(words)
+
+    def state() -> tuple[str, int]:
+        shown = page.execute_script("return document.querySelectorAll('#list > li').length")
+        return page.find_element("id", "count").text, shown
+
+    def choose(name: str, wanted: str) -> None:
+        script = (
+            "const one = document.querySelector(`[name=${arguments[0]}]`);"
+            "one.value = [...one.options].find((option) => option.text === arguments[1]).value;"
+            "one.dispatchEvent(new Event('change', {bubbles: true}))"
+        )
+        page.execute_script(script, name, wanted)
+
+    assert state() == ("320 of 320 examples", 50)
+    choose("recipe", "typos")
+    assert state() == ("160 of 320 examples", 50)
+    choose("outcome", "failed")
+    choose("model", "two")
+    assert state() == ("40 of 320 examples", 40)
+    metas = page.execute_script("return [...document.querySelectorAll('#list .meta')].map((one) => one.textContent)")
+    assert set(metas) == {"failed typos · mr · two"}
+    for name in ("recipe", "outcome", "model"):
+        choose(name, "all")
+    page.execute_script("document.getElementById('after').click()")
+    assert "page 2 of 7" in page.find_element("id", "place").text
+    page.find_element("css selector", "[name=words]").send_keys("PISCES number 7")
+    page.execute_async_script("setTimeout(arguments[0], 400)")
+    assert state() == ("8 of 320 examples", 8)
+    first = page.execute_script("return document.querySelector('#list .text').innerHTML")
+    assert first == "a man is cutting <del>fish</del><ins>Pisces</ins> number 7"
+    page.find_element("css selector", "[name=words]").send_keys(" and nothing like it")
+    page.execute_async_script("setTimeout(arguments[0], 400)")
+    assert state() == ("0 of 320 examples", 0)
+
+
+def test_the_first_examples_are_the_same_without_javascript(opened: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [example(0, other="with this"), example(1, "bae", neighbours=["x", "y"]), example(2, outcome="failed")]
+    words = [write(tmp_path / "a.json", attack("one", 50, examples=rows))]
+    page = opened(words)
+    collapse = (
+        "return [...document.querySelectorAll('#list > li')].map((one) => [...one.children].map((p) => p.textContent))"
+    )
+    by_script = page.execute_script(collapse)
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.refresh()
+    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert page.execute_script(collapse) == by_script
+    assert len(by_script) == 3
+    assert page.execute_script("return document.getElementById('filters').hidden")
+
+
+def test_what_results_hold_stays_text(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(wild_results(tmp_path), title=WILD)
+    assert page.execute_script("return typeof hit") == "undefined"
+    assert (
+        page.execute_script("return document.querySelectorAll('img, iframe, object, [onerror], [style]').length") == 0
+    )
+    assert page.execute_script("return document.querySelectorAll('script').length") == 2
+    assert page.execute_script("return document.body.textContent.split('onerror=hit()').length") > 100
+    assert page.find_element("tag name", "h1").text.startswith("<script>hit()</script>")
+    assert "<script>hit()" in page.execute_script("return document.querySelector('#list .text').textContent")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_contrast(opened: Callable[..., Any], tmp_path: Path, theme: str) -> None:
+    page = opened(everything(tmp_path))
+    _theme(page, theme)
+    page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    seen, poor = page.execute_script(_CONTRAST)
+    assert seen > 400
+    assert poor == []
+
+
+@pytest.mark.parametrize("width", [320, 400, 800])
+def test_narrow_screens_scroll_downwards_only(opened: Callable[..., Any], tmp_path: Path, width: int) -> None:
+    long = "a-model-with-a-very-long-name-" * 5
+    words = [*everything(tmp_path), write(tmp_path / "long.json", attack(long, 44))]
+    page = opened(words, title="Word" * 40)
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(width))
+    page.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    letters = page.execute_script("return getComputedStyle(document.querySelector('main p')).fontSize")
+    assert float(letters.removesuffix("px")) >= 14
+
+
+def test_colours_can_be_chosen_and_controls_are_named(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(everything(tmp_path))
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    before = page.execute_script(colour)
+    button = page.find_element("id", "theme")
+    assert button.text == "Dark colours"
+    button.click()
+    assert page.execute_script(colour) != before
+    assert button.text == "Light colours"
+    button.click()
+    unnamed = "return [...document.querySelectorAll('select, input')].filter((one) => one.labels.length === 0).length"
+    assert page.execute_script(unnamed) == 0
+
+
+def test_the_first_stop_of_the_tab_key_skips_to_the_content(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(everything(tmp_path))
+    page.switch_to.active_element.send_keys("\ue004")
+    focused = page.switch_to.active_element
+    assert focused.get_attribute("class") == "skip"
+    assert focused.size["width"] > 50, "it is seen once it has the focus"
+
+
+def test_5000_examples_open_in_two_seconds(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened(many(tmp_path))
+    times = []
+    for _ in range(3):
+        page.refresh()
+        times.append(
+            page.execute_script("const t = performance.getEntriesByType('navigation')[0]; return t.loadEventEnd") / 1e3
+        )
+    print(f"opened in {', '.join(f'{t:.2f} s' for t in times)}")
+    assert min(times) < 2.0
+    assert "5,000 of 5,000" in page.find_element("id", "count").text

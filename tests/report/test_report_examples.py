@@ -1,0 +1,90 @@
+"""Adversarial examples on the page: their order, their number, their pieces, and their JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_results import attack, audit, example, write
+
+from holdfast.adversary.words import pieces
+from holdfast.errors import UserError
+from holdfast.report.examples import LONG, Examples, as_json, collect_examples, script_json
+from holdfast.report.sources import read_sources
+
+
+def collected(folder: Path, *made: dict[str, Any], most: int = 100) -> Examples:
+    return collect_examples(read_sources([write(folder / f"{n}.json", one) for n, one in enumerate(made)]), most)
+
+
+def test_pieces_put_together_are_both_texts() -> None:
+    original, adversarial = "A man, cutting fish!", "A guy, cutting up  Pisces!"
+    found = pieces(original, adversarial, [[3, "fish", "Pisces"], [1, "man", "guy"], [2, "cutting", "cutting up "]])
+    assert found == ["A ", ("man", "guy"), ", ", ("cutting", "cutting up "), " ", ("fish", "Pisces"), "!"]
+    assert "".join(p if isinstance(p, str) else p[0] for p in found) == original
+    assert "".join(p if isinstance(p, str) else p[1] for p in found) == adversarial
+    assert pieces("It works.", "It works", []) == ["It works", (".", "")]
+    assert pieces("same", "same", []) == ["same"]
+
+
+def test_successes_first_and_attacks_take_turns(tmp_path: Path) -> None:
+    rows = [example(n, "pwws") for n in range(3)] + [example(9, "pwws", "skipped", reason="no word")]
+    rows += [example(n, "typos", "failed") for n in range(2)] + [example(n, "bae") for n in range(2)]
+    found = collected(tmp_path, attack("a", 50, examples=rows), attack("b", 50, examples=[example(0, "pwws")]))
+    assert [(e.recipe, e.model, e.outcome) for e in found.shown] == [
+        *[("pwws", "a", "succeeded"), ("bae", "a", "succeeded"), ("pwws", "b", "succeeded")],
+        *[("pwws", "a", "succeeded"), ("bae", "a", "succeeded"), ("pwws", "a", "succeeded")],
+        *[("typos", "a", "failed"), ("typos", "a", "failed"), ("pwws", "a", "skipped")],
+    ]
+    assert found.shown[-1].told == "no word"
+    assert found.options()["recipe"] == ["pwws", "bae", "typos"]
+
+
+def test_no_more_than_asked_for_and_told_how_many_there_are(tmp_path: Path) -> None:
+    rows = [example(n, recipe) for recipe in ("pwws", "bae") for n in range(10)]
+    found = collected(tmp_path, attack("a", 50, examples=rows), most=6)
+    assert (len(found.shown), found.there) == (6, 20)
+    assert [e.recipe for e in found.shown].count("bae") == 3
+
+
+def test_what_is_told_of_each(tmp_path: Path) -> None:
+    found = collected(tmp_path, attack("a", 50, examples=[example(0, other="the other")]), audit())
+    first, of_audit = found.shown
+    assert first.told == "class 1 (right one 0.900) → class 0 (right one 0.200), 30 queries"
+    assert (first.other, first.task) == ("the other", "mr")
+    assert of_audit.neighbours == ("near", "far")
+    assert of_audit.task == "audit-adversarial-typos"
+
+
+def test_long_texts_keep_their_changes(tmp_path: Path) -> None:
+    words = [f"word{n}" for n in range(LONG // 3)]
+    text = " ".join(words)
+    changed = [[500, words[500], "OTHER"]]
+    rows = [example(0, original=text, adversarial=text.replace(words[500], "OTHER"), changed=changed), example(1)]
+    found = collected(tmp_path, attack("a", 50, examples=rows))
+    assert found.shortened == 1
+    before, exchanged, after = found.shown[0].pieces
+    assert exchanged == ("word500", "OTHER")
+    assert before.startswith("word0 ")
+    assert before.endswith("word499 ")
+    assert "[…]" in before
+    assert len(before) + len(after) < 1000
+    assert "[…]" not in "".join(map(str, found.shown[1].pieces))
+
+
+def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="changed"):
+        collected(tmp_path, attack("a", 50, examples=[example(0, changed=[["x"]])]))
+
+
+def test_json_ends_no_script(tmp_path: Path) -> None:
+    wild = "</script><!--<script>\u2028\u2029&\"'\\"
+    text = script_json([wild])
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == [wild]
+    found = collected(tmp_path, attack("a", 50, examples=[example(0, original=wild, adversarial="b", changed=[])]))
+    read = json.loads(as_json(found))
+    assert read["options"]["recipe"] == ["pwws"]
+    assert read["rows"][0][4] == [[wild, "b"]]

@@ -1,0 +1,167 @@
+"""Figures of a report as values, and as SVG."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from small_results import attack, audit, evaluate, everything, result, space, train, write
+
+from holdfast.errors import UserError
+from holdfast.report.contents import make_contents
+from holdfast.report.figures import (
+    audit_bars,
+    pairs_charts,
+    queries_charts,
+    seconds_per_step,
+    shades_of,
+    space_chart,
+    step_bars,
+    success_bars,
+)
+from holdfast.report.parts import Chart
+from holdfast.report.scales import around, linear, logarithmic, told
+from holdfast.report.sources import Source, models_of, read_sources
+from holdfast.report.svg import draw, tag
+from holdfast.report.tables import similarity_scores, space_scores
+
+
+def read(folder: Path, *made: dict[str, object]) -> tuple[list[Source], dict[str, str]]:
+    sources = read_sources([write(folder / f"{n}.json", value) for n, value in enumerate(made)])
+    return sources, {label: f"c{n}" for n, label in enumerate(models_of(sources))}
+
+
+def test_success_by_recipe_and_model(tmp_path: Path) -> None:
+    sources, colours = read(tmp_path, attack("a", 60.0), attack("b", 30.0))
+    (bars,) = success_bars(sources, colours)
+    assert bars.title == "Attack success on mr"
+    assert [name for name, _ in bars.groups] == ["pwws", "typos"]
+    first = bars.groups[0][1]
+    assert [(bar.label, bar.value, bar.low, bar.high) for bar in first] == [("a", 60, 50, 70), ("b", 30, 20, 40)]
+    assert first[0].colour != first[1].colour
+    assert len(bars.data.rows) == 4
+
+
+def test_success_of_seeds_is_their_mean_between_the_lowest_and_the_highest(tmp_path: Path) -> None:
+    words = [write(tmp_path / f"{n}.json", attack(f"a-{n}", 40.0 + 10 * n)) for n in (1, 2)]
+    sources = read_sources([",".join(words)])
+    (bars,) = success_bars(sources, {"a-1 (2 seeds)": "c0"})
+    ((bar,), _) = (own for _, own in bars.groups)
+    assert (bar.value, bar.low, bar.high) == (55.0, 50.0, 60.0)
+
+
+def test_queries_against_the_drop_join_recipes(tmp_path: Path) -> None:
+    sources, colours = read(tmp_path, attack("a", 60.0), attack("b", 30.0))
+    (chart,) = queries_charts(sources, colours)
+    places = {(mark.x, mark.y, mark.colour, mark.shape) for mark in chart.marks}
+    assert (110.0, 60.0, "c0", "circle") in places
+    assert (80.0, 30.0, "c1", "circle") in places
+    assert len(places) == 4
+    assert [line.points for line in chart.lines] == [((80.0, 30.0), (110.0, 60.0)), ((90.0, 30.0), (120.0, 60.0))]
+
+
+def test_attacks_without_right_answers_have_no_drop(tmp_path: Path) -> None:
+    made = attack("a", 60.0)
+    for line in made["results"]:
+        del line["metrics"]["accuracy"]
+    sources, colours = read(tmp_path, made)
+    assert queries_charts(sources, colours) == []
+
+
+def test_alignment_and_uniformity_in_shades_of_the_average(tmp_path: Path) -> None:
+    sources, colours = read(tmp_path, evaluate("a", 60.0), evaluate("b", 63.0))
+    chart = space_chart(space_scores(sources), similarity_scores(sources), colours)
+    assert chart is not None
+    assert [(m.x, m.y, m.colour, m.shape) for m in chart.marks] == [
+        (-2.0, 0.2, "q0", "circle"),
+        (-2.1, 0.21, "q4", "diamond"),
+    ]
+    assert len(chart.legend) == 5
+    assert shades_of({"a": 1.0, "b": 1.5, "c": 2.0}) == {"a": "q0", "b": "q2", "c": "q4"}
+
+
+def test_pairs_are_joined_and_coloured_by_class(tmp_path: Path) -> None:
+    sources, _ = read(tmp_path, space())
+    (chart,) = pairs_charts(sources)
+    assert chart.bare
+    assert len(chart.lines) == 6
+    assert chart.lines[1].points == ((1 / 6, 0.5), (1 / 6 + 0.05, 0.5))
+    assert {mark.colour for mark in chart.marks} == {"c0", "c1"}
+    assert [mark.hollow for mark in chart.marks[:2]] == [True, False]
+    assert len(chart.legend) == 4
+    scored, _ = read(tmp_path, space(labels=(1.5, 2.5)))
+    (chart,) = pairs_charts(scored)
+    assert [key.name for key in chart.legend] == ["clean", "adversarial"]
+
+
+@pytest.mark.parametrize("points", [None, [], [{"pair": 0, "kind": "clean", "x": 0, "y": 0, "text": "a"}], ["x"]])
+def test_coordinates_that_are_none_are_refused(tmp_path: Path, points: object) -> None:
+    sources, _ = read(tmp_path, result("space", coordinates={"points": points}))
+    with pytest.raises(UserError, match="coordinates"):
+        pairs_charts(sources)
+
+
+def test_audits_and_step_costs(tmp_path: Path) -> None:
+    sources, colours = read(tmp_path, audit())
+    bars = audit_bars(sources, colours)
+    assert bars is not None
+    assert [(name, own[0].value) for name, own in bars.groups] == [("adversarial typos", 90.0)]
+    (run,) = read_sources([train(tmp_path / "run")])
+    assert seconds_per_step(run) == pytest.approx((81.0 - 3 * 2.0) / 75)
+    steps = step_bars([run], {"run": "c0"})
+    assert steps is not None
+    assert steps.groups[0][0] == "batch 64, bf16, cpu"
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [([0.0, 1.0], (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)), ([3.0, 3.0], (1.0, 2.0, 3.0, 4.0, 5.0)), ([-0.3, 0.1], None)],
+)
+def test_ticks_are_round_and_hold_the_values(values: list[float], ticks: tuple[float, ...] | None) -> None:
+    scale = linear(values)
+    assert scale.low <= min(values) < max(values) + 1e-9 <= scale.high + 1e-9 or scale.low < scale.high
+    if ticks:
+        assert scale.ticks == ticks
+    assert all(abs(tick * 1000 - round(tick * 1000)) < 1e-9 for tick in scale.ticks)
+
+
+def test_axes() -> None:
+    scale = around([10.0, 20.0])
+    assert (scale.low, scale.high) == (9.5, 20.5)
+    assert [name for _, name in told(scale)] == ["10", "12", "14", "16", "18", "20"]
+    assert told(linear([-0.25, 0.5], about=4))[0][1].startswith("−")
+    assert around([5.0, 10.0], zero=True).low == 0.0
+    log = logarithmic([0.002, 3.0])
+    assert (log.low, log.high) == (0.001, 10.0)
+    assert log.share(0.1) == pytest.approx(0.5)
+
+
+def test_every_figure_is_well_formed_and_holds_every_point(tmp_path: Path) -> None:
+    contents = make_contents(read_sources(everything(tmp_path)), examples=10)
+    kinds = {figure.id.rstrip("0123456789-") for figure in contents.figures}
+    assert kinds == {
+        *("alignment-uniformity", "pairs", "success", "queries", "audit-success", "dev", "loss", "rise", "step-cost"),
+    }
+    for figure in contents.figures:
+        tree = ET.fromstring(str(draw(figure)))
+        drawn = [one for one in tree.iter() if one.tag in ("rect", "circle", "polygon")]
+        if isinstance(figure, Chart):
+            assert len(drawn) == len(figure.marks)
+            assert len(list(tree.iter("polyline"))) == len(figure.lines)
+        else:
+            assert len(drawn) == sum(len(own) for _, own in figure.groups)
+        numbers = [float(one.get(key) or 0) for one in drawn for key in ("x", "y", "cx", "cy", "width") if one.get(key)]
+        assert all(-1 <= number <= 700 for number in numbers)
+        assert tree.find("title") is not None
+        assert tree.get("role") == "img"
+
+
+def test_svg_escapes_content_and_attributes() -> None:
+    wild = "\"><script>alert(1)</script>&'"
+    made = str(tag("text", wild, tag("title", wild), x=1.0, class_=wild))
+    tree = ET.fromstring(made)
+    assert tree.text == wild
+    assert tree.get("class") == wild
+    assert tree.get("x") == "1"
+    assert [one.tag for one in tree.iter()] == ["text", "title"]

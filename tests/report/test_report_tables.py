@@ -1,0 +1,186 @@
+"""Tables of a report: scores, intervals, which is best, and what files hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from small_results import (
+    STS,
+    attack,
+    audit,
+    compare,
+    evaluate,
+    finetune,
+    reproduce,
+    result,
+    row,
+    space,
+    transfer,
+    write,
+)
+
+from holdfast.report import tables
+from holdfast.report.contents import audit_card
+from holdfast.report.export import as_csv, as_latex, as_markdown
+from holdfast.report.parts import Cell, Table
+from holdfast.report.scores import Score, best_of, share_interval, spearman_interval
+from holdfast.report.sources import Source, read_sources
+
+
+def read(folder: Path, *made: dict[str, object], seeds: bool = False) -> list[Source]:
+    words = [write(folder / f"{n}.json", value) for n, value in enumerate(made)]
+    return read_sources([",".join(words)] if seeds else words)
+
+
+def texts(table: Table | None) -> list[list[str]]:
+    assert table is not None
+    return [[cell.plain for cell in line] for line in table.rows]
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.0, 10), (37.5, 40), (100.0, 7), (82.7, 966)])
+def test_interval_of_a_share(share: float, n: int) -> None:
+    found = stats.binomtest(round(share * n / 100), n).proportion_ci(method="wilson")
+    exact = round(share * n / 100) * 100 / n
+    assert share_interval(exact, n) == pytest.approx((100 * found.low, 100 * found.high), abs=1e-9)
+
+
+def test_interval_of_a_spearman_correlation_covers() -> None:
+    rng = np.random.default_rng(0)
+    truth = 100 * 6 / np.pi * np.arcsin(0.8 / 2)  # of a normal distribution with Pearson correlation 0.8
+    hits = 0
+    for _ in range(300):
+        x, e = rng.normal(size=(2, 200))
+        found = spearman_interval(100 * float(stats.spearmanr(x, 0.8 * x + 0.6 * e).statistic), 200)
+        assert found is not None
+        hits += found[0] < truth < found[1]
+    assert 0.92 < hits / 300 < 0.98
+    assert spearman_interval(80.0, 3) is None
+    assert spearman_interval(100.0, 30) is None
+
+
+def test_the_best_is_bold_by_what_is_shown() -> None:
+    scores = {name: {"x": Score((value,))} for name, value in {"a": 1.001, "b": 1.004, "c": 0.99}.items()}
+    assert best_of(scores, "x") == {"a", "b"}
+    assert best_of(scores, "x", digits=3) == {"b"}
+    assert best_of(scores, "x", lowest=True) == {"c"}
+    assert best_of({"a": scores["a"]}, "x") == set(), "of one there is no best"
+
+
+def test_similarity_with_average_interval_and_seeds(tmp_path: Path) -> None:
+    words = [write(tmp_path / f"{n}.json", evaluate(f"m{n}", 60.0 + n)) for n in range(3)]
+    sources = read_sources([words[0], f"{words[1]},{words[2]}"])
+    table = tables.similarity_table(tables.similarity_scores(sources))
+    assert table.columns == ("model", *STS, "average")
+    one, two = texts(table)
+    low, high = spearman_interval(60.0, 1000) or (0, 0)
+    assert one[:2] == ["m0", f"60.00 {low:.1f}–{high:.1f}"]
+    assert one[-1] == "63.00"
+    assert two[:2] == ["m1 (2 seeds)", "61.50 ± 0.71"]
+    assert two[-1] == "64.50 ± 0.71"
+    assert [cell.best for cell in table.rows[1]] == [False, *[True] * 8]
+    assert not any(cell.best for cell in table.rows[0])
+
+
+def test_an_average_is_of_all_seven_or_not_there(tmp_path: Path) -> None:
+    made = evaluate("a", 60)
+    made["results"] = made["results"][:6]
+    table = tables.similarity_table(tables.similarity_scores(read(tmp_path, made, evaluate("b", 50))))
+    assert texts(table)[0][-2:] == ["–", "–"]
+
+
+def test_transfer_and_classifiers(tmp_path: Path) -> None:
+    sources = read(tmp_path, evaluate("a", 60), finetune())
+    table = tables.transfer_table(tables.transfer_scores(sources))
+    assert texts(table)[0][0] == "a"
+    assert table.columns == ("model", "mr"), "one task of seven has no average; a fine-tuned model has no transfer"
+    (own,) = tables.classifier_tables(sources)
+    assert own.columns == ("model", "mr held-out")
+    assert texts(own)[0][1].startswith("82.70 80.")
+
+
+def test_attacks(tmp_path: Path) -> None:
+    (line, _) = texts(tables.attack_table(read(tmp_path, attack("runs/a", 60.0))))
+    assert line == ["mr", "pwws", "a", "60.0 50.0–70.0", "12.0", "110.0", "80.0", "20.0", "30", "10"]
+
+
+def test_seeds_of_attacks_are_told_apart(tmp_path: Path) -> None:
+    sources = read(tmp_path, attack("runs/a-1", 60.0), attack("runs/a-2", 50.0), seeds=True)
+    names = [line[2] for line in texts(tables.attack_table(sources))]
+    assert names == [*["a-1 (2 seeds) 0"] * 2, *["a-1 (2 seeds) 1"] * 2]
+
+
+def test_space_and_distances(tmp_path: Path) -> None:
+    sources = read(tmp_path, evaluate("a", 60.0), evaluate("b", 66.0), space("c"))
+    table = tables.space_table(sources)
+    assert table is not None
+    assert [[cell.best for cell in line[1:]] for line in table.rows] == [[True, False], [False, True]]
+    assert texts(tables.distance_table(sources)) == [
+        ["c", "typos", "6", "0.500", "1.200", "0.700", "0.400", "1.100", "0.700"]
+    ]
+
+
+def test_the_report_card(tmp_path: Path) -> None:
+    (source,) = read(tmp_path, audit())
+    table = audit_card(source)
+    assert [(cells[0].text, cells[1].verdict, cells[2].plain) for cells in table.rows] == [
+        ("case (lower)", "holds", "0.990 0.980–1.000"),
+        ("adversarial typos", "breaks", "90.0 75.0–100.0"),
+        ("synonyms", "absent", "–"),
+    ]
+
+
+def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
+    unknown = result("masks", "lm", [row("masks", 34, "layer 0", {"weakened_tokens": 16.3})])
+    compared, transferred, reproduced, other = read(tmp_path, compare(), transfer(), reproduce(), unknown)
+    assert texts(tables.comparison_table(compared)) == [
+        ["stsb", "A model", "B model", "900", "70.00", "72.00", "+2.00 -0.50 to +4.50", "<0.0001"]
+    ]
+    assert texts(tables.transferability_table(transferred)) == [["a", "100.0", "40.0"], ["b", "35.0", "100.0"]]
+    table = tables.reproduced_table(reproduced)
+    assert table.columns == ("encoder", "Acc.", "Typos")
+    assert texts(table) == [["NP", "56.2 (90)", "– (80)"]]
+    assert "Not run: no data" in table.note
+    assert texts(tables.other_table(other)) == [["masks layer 0", "34", "16.300"]]
+
+
+WILD = Table(
+    "t",
+    "A | title <b>",
+    ("model", "=cmd|'/C calc'!A1"),
+    ((Cell('=HYPERLINK("http://x")'), Cell("-2.00", "-0.5 to 4", best=True)), (Cell('a,b\n"c" <i>|_x'), Cell("50 %"))),
+)
+
+
+def test_csv_keeps_cells_and_computes_nothing() -> None:
+    lines = list(csv.reader(io.StringIO(as_csv(WILD))))
+    assert lines == [
+        ["model", "'=cmd|'/C calc'!A1"],
+        ['\'=HYPERLINK("http://x")', "-2.00 -0.5 to 4"],
+        ['a,b\n"c" <i>|_x', "50 %"],
+    ]
+
+
+@pytest.mark.parametrize("text", ["-1 +cmd|' /C calc'!A0", "+1+1", "@SUM(A1)", "-x"])
+def test_what_only_begins_like_a_number_is_inert_too(text: str) -> None:
+    assert f"'{text}" in as_csv(Table("t", "t", ("model",), ((Cell(text),),)))
+
+
+def test_markdown_is_a_table_without_markup_of_its_texts() -> None:
+    text = as_markdown(WILD)
+    assert text.splitlines()[0] == r"**A \| title \<b\>**"
+    assert r'| a,b "c" \<i\>\|\_x | 50 % |' in text
+    assert "**-2.00** -0.5 to 4" in text
+    assert "| --- | ---: |" in text
+
+
+def test_latex_is_escaped() -> None:
+    text = as_latex(WILD)
+    assert r"\textbf{-2.00} -0.5 to 4 \\" in text
+    assert r"50 \% \\" in text
+    assert r"\begin{tabular}{lr}" in text
+    assert r"|\_x" in text
