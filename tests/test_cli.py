@@ -339,7 +339,15 @@ def test_holdfasts_own_fault_keeps_its_traceback(here: Path, monkeypatch: pytest
 def test_an_interrupted_run_says_how_to_go_on(here: Path) -> None:
     words = [sys.executable, "-m", "holdfast", *TRAIN, "--max-steps", "100000", "--batch-size", "8"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    # In a background job this process ignores the signal, and what it starts would inherit that.
+    run = subprocess.Popen(
+        words,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert run.stderr is not None
     for line in run.stderr:
         if line.startswith("step "):
