@@ -118,8 +118,10 @@ def load_tokenizer(spec: str, option: str) -> Any:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """The SHA-256 of everything that decides how a fast tokeniser cuts a text."""
-    return hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()
+    """The SHA-256 of everything that decides how a fast tokeniser cuts a text, but for the length limit it last had."""
+    parts = json.loads(tokenizer.backend_tokenizer.to_str())
+    lasting = {name: part for name, part in parts.items() if name not in ("truncation", "padding")}
+    return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 
 def _alphabet(sentences: Iterable[str], normalizer: Any) -> list[str]:
