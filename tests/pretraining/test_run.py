@@ -119,9 +119,10 @@ def test_a_stopped_run_by_the_clock_has_the_rest_of_its_time(
         original(self, **kwargs)
         self.add_callback(Stop())
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(PretrainTrainer, "__init__", stopping)
+    monkeypatch.setattr(PretrainTrainer, "__init__", stopping)
+    with pytest.raises(KeyboardInterrupt):
         pretrain(settings)
+    monkeypatch.setattr(PretrainTrainer, "__init__", original)
     before = json.loads((output / "checkpoint-10" / "clock.json").read_text())["elapsed"]
     assert 0 < before < 2
     went_on: list[float] = []

@@ -22,7 +22,7 @@ class PretrainProgress(TrainerCallback):  # type: ignore[misc]
         clock: where it ends the run, the time that the ETA and the bar go by.
     """
 
-    def __init__(self, console: Console, order: StepOrder, clock: Clock | None) -> None:
+    def __init__(self, console: Console, order: StepOrder, clock: Clock) -> None:
         self.console, self.order, self.clock = console, order, clock
         self._bar = Progress(
             TextColumn("training"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
@@ -69,12 +69,12 @@ class PretrainProgress(TrainerCallback):  # type: ignore[misc]
         self._bar.stop()
 
     def _share(self, state: TrainerState) -> float:
-        return self.clock.share if self.clock is not None else state.global_step / state.max_steps
+        return self.clock.share if self.clock.leads else state.global_step / state.max_steps
 
     def _line(self, state: TrainerState) -> str:
         step, took = state.global_step, max(time.monotonic() - self._began, 1e-9)
         rate = (self.order.tokens_before(step) - self._first_token) / took
-        if self.clock is not None:
+        if self.clock.leads:
             left, of = self.clock.seconds - self.clock.elapsed, ""
         else:
             done = max(step - self._first_step, 1)

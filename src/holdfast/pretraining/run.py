@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,9 +185,9 @@ def _train(
 ) -> dict[str, Any]:
     """Train, export, and tell what was made."""
     on_cpu = get_device_name() == "cpu"
-    clock = Clock(settings.hours * 3600) if settings.hours is not None else None
+    clock = Clock(settings.hours * 3600 if settings.hours is not None else math.inf)
     order = _order(settings, material.corpus, on_cpu)
-    steps = settings.max_steps or (_ENDLESS if clock else order.steps_of(settings.epochs or 1.0))
+    steps = settings.max_steps or (_ENDLESS if clock.leads else order.steps_of(settings.epochs or 1.0))
     pad_id = material.tokenizer.pad_token_id
     progress = PretrainProgress(console, order, clock)
     held_out = _held_out(material, order.group_tokens)
@@ -202,7 +203,6 @@ def _train(
         callbacks=[progress, MetricsFile(settings.output / run_folder.METRICS_FILE)],
     )
     trainer.remove_callback(PrinterCallback)
-    began = time.monotonic()
     try:
         with ready_to_train(model, settings.dropout):
             trainer.train_from(checkpoint)
@@ -213,7 +213,7 @@ def _train(
         "steps": done,
         "tokens": order.tokens_before(done),
         "epochs": order.epochs_before(done),
-        "train_seconds": clock.elapsed if clock is not None else time.monotonic() - began,
+        "train_seconds": clock.elapsed,
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "stored": settings.export,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ class Clock:
     """How much of the time of a run has passed, over all its parts.
 
     Args:
-        seconds: the whole.
+        seconds: the whole; infinite for a run that ends by its steps, of which the clock only tells how long it took.
         now: what tells the time, in seconds.
     """
 
@@ -47,6 +48,11 @@ class Clock:
     def elapsed(self) -> float:
         """Seconds so far."""
         return self._before + self._now() - self._began
+
+    @property
+    def leads(self) -> bool:
+        """Whether the run ends when the time is over."""
+        return math.isfinite(self.seconds)
 
     @property
     def share(self) -> float:
@@ -77,7 +83,8 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         steps: what each step sees.
         held_out: what it is measured on; empty: nothing.
         warmup: the share of the run that is warm-up.
-        clock: ends the run and leads the learning rate in the place of the number of steps.
+        clock: tells how long the run took, over all its parts; with a time limit it ends the run and leads the learning
+            rate in the place of the number of steps.
         keep_checkpoints: how many checkpoints are kept while training.
         **kwargs: as for ``transformers.Trainer``.
     """
@@ -89,7 +96,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         steps: TrainingSteps,
         held_out: list[Group],
         warmup: float,
-        clock: Clock | None,
+        clock: Clock,
         keep_checkpoints: int,
         **kwargs: Any,
     ) -> None:
@@ -98,8 +105,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         self._told: tuple[float, int] | None = None
         self.lr_scheduler: LambdaLR | None
         super().__init__(model=model, train_dataset=steps, eval_dataset=range(0), **kwargs)
-        if clock is not None:
-            self.add_callback(_StopInTime(clock))
+        self.add_callback(_Follow(clock))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Step after step; a resumed run passes over numbers, not over data."""
@@ -119,7 +125,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
             clock, warmup, last = self.clock, self._warmup, num_training_steps + 1
             made = self.lr_scheduler = LambdaLR(
                 self.optimizer if optimizer is None else optimizer,
-                lambda step: rate_factor((step + 1) / last if clock is None else clock.share, warmup),
+                lambda step: rate_factor((step + 1) / last if not clock.leads else clock.share, warmup),
             )
             self._created_lr_scheduler = True
         return made
@@ -157,8 +163,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
             logs = {**logs, "tokens": tokens}
             if self._told is not None and now > self._told[0]:
                 logs["tokens_per_second"] = round((tokens - self._told[1]) / (now - self._told[0]), 1)
-            if self.clock is not None:
-                logs["elapsed"] = round(self.clock.elapsed, 1)
+            logs["elapsed"] = round(self.clock.elapsed, 1)
             self._told = now, tokens
         if "train_runtime" in logs:  # the trainer's rates are of steps that it takes for samples
             logs = {name: logs[name] for name in ("train_runtime", "train_loss")}
@@ -181,18 +186,16 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
         super()._save(output_dir, state_dict)
-        if self.clock is not None:
-            write_json(Path(output_dir or self.args.output_dir) / CLOCK_FILE, {"elapsed": self.clock.elapsed})
+        write_json(Path(output_dir or self.args.output_dir) / CLOCK_FILE, {"elapsed": self.clock.elapsed})
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         super()._load_from_checkpoint(checkpoint_path)
-        if self.clock is not None:
-            told = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
-            self.clock.set(told["elapsed"])
+        told = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
+        self.clock.set(told["elapsed"])
 
 
-class _StopInTime(TrainerCallback):  # type: ignore[misc]
-    """Ends a run whose time is over."""
+class _Follow(TrainerCallback):  # type: ignore[misc]
+    """Starts the clock, and ends a run whose time is over."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
