@@ -22,6 +22,7 @@ from holdfast.results import read_result
 
 WORDS = ["the", "a", "man", "woman", "dog", "cat", "runs", "sleeps", "in", "under", "house", "red", "old"]
 VERBS = [
+    "pretrain",
     "train",
     "evaluate",
     "baseline",

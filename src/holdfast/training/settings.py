@@ -18,7 +18,7 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
     hints = get_type_hints(TrainConfig)
     values: dict[str, Any] = {}
     if file is not None:
-        for key, value, where in _config_entries(file, hints):
+        for key, value, where in config_entries(file, hints):
             values[key] = fitted(f"{where}: {key}", value, hints[key])
         if values.get("method", given["method"]) != given["method"]:
             raise UserError(f"{file} is for the method {values['method']}, the command line says {given['method']}")
@@ -35,7 +35,7 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
     return TrainConfig(**values, options={**options, **split_settings(settings)})
 
 
-def _config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
+def config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
     """The key, value and ``file:line`` of each entry of a YAML mapping whose keys are all in ``known``."""
     node, values = read_yaml(file, "configuration")
     if node is None:

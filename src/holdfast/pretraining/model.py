@@ -1,0 +1,205 @@
+"""The masked language model that is trained: new or continued, and its head on the places that are asked for alone."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.errors import UserError
+from holdfast.models import evaluating, one_line_errors, quiet, resolve_model
+from holdfast.pretraining.batches import Group
+from holdfast.pretraining.settings import PretrainSettings
+from holdfast.training.cpu import fast_on_cpu
+
+_NEW_DROPOUT = 0.1  # what BERT has; contrastive methods draw their views by it
+# Whose layers are attention.self, attention.output(context, input) and a feed-forward part, one after another.
+_BERT_SHAPED = ("bert", "roberta", "xlm-roberta", "electra")
+
+
+def new_model(settings: PretrainSettings, tokenizer: Any) -> Any:
+    """A BERT with random weights and tied embeddings, of the shape that the settings say; the seed is the caller's."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    return BertForMaskedLM(
+        BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=settings.hidden,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.heads,
+            intermediate_size=settings.intermediate,
+            max_position_embeddings=settings.max_length,
+            hidden_dropout_prob=_NEW_DROPOUT,
+            attention_probs_dropout_prob=_NEW_DROPOUT,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
+    """A masked language model that is there, in fp32.
+
+    Raises:
+        UserError: there is no such model, it has no masked-LM head, or its input is shorter than ``max_length``.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    folder = resolve_model(spec)
+    with quiet(), one_line_errors(folder, spec):
+        model, report = AutoModelForMaskedLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+        )
+    if report["missing_keys"]:
+        raise UserError(f"--model {spec} has no masked-LM head ({sorted(report['missing_keys'])[0]} is missing)")
+    if len(tokenizer) > model.config.vocab_size:
+        raise UserError(
+            f"--model {spec}: its tokeniser has {len(tokenizer):,} tokens, the model {model.config.vocab_size:,}"
+        )
+    limit = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", max_length))
+    if max_length > limit:
+        raise UserError(f"--max-length {max_length}: {spec} takes {limit} tokens at most")
+    return model
+
+
+@contextlib.contextmanager
+def dropout_of(model: nn.Module, probability: float | None) -> Iterator[None]:
+    """Another dropout probability inside the block; None: the model's own."""
+    found = [module for module in model.modules() if isinstance(module, nn.Dropout)] if probability is not None else []
+    before = [module.p for module in found]
+    for module in found:
+        module.p = float(probability or 0.0)
+    try:
+        yield
+    finally:
+        for module, own in zip(found, before, strict=True):
+            module.p = own
+
+
+def predict(model: Any, group: Group) -> Tensor:
+    """The logits of the places to predict, (M, V): equal to the model's own there, which computes them everywhere."""
+    features = {name: group[name] for name in ("input_ids", "attention_mask") if name in group}
+    with _computed_at(model, group["places"]):
+        logits: Tensor = model(**features).logits[0]
+    return logits
+
+
+def loss_of(model: Any, group: Group) -> Tensor:
+    """The summed cross-entropy of the places to predict, in nats."""
+    return F.cross_entropy(predict(model, group).float(), group["labels"], reduction="sum")
+
+
+@contextlib.contextmanager
+def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
+    """Compute the head, and of a BERT-shaped model what follows the last layer's attention, at some places alone.
+
+    The head costs as much as all layers of a small model where it is computed for every token.
+    """
+
+    def chosen(hidden: Tensor) -> Tensor:
+        return hidden.flatten(0, 1)[places][None]  # (1, M, d)
+
+    def of_the_output(_module: nn.Module, _args: Any, output: Any) -> Any:
+        output.last_hidden_state = chosen(output.last_hidden_state)
+        return output
+
+    def of_the_context(_module: nn.Module, _args: Any, output: Any) -> Any:
+        return chosen(output[0]), *output[1:]
+
+    def of_the_input(_module: nn.Module, args: Any) -> Any:
+        context, hidden = args
+        return context, chosen(hidden)
+
+    if model.config.model_type in _BERT_SHAPED:
+        attention = model.base_model.encoder.layer[-1].attention
+        handles = [
+            attention.self.register_forward_hook(of_the_context),
+            attention.output.register_forward_pre_hook(of_the_input),
+        ]
+    else:
+        handles = [model.base_model.register_forward_hook(of_the_output)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def measure(model: Any, groups: list[Group], *, bf16: bool) -> dict[str, float]:
+    """How well the model predicts held-out tokens.
+
+    Args:
+        model: the model; it comes back in the mode it was in.
+        groups: what `held_out_groups` gives.
+        bf16: compute in automatic mixed precision.
+
+    Returns:
+        ``loss``, the mean cross-entropy in nats; ``perplexity``, its exponential; ``masked_accuracy`` ×100.
+    """
+    total, right, count = 0.0, 0, 0
+    with evaluating(model), torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=bf16):
+        for group in groups:
+            if not len(group["labels"]):
+                continue
+            moved = {name: value.to(model.device) for name, value in group.items()}
+            logits = predict(model, moved).float()
+            total += F.cross_entropy(logits, moved["labels"], reduction="sum").item()
+            right += int((logits.argmax(dim=-1) == moved["labels"]).sum())
+            count += len(logits)
+    loss = total / count
+    return {"loss": loss, "perplexity": math.exp(loss), "masked_accuracy": 100 * right / count}
+
+
+@torch.no_grad()
+def fill(model: Any, tokenizer: Any, prompts: tuple[str, ...], count: int = 5) -> list[dict[str, Any]]:
+    """The likeliest tokens for the mask of each prompt, with their probabilities.
+
+    Raises:
+        UserError: a prompt without exactly one mask token.
+    """
+    check_prompts(tokenizer, prompts)
+    told = []
+    with evaluating(model):
+        for prompt in prompts:
+            encoded = tokenizer(prompt, return_tensors="pt", truncation=True)
+            place = encoded["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+            features = {name: value.to(model.device) for name, value in encoded.items()}
+            best = model(**features).logits[0, place].float().softmax(dim=-1).topk(count)
+            words = [tokenizer.decode([token]).strip() for token in best.indices.tolist()]
+            top = [[word, round(chance, 4)] for word, chance in zip(words, best.values.tolist(), strict=True)]
+            told.append({"prompt": prompt, "top": top})
+    return told
+
+
+def check_prompts(tokenizer: Any, prompts: tuple[str, ...]) -> None:
+    """Refuse prompts that cannot be filled.
+
+    Raises:
+        UserError: a prompt without exactly one mask token.
+    """
+    for prompt in prompts:
+        found = tokenizer(prompt, truncation=True)["input_ids"].count(tokenizer.mask_token_id)
+        if found != 1:
+            raise UserError(f"the prompt {prompt!r} has {found} places to fill: it takes one {tokenizer.mask_token}")
+
+
+def load_finished(folder: Path) -> tuple[Any, Any]:
+    """The exported model and its tokeniser, as anyone would load them, in fp32."""
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    with quiet():
+        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+@contextlib.contextmanager
+def ready_to_train(model: Any, dropout: float | None) -> Iterator[None]:
+    """The dropout and, on a CPU, the arithmetic of training."""
+    with dropout_of(model, dropout), fast_on_cpu(model):
+        yield

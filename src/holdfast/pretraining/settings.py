@@ -1,0 +1,198 @@
+"""Everything that decides a pretraining run, with its checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
+
+from holdfast.distributed import processes
+from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.precision import Precision
+from holdfast.training.settings import config_entries
+from holdfast.values import fitted
+
+Export = Literal["fp32", "fp16"]
+
+# What a model from scratch is where nothing else is said.
+_SHAPE = {"layers": 4, "hidden": 256, "heads": 4, "dropout": 0.1}
+_VOCABULARY = 12_000
+_LENGTHS = ("max_steps", "epochs", "hours")
+_SIZES = ("layers", "hidden", "heads", "intermediate", "vocabulary")
+_POSITIVE = (*_SIZES, *_LENGTHS, "batch_tokens", "learning_rate", "eval_steps", "save_steps", "keep_checkpoints")
+_OF_A_NEW_MODEL = (*_SIZES, "tokenizer")
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """Everything that decides a pretraining run.
+
+    Attributes:
+        corpus: where the sentences come from (see :func:`holdfast.data.corpus.read_corpus`).
+        output: the run's folder; the finished model is this folder.
+        model: a masked LM to continue, a folder or hub name; None: a new one, of the shape below.
+        layers: of a new model; None: 4.
+        hidden: its width; None: 256.
+        heads: of its attention; None: 4.
+        intermediate: the width of its feed-forward layers; None: four times ``hidden``.
+        vocabulary: WordPieces of a vocabulary trained on the corpus, for a new model; None: 12,000.
+        tokenizer: in its place a tokeniser that is there, a folder or hub name.
+        max_steps: optimiser steps.
+        epochs: in their place, passes over the corpus; without any of the three, 1.
+        hours: in their place, a time: the learning rate follows the share of it that has passed.
+        batch_tokens: tokens of one optimiser step, [CLS] and [SEP] included.
+        learning_rate: its peak, after a linear warm-up and before a linear fall to 0.
+        warmup_share: the share of the run that is warm-up.
+        weight_decay: of all weights but biases and layer norms.
+        dropout: while training; None: 0.1 for a new model, the model's own where one is continued. What the finished
+            model's configuration says is not changed by it: 0.1 or the model's own.
+        mask_share: the probability that a token is predicted.
+        whole_words: mask all pieces of a word or none.
+        max_length: tokens of a sentence, and positions of a new model.
+        held_out: sentences that are never trained on and that perplexity is measured on.
+        column: the corpus column that holds the sentences.
+        data: the folder of local data sets.
+        max_chars: the longest line that a corpus may have.
+        seed: of the weights, the order, the masks and the dropout.
+        precision: "auto" (bf16 where the machine has it), "fp32" or "bf16".
+        eval_steps: steps between measurements on the held-out sentences.
+        save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
+        keep_checkpoints: how many checkpoints are kept.
+        export: what the finished weights are stored in, "fp32" or "fp16".
+        attribution: where the corpus is from and whose terms apply, for the model card; None: what is known of it.
+        prompts: sentences with the mask token, whose top five the card and the result show.
+    """
+
+    corpus: str
+    output: Path
+    model: str | None = None
+    layers: int | None = None
+    hidden: int | None = None
+    heads: int | None = None
+    intermediate: int | None = None
+    vocabulary: int | None = None
+    tokenizer: str | None = None
+    max_steps: int | None = None
+    epochs: float | None = None
+    hours: float | None = None
+    batch_tokens: int = 8192
+    learning_rate: float = 1e-3
+    warmup_share: float = 0.06
+    weight_decay: float = 0.01
+    dropout: float | None = None
+    mask_share: float = 0.15
+    whole_words: bool = False
+    max_length: int = 128
+    held_out: str | None = None
+    column: str | None = None
+    data: Path | None = None
+    max_chars: int = 10_000
+    seed: int = 42
+    precision: Precision = "auto"
+    eval_steps: int = 500
+    save_steps: int | None = None
+    keep_checkpoints: int = 2
+    export: Export = "fp32"
+    attribution: str | None = None
+    prompts: tuple[str, ...] = ()
+
+    def completed(self) -> PretrainSettings:
+        """The settings with the defaults that depend on others.
+
+        Raises:
+            UserError: one of them makes no sense, or two exclude each other.
+        """
+        self._check_choices()
+        chosen: dict[str, Any] = {"output": Path(self.output)}
+        if self.model is None:
+            chosen |= {name: value for name, value in _SHAPE.items() if getattr(self, name) is None}
+            chosen["intermediate"] = self.intermediate or 4 * (self.hidden or int(_SHAPE["hidden"]))
+            if self.tokenizer is None:
+                chosen["vocabulary"] = self.vocabulary or _VOCABULARY
+        if self.max_steps is None and self.hours is None and self.epochs is None:
+            chosen["epochs"] = 1.0
+        settings = replace(self, **chosen)
+        settings._check_numbers()
+        return settings
+
+    def _check_choices(self) -> None:
+        one_of("--precision", self.precision, get_args(Precision))
+        one_of("--export", self.export, get_args(Export))
+        if processes() > 1:
+            raise UserError("pretrain runs in one process: start it without torchrun or accelerate launch")
+        _exclude(*(name for name in _LENGTHS if getattr(self, name) is not None))
+        _exclude(*(name for name in ("vocabulary", "tokenizer") if getattr(self, name) is not None))
+        for name in _OF_A_NEW_MODEL if self.model is not None else ():
+            if getattr(self, name) is not None:
+                raise UserError(f"--{name} is for a new model, and --model continues one: leave out one of them")
+
+    def _check_numbers(self) -> None:
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
+        for name in ("warmup_share", "weight_decay", "dropout"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise UserError(f"--{name.replace('_', '-')} must be from 0 to below 1, got {value}")
+        if not 0 < self.mask_share < 1:
+            raise UserError(f"--mask-share must lie between 0 and 1, got {self.mask_share}")
+        if not 3 <= self.max_length <= 65_535:
+            raise UserError(f"--max-length must be from 3 to 65535 tokens, got {self.max_length}")
+        if self.hidden is not None and self.heads is not None and self.hidden % self.heads:
+            raise UserError(f"--hidden {self.hidden} cannot be divided over --heads {self.heads}")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"--seed must be from 0 to {2**32 - 1}, got {self.seed}")
+
+
+def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainSettings:
+    """The run that the configuration file and, before it, the command line describe.
+
+    Args:
+        config: a YAML file with the settings' names as keys, or the name of a recipe that comes with the package.
+        given: what the command line says, by the settings' names.
+
+    Raises:
+        UserError: the file cannot be read, a key is unknown, a value does not fit (with ``file:line``), or what is
+            needed is missing.
+    """
+    hints = get_type_hints(PretrainSettings)
+    values: dict[str, Any] = {}
+    if config is not None:
+        for key, value, where in config_entries(recipe_path(config), hints):
+            values[key] = fitted(f"{where}: {key}", value, hints[key])
+    for group in (_LENGTHS, ("vocabulary", "tokenizer")):
+        if any(name in given for name in group):  # what the file says of the same thing no longer holds
+            values = {key: value for key, value in values.items() if key not in group}
+    for key, value in given.items():
+        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key])
+    for name in ("corpus", "output"):
+        if name not in values:
+            raise UserError(f"missing: --{name} (on the command line or in --config)")
+    return PretrainSettings(**values)
+
+
+def recipe_path(config: str) -> Path:
+    """A configuration file, or the recipe of that name that comes with the package.
+
+    Raises:
+        UserError: there is neither.
+    """
+    path = Path(config).expanduser()
+    if path.exists():
+        return path
+    folder = Path(str(resources.files("holdfast.pretraining"))) / "recipes"
+    known = sorted(file.stem for file in folder.glob("*.yaml"))
+    if config in known:
+        return folder / f"{config}.yaml"
+    hint = did_you_mean(config, known)
+    raise UserError(f"no configuration file and no recipe is called {config!r}{hint}; recipes: {', '.join(known)}")
+
+
+def _exclude(*names: str) -> None:
+    if len(names) > 1:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in names[:2])
+        raise UserError(f"{options} exclude each other: give one of them")

@@ -1,0 +1,217 @@
+"""A run from sentences to a model that others load: it learns, continues, and tells what it was told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer, TrainerCallback
+
+from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer
+from holdfast.pretraining import PretrainSettings, pretrain
+from holdfast.pretraining.settings import pretrain_settings, recipe_path
+from holdfast.pretraining.trainer import Clock, PretrainTrainer
+from holdfast.results import read_result
+
+SHAPE: dict[str, Any] = {"layers": 1, "hidden": 32, "heads": 2, "vocabulary": 120, "max_length": 32}
+SHORT: dict[str, Any] = {"batch_tokens": 1024, "precision": "fp32", "learning_rate": 1e-2, "dropout": 0.0}
+
+
+@pytest.fixture
+def held_out(tmp_path: Path, write_lines: Callable[[Path, int, int], Path]) -> Path:
+    return write_lines(tmp_path / "held-out.txt", 60, 1)
+
+
+def test_it_learns_and_what_it_made_loads_anywhere(corpus: Path, held_out: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    settings = PretrainSettings(
+        corpus=str(corpus), held_out=str(held_out), output=output, **SHAPE, **SHORT, max_steps=150, eval_steps=30,
+        export="fp16", attribution="made up here, CC0", prompts=("The dog [MASK] near the harbour.",),
+    )  # fmt: skip
+    result = pretrain(settings)
+    told = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    accuracy = [record["eval_masked_accuracy"] for record in told if "eval_masked_accuracy" in record]
+    assert len(accuracy) == 5
+    assert accuracy[-1] > accuracy[0] + 15, "it learns"
+    (row,) = result["results"]
+    assert row["metrics"]["masked_accuracy"] == pytest.approx(accuracy[-1], abs=1.5), (
+        "what is stored is what was trained"
+    )
+    assert result["prompts"][0]["top"][0][0] in ("barks", "purrs", "gallops", "chirps", "kneads", "rows")
+    assert read_result(output / "results.json") == result
+    assert (output / "model.safetensors").stat().st_size == pytest.approx(2 * result["made"]["parameters"], rel=0.25)
+    model = AutoModelForMaskedLM.from_pretrained(output)
+    assert model.dtype == torch.float16
+    assert model.config.hidden_dropout_prob == 0.1, "the dropout of the run is not that of the model"
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    assert len(AutoTokenizer.from_pretrained(output)) == 120
+    assert load_sentence_transformer(str(output)).encode("A dog.").shape == (32,)
+    card = (output / "README.md").read_text()
+    for fact in (
+        f"{row['metrics']['perplexity']:.2f}",
+        "made up here, CC0",
+        "| The dog [MASK] near the harbour. |",
+        f"{row['n']:,} masked places",
+    ):
+        assert fact in card
+    assert not list(output.glob("checkpoint-*"))
+    losses = [record["loss"] for record in told if "loss" in record]
+    assert 2 < losses[0] < 5.5, "the mean over places: a model that knows nothing has ln 120 = 4.8"
+    assert losses[-1] < losses[0] - 1
+    rates = [record["learning_rate"] for record in told if "loss" in record]
+    assert rates[0] > rates[-1] > 0
+    assert told[-1]["epoch"] == round(result["made"]["epochs"], 4) > 5
+
+
+def test_a_model_is_continued_with_its_own_tokeniser(
+    corpus: Path, tmp_path: Path, make_masked_lm: Callable[..., Path]
+) -> None:
+    base = make_masked_lm(tmp_path / "base")
+    text = tmp_path / "dogs.txt"
+    text.write_text("the dog runs in the park\nthe old man sleeps on the bed\n" * 20)
+    run = PretrainSettings(
+        corpus=str(text), output=tmp_path / "out", model=str(base), max_length=16, max_steps=3, **SHORT
+    )
+    result = pretrain(run)
+    assert result["protocol"]["base_model"] == str(base)
+    assert result["results"] == []
+    before, after = (AutoModelForMaskedLM.from_pretrained(folder) for folder in (base, tmp_path / "out"))
+    difference = (
+        before.bert.encoder.layer[0].output.dense.weight - after.bert.encoder.layer[0].output.dense.weight
+    ).abs()
+    assert 0 < difference.max() < 0.1, "it began where the other ended"
+    assert after.config.num_hidden_layers == 2
+    assert (
+        AutoTokenizer.from_pretrained(tmp_path / "out").get_vocab() == AutoTokenizer.from_pretrained(base).get_vocab()
+    )
+    assert pretrain(run, resume=True) == result, "a finished run is told again"
+
+
+def test_a_run_by_the_clock_ends_in_time(corpus: Path, tmp_path: Path) -> None:
+    settings = PretrainSettings(corpus=str(corpus), output=tmp_path / "out", **SHAPE, **SHORT, hours=2 / 3600)
+    result = pretrain(settings)
+    assert 2 <= result["made"]["train_seconds"] < 10
+    assert 1 <= result["made"]["steps"] < 10_000
+    told = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    losses = [record for record in told if "loss" in record]
+    assert all(record["elapsed"] > 0 for record in losses)
+
+
+def test_a_stopped_run_by_the_clock_has_the_rest_of_its_time(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out"
+    settings = PretrainSettings(corpus=str(corpus), output=output, **SHAPE, **SHORT, hours=2 / 3600, save_steps=5)
+
+    class Stop(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 12:
+                raise KeyboardInterrupt
+
+    original = PretrainTrainer.__init__
+
+    def stopping(self: Any, **kwargs: Any) -> None:
+        original(self, **kwargs)
+        self.add_callback(Stop())
+
+    monkeypatch.setattr(PretrainTrainer, "__init__", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(settings)
+    monkeypatch.setattr(PretrainTrainer, "__init__", original)
+    before = json.loads((output / "checkpoint-10" / "clock.json").read_text())["elapsed"]
+    assert 0 < before < 2
+    went_on: list[float] = []
+    set_clock = Clock.set
+    monkeypatch.setattr(Clock, "set", lambda clock, elapsed: (went_on.append(elapsed), set_clock(clock, elapsed)))
+    result = pretrain(settings, resume=True)
+    assert went_on == [before]
+    assert result["made"]["steps"] > 12
+    assert result["made"]["train_seconds"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"heads": 3}, "--hidden 32 cannot be divided over --heads 3"),
+        ({"model": "m"}, "--layers is for a new model"),
+        ({"tokenizer": "t"}, "--vocabulary and --tokenizer exclude each other"),
+        ({"max_steps": 3, "hours": 1.0}, "--max-steps and --hours exclude each other"),
+        ({"mask_share": 1.0}, "--mask-share must lie between 0 and 1"),
+        ({"learning_rate": float("nan")}, "--learning-rate must be more than 0"),
+        ({"max_length": 2}, "--max-length must be from 3"),
+        ({"prompts": ("No place.",)}, "has 0 places to fill"),
+        ({"vocabulary": 10}, "--vocabulary 10 is too small"),
+        ({"vocabulary": 99_999}, "--vocabulary 99,999 is too large"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(corpus: Path, tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        pretrain(PretrainSettings(corpus=str(corpus), output=tmp_path / "out", **{**SHAPE, **given}))
+    assert not (tmp_path / "out").exists(), "nothing is left behind"
+
+
+def test_an_empty_corpus_and_held_out_words_that_are_unknown_are_told(corpus: Path, tmp_path: Path) -> None:
+    empty, foreign = tmp_path / "empty.txt", tmp_path / "foreign.txt"
+    empty.write_text("\n\n")
+    foreign.write_text("Ω Ψ\n")
+    with pytest.raises(UserError, match="holds no sentences"):
+        pretrain(PretrainSettings(corpus=str(empty), output=tmp_path / "out", **SHAPE))
+    with pytest.raises(UserError, match="hold no word of the vocabulary"):
+        pretrain(PretrainSettings(corpus=str(corpus), held_out=str(foreign), output=tmp_path / "out", **SHAPE))
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(
+    corpus: Path, tmp_path: Path, make_masked_lm: Callable[..., Path]
+) -> None:
+    base = make_masked_lm(tmp_path / "base")
+    model = AutoModelForMaskedLM.from_pretrained(base)
+    model.cls.predictions.bias.detach()[7] = float("inf")
+    model.save_pretrained(base)
+    with pytest.raises(UserError, match="the loss became nan at step 1; no checkpoint was written yet"):
+        pretrain(PretrainSettings(corpus=str(corpus), output=tmp_path / "out", model=str(base), max_length=16, **SHORT))
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_run_is_not_continued(corpus: Path, tmp_path: Path) -> None:
+    settings = {"corpus": str(corpus), "output": tmp_path / "out", **SHAPE, **SHORT}
+    pretrain(PretrainSettings(**settings, max_steps=2))
+    (tmp_path / "out" / "results.json").unlink()
+    with pytest.raises(UserError, match="holds another run: continue it with --resume"):
+        pretrain(PretrainSettings(**settings, max_steps=2))
+    with pytest.raises(UserError, match=r"cannot resume .*: training seed was 42 and is now 1"):
+        pretrain(PretrainSettings(**settings, max_steps=2, seed=1), resume=True)
+
+
+def test_the_recipe_is_what_is_given_before_it(tmp_path: Path) -> None:
+    settings = pretrain_settings("small", {"output": "out", "hours": 2, "export": "fp32"})
+    assert (settings.hours, settings.epochs, settings.export) == (2.0, None, "fp32")
+    done = pretrain_settings("small", {"output": "out"}).completed()
+    assert done.held_out == "wiki-dev"
+    assert done.corpus.startswith("unlabelled/wiki_train_")
+    assert len(done.prompts) == 6
+    with pytest.raises(UserError, match=r"no configuration file and no recipe is called 'smal' \(did you mean 'small'"):
+        recipe_path("smal")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("corpus: c\nlayer: 3\n")
+    with pytest.raises(UserError, match=r"bad.yaml:2: unknown key 'layer' \(did you mean 'layers'"):
+        pretrain_settings(str(bad), {})
+
+
+def test_the_weights_of_the_recipe_fit_the_package() -> None:
+    from holdfast.pretraining.model import new_model
+
+    class Tokenizer:
+        pad_token_id = 0
+
+        def __len__(self) -> int:
+            return 12_000
+
+    settings = pretrain_settings("small", {"output": "out"}).completed()
+    weights = sum(weight.numel() for weight in new_model(settings, Tokenizer()).parameters())
+    assert weights == 6_343_136
+    assert 2 * weights < 14e6, "in fp16"
