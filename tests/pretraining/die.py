@@ -1,4 +1,4 @@
-"""Run by test_resume.py: pretrain a tiny model and die by SIGKILL at a given point, or live to the end.
+"""Run by test_pretrain_resume.py: pretrain a tiny model and die by SIGKILL at a given point, or live to the end.
 
 Usage: die.py CORPUS HELD_OUT OUTPUT POINT, where POINT is "never", "step-N", "saving-N" (the checkpoint is written and
 not yet sealed) or "exporting".
