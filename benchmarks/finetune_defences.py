@@ -17,14 +17,13 @@ import os
 import platform
 import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
-from transformers import PrinterCallback, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, TrainingArguments
 
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.classifiers.material import Material, load_material
@@ -32,23 +31,10 @@ from holdfast.classifiers.start import new_classifier
 from holdfast.classifiers.trainer import ClassifierTrainer
 from holdfast.precision import bf16_is_fast
 from holdfast.training.cpu import fast_on_cpu
+from train_step import StepTimes
 
 OPTIONS = {"adv": {"clean_epochs": 0.0}}
 MAX_TOKENS = 128
-
-
-class StepTimes(TrainerCallback):
-    """Seconds from the end of a step to the end of the next."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self._last = 0.0
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        now = time.perf_counter()
-        if self._last:
-            self.seconds.append(now - self._last)
-        self._last = now
 
 
 def step(model: Any, tokenizer: Any, material: Material, name: str, arguments: dict[str, Any]) -> float:

@@ -15,8 +15,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from holdfast.classifiers import FinetuneSettings, finetune, folder, trainer
-from holdfast.training import resumable
+from holdfast.classifiers import FinetuneSettings, finetune, trainer
+from holdfast.training import folder, resumable
 from holdfast.values import split_settings
 
 

@@ -15,7 +15,6 @@ from transformers.utils import logging as transformers_logging
 from holdfast import __version__
 from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
-from holdfast.classifiers import folder as run_folder
 from holdfast.classifiers.card import card
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.frozen import fit, with_head
@@ -30,6 +29,7 @@ from holdfast.files import write_json, write_text
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
+from holdfast.training import folder as run_folder
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.progress import MetricsFile
 from holdfast.training.selection import KeepBest
@@ -58,7 +58,7 @@ def finetune(
     """
     settings = settings.completed()
     console = console or Console(quiet=True)
-    if (finished := run_folder.finished_run(settings, resume)) is not None:
+    if (finished := run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume)) is not None:
         console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
         return finished
     identity = model_identity(resolve_model(settings.model))["model_sha256"]

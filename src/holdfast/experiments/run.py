@@ -16,6 +16,7 @@ from holdfast.errors import UserError, one_of
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
 from holdfast.experiments.measures import measured
+from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import do
 from holdfast.files import write_text
@@ -119,8 +120,6 @@ def reproduce(
         timing={"reproduce_seconds": time.monotonic() - began},
     )
     write_result(settings.result_file, result)
-    from holdfast.experiments.render import latex, markdown
-
     write_text(settings.result_file.with_suffix(".md"), markdown(result))
     write_text(settings.result_file.with_suffix(".tex"), latex(result))
     return result
