@@ -1,17 +1,24 @@
-"""Writing files so that nothing is ever half-written: a temporary name beside the target, then a rename."""
+"""Writing files so that nothing is ever half-written, and by one process at a time.
+
+A file is written under a temporary name beside the target, then renamed. What a run writes to is locked while it runs.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from safetensors import SafetensorError
 
@@ -19,6 +26,10 @@ from holdfast.errors import UserError
 
 # Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+Settings = TypeVar("Settings")
+Rest = ParamSpec("Rest")
+Returned = TypeVar("Returned")
 
 
 def cache_folder(name: str) -> Path:
@@ -73,6 +84,136 @@ def sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def locked(lock: Path, target: Path) -> Iterator[None]:
+    """Have ``target`` to this process alone inside the block, by a lock on the file ``lock``, which is removed then.
+
+    The operating system lets go of the lock when the process ends, however it ends: a file that a killed process has
+    left behind blocks nobody.
+
+    Args:
+        lock: the lock's file; it says who holds it. Its folder is there.
+        target: what is locked, for the line that says so.
+
+    Raises:
+        UserError: another process holds it, or the file cannot be written or locked.
+    """
+    handle = _take(lock, target)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # the user may have removed the folder
+            lock.unlink()  # while it is held: nobody else's can be meant
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def output_lock(output: Path | None) -> Iterator[None]:
+    """Have a result file, and the journals beside it, to this run alone inside the block.
+
+    Nothing is done where there is no file, or a folder in its place; and of several processes only the first locks.
+
+    Raises:
+        UserError: another run is writing it.
+    """
+    if output is None or output.is_dir() or not is_first_process():
+        yield
+        return
+    with made_for(output.parent), locked(output.parent / f".{output.name}.lock", output):
+        yield
+
+
+def holding(
+    held: Callable[[Settings], AbstractContextManager[None]],
+) -> Callable[[Callable[Concatenate[Settings, Rest], Returned]], Callable[Concatenate[Settings, Rest], Returned]]:
+    """Decorates a run so that it has to itself what its settings, the first argument, say that it writes to."""
+
+    def decorate(
+        run: Callable[Concatenate[Settings, Rest], Returned],
+    ) -> Callable[Concatenate[Settings, Rest], Returned]:
+        @functools.wraps(run)
+        def alone_with_it(settings: Settings, *rest: Rest.args, **named: Rest.kwargs) -> Returned:
+            with held(settings):
+                return run(settings, *rest, **named)
+
+        return alone_with_it
+
+    return decorate
+
+
+@contextlib.contextmanager
+def made_for(folder: Path) -> Iterator[None]:
+    """Make a folder for the block; if it is made here and empty in the end, it is removed again.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    try:
+        yield
+    finally:
+        for path in missing:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+
+
+def is_first_process() -> bool:
+    """Whether this is the first, or only, process of a run."""
+    return int(os.environ.get("RANK", "0") or 0) == 0
+
+
+def _take(lock: Path, target: Path) -> int:
+    """The open, locked file, which says who holds it."""
+    import fcntl
+
+    holder = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    while True:
+        handle = None
+        try:
+            # A link in its place would have another file overwritten.
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(handle, lock):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, json.dumps(holder).encode(), 0)
+                return handle
+            os.close(handle)  # whoever held it has removed it in between: once more, with a file of our own
+        except BlockingIOError as error:
+            assert handle is not None
+            held = _holder(handle)
+            os.close(handle)
+            raise UserError(
+                f"{target} is in use by {held}: wait until that run ends, or choose another --output"
+            ) from error
+        except OSError as error:
+            if handle is not None:
+                os.close(handle)
+            raise cannot_write(lock, error) from error
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(handle: int) -> str:
+    try:
+        told = json.loads(os.pread(handle, 4096, 0))
+        return f"process {told['pid']} on {told['host']} since {told['since']}"
+    except (OSError, ValueError, KeyError, TypeError):  # it is just being written
+        return "another process"
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, ResourceNames, Resources, availability
 from holdfast.errors import UserError, did_you_mean
-from holdfast.files import write_text
+from holdfast.files import holding, output_lock, write_text
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
 from holdfast.values import option_value
@@ -105,6 +105,7 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
     return [RECIPES[name](**changed[name]) for name in dict.fromkeys(names)]
 
 
+@holding(lambda settings: output_lock(settings.output))
 def attack(
     settings: AttackSettings,
     *,

@@ -24,10 +24,11 @@ from holdfast.baselines.whitening import Moments, Whitening
 from holdfast.baselines.word_vectors import read_word_vectors, word_vector_model
 from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
 from holdfast.errors import UserError
-from holdfast.files import sha256, telling_write_errors
+from holdfast.files import holding, sha256, telling_write_errors
 from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
+from holdfast.training.folder import LOCK_FILE, alone
 
 RESULT_FILE = "results.json"
 _SEED = 42
@@ -52,6 +53,7 @@ class _Made:
     seed: int | None = None
 
 
+@holding(lambda settings: alone(settings.output))
 def make_baseline(
     settings: BaselineSettings, *, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def make_baseline(
 def _refuse_used(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise UserError(f"{output} is a file; --output takes a folder")
-    if output.is_dir() and any(output.iterdir()):
+    if output.is_dir() and {path.name for path in output.iterdir()} - {LOCK_FILE}:
         raise UserError(f"{output} is not empty: choose an empty or new --output folder")
 
 

@@ -25,7 +25,7 @@ from holdfast.classifiers.start import new_classifier
 from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.files import write_json, write_text
+from holdfast.files import holding, write_json, write_text
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
@@ -37,6 +37,7 @@ from holdfast.training.selection import KeepBest
 _SAVE_STEPS = 500
 
 
+@holding(lambda settings: run_folder.alone(settings.folder))
 def finetune(
     settings: FinetuneSettings,
     *,

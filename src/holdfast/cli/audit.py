@@ -14,6 +14,7 @@ from holdfast.cli.console import console, print_json, progress_console, table, w
 from holdfast.cli.doctor import MaskedLMOption, SynonymsOption, TaggerOption, WordNetOption
 from holdfast.cli.marked import marked
 from holdfast.errors import one_of
+from holdfast.files import output_lock
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,6 +74,7 @@ def audit(
     from holdfast.results import write_result
 
     check_output(output)
+    ctx.with_resource(output_lock(output))
     settings = AuditSettings(
         model=model,
         texts=texts,

@@ -12,6 +12,7 @@ import typer
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.errors import UserError
+from holdfast.files import output_lock
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,6 +49,7 @@ def compare(
         raise UserError(f"{output} is a folder; --output takes a file")
     if seed < 0:
         raise UserError(f"--seed must not be negative, got {seed}")
+    ctx.with_resource(output_lock(output))
     from holdfast.evaluation.pairing import compare as run
     from holdfast.evaluation.pairing import read_side
     from holdfast.results import write_result

@@ -12,6 +12,7 @@ import typer
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, encoding_bar, print_json, progress_console, work_quietly
 from holdfast.errors import UserError, one_of
+from holdfast.files import output_lock
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,6 +54,7 @@ def evaluate(
     exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
+    ctx.with_resource(output_lock(output))
     with work_quietly():
         folder = resolve_model(model)
         encoder = load_sentence_transformer(model, pooling=pooling)

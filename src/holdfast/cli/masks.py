@@ -15,6 +15,7 @@ import typer
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, setting, work_quietly
 from holdfast.errors import UserError
+from holdfast.files import output_lock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +72,7 @@ def masks(
 
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
+    ctx.with_resource(output_lock(output))
     texts = _texts(text or [], file, data)
     with work_quietly():
         from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks

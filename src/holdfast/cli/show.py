@@ -11,6 +11,7 @@ from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.marked import marked
 from holdfast.errors import UserError, one_of
+from holdfast.files import output_lock
 
 
 @app.command(epilog="\b\nExample:\n  holdfast show sst2.json --recipe pwws --limit 5")
@@ -59,6 +60,7 @@ def transfer(
     from holdfast.attacks.transfer import transferability
     from holdfast.results import write_result
 
+    ctx.with_resource(output_lock(output))
     names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
     with work_quietly():
         result = transferability(

@@ -13,6 +13,7 @@ import typer
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, encoding_bar, print_json, progress_console, table, work_quietly
 from holdfast.errors import UserError, one_of
+from holdfast.files import output_lock
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,6 +68,7 @@ def space(
     with work_quietly():
         texts = _texts(model, attacked, recipe=recipe, item=item, outcome=outcome)
         _check(texts, picture, stsb=stsb, output=output)
+        ctx.with_resource(output_lock(output))
         began = time.monotonic()
         encoder, folder = _load(model, pooling)
         rows: list[dict[str, Any]] = []

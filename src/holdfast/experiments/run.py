@@ -19,7 +19,7 @@ from holdfast.experiments.measures import measured
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import do
-from holdfast.files import write_text
+from holdfast.files import holding, output_lock, write_text
 from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
 
@@ -69,6 +69,7 @@ class _Entry:
     cells: Sequence[Cell | str]
 
 
+@holding(lambda settings: output_lock(settings.result_file))
 def reproduce(
     settings: ReproduceSettings, *, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.sources import CORPORA
 from holdfast.errors import UserError
-from holdfast.files import write_text
+from holdfast.files import holding, write_text
 from holdfast.models import model_identity, resolve_model
 from holdfast.pretraining.batches import Group, TrainingSteps, held_out_groups
 from holdfast.pretraining.card import card
@@ -66,6 +66,7 @@ class _Material:
     masking: Masking
 
 
+@holding(lambda settings: run_folder.alone(settings.output))
 def pretrain(
     settings: PretrainSettings,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,18 +12,36 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import UserError
-from holdfast.files import telling_write_errors, write_json
+from holdfast.files import is_first_process, locked, made_for, telling_write_errors, write_json
 from holdfast.results import read_result
 from holdfast.training.checkpoints import checkpoints, latest_intact
 from holdfast.training.selection import BEST_FOLDER
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.jsonl"
+LOCK_FILE = ".lock"
+"""Where it is, and locked, a run is at work in the folder."""
 _STAGING = ".export"
 # Where a model or a file lies; the hashes of both are compared.
 _MAY_DIFFER = {"versions", "base_model", "source"}
 # Either of them makes the folder a model, and is written last of all.
 _MODEL_FILES = ("modules.json", "config.json")
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Have a run's folder to this run alone inside the block; of several processes only the first locks.
+
+    A folder that is not there is made, and removed if it is empty in the end.
+
+    Raises:
+        UserError: another run is at work in it, or it cannot be written.
+    """
+    if not is_first_process() or (folder.exists() and not folder.is_dir()):  # the run says what is wrong with a file
+        yield
+        return
+    with made_for(folder), locked(folder / LOCK_FILE, folder):
+        yield
 
 
 def finished_run(folder: Path, result_file: Path, verb: str, resume: bool) -> dict[str, Any] | None:
@@ -41,7 +60,7 @@ def finished_run(folder: Path, result_file: Path, verb: str, resume: bool) -> di
         return None
     if not folder.is_dir():
         raise UserError(f"{folder} is a file; the model needs a folder: choose another --output")
-    names = {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.iterdir()} - {LOCK_FILE}
     if not names:
         return None
     if RUN_FILE not in names:

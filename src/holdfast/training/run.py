@@ -27,7 +27,7 @@ from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
-from holdfast.files import write_json
+from holdfast.files import holding, write_json
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.objectives import Objective
 from holdfast.prompt import template_length
@@ -36,6 +36,7 @@ from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
 from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.export import MODULES_FILE, export, model_card
+from holdfast.training.folder import LOCK_FILE, alone
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress
 from holdfast.training.selection import BEST_FOLDER, KeepBest
@@ -46,6 +47,7 @@ RESULT_FILE = "results.json"
 METRICS_FILE = "metrics.jsonl"
 
 
+@holding(lambda config: alone(Path(config.output)))
 def train(
     config: TrainConfig, *, resume: bool = False, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:
@@ -231,7 +233,7 @@ def _check_output(output: Path, resume: bool) -> dict[str, Any] | None:
         return None
     if not output.is_dir():
         raise UserError(f"{output} is a file; --output takes a folder")
-    names = {path.name for path in output.iterdir()}
+    names = {path.name for path in output.iterdir()} - {LOCK_FILE}
     if not names:
         return None
     if RUN_FILE not in names:
