@@ -1,11 +1,13 @@
 """The one JSON file that every command writes and that ``report`` and ``compare`` read.
 
 A result says what was measured (``results``, one row per task and split), on what (``model``, ``model_sha256``), how
-(``protocol``, ``seed``, ``command``) and where (``environment``), so that a number can be traced and made again.
+(``protocol``, ``seed``, ``command``) and where (``environment``), so that a number can be traced and made again. It
+carries a hash of its content, so that a file that was changed since it was written can be told from one that was not.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -18,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast import __version__
 from holdfast.errors import UserError
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA = "holdfast.results/1"
+HASH = "content_sha256"
+State = Literal["as written", "changed", "unhashed"]
+"""Of a result file: "unhashed" where it is of an earlier version, or was printed and not written."""
 
 _PACKAGES = (
     *("torch", "transformers", "sentence-transformers", "tokenizers", "datasets", "numpy", "scipy", "scikit-learn"),
@@ -47,6 +52,21 @@ _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "results": list,
 }
 _ROW_REQUIRED: dict[str, type | tuple[type, ...]] = {"task": str, "split": str, "n": int, "metrics": dict}
+# What an example of attack or audit must hold for its text to be shown or tried again; and what it may hold besides.
+_EXAMPLE_TEXTS: dict[str, type | tuple[type, ...]] = dict.fromkeys(
+    ("recipe", "outcome", "original", "adversarial"), str
+)
+_EXAMPLE_REQUIRED: dict[str, type | tuple[type, ...]] = {
+    **_EXAMPLE_TEXTS,
+    **dict.fromkeys(("number", "queries"), int),
+    **dict.fromkeys(("before", "after"), dict),
+    "changed": list,
+}
+_EXAMPLE_MAY: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("other", "reason", "item"), (str, type(None))),
+    "label": (int, float, type(None)),
+    "neighbours": (list, type(None)),
+}
 # What a row's items may be: a list each, with a number for every one of its n items.
 _ITEMS = (("correct",), ("gold", "similarity"), ("gold", "prediction"))
 
@@ -95,13 +115,21 @@ def new_result(
 
 
 def write_result(path: Path, result: dict[str, Any]) -> None:
-    """Write ``result`` to ``path``, whole or not at all.
+    """Write ``result`` to ``path``, whole or not at all, with a hash of its content as its last key.
 
     Raises:
         UserError: the result is not valid (see `read_result`), or the file cannot be written.
     """
     _validate(result, "this result")
-    write_text(path, to_json(result) + "\n")
+    content = {name: value for name, value in result.items() if name != HASH}
+    as_read = json.loads(to_json(content))  # tuples are lists there, and all keys are text
+    write_text(path, to_json({**content, HASH: content_sha256(as_read)}) + "\n")
+
+
+def content_sha256(result: Mapping[str, Any]) -> str:
+    """The SHA-256 of a result as it is read from JSON, whatever the order of its keys and the blanks between them."""
+    content = {name: value for name, value in result.items() if name != HASH}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def to_json(result: Mapping[str, Any]) -> str:
@@ -126,11 +154,20 @@ def to_json(result: Mapping[str, Any]) -> str:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Read a result and check that it is one.
+    """Read a result and check that it is one; without the hash of its content.
 
     Raises:
         UserError: no such file, not JSON (with the line), another schema, a missing or mistyped key, a metric that is
             not a finite number, or items that are not a number for each of the row's n.
+    """
+    return read_with_state(path)[0]
+
+
+def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
+    """A result as `read_result` reads it, and whether it is as it was written.
+
+    Raises:
+        UserError: what `read_result` raises.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -142,8 +179,48 @@ def read_result(path: Path) -> dict[str, Any]:
         result = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists within lists without end
+        raise UserError(f"{path}: not a result file: {error}") from error
     _validate(result, str(path))
-    return dict(result)
+    if HASH not in result:
+        return result, "unhashed"
+    state: State = "as written" if result[HASH] == content_sha256(result) else "changed"
+    del result[HASH]
+    return result, state
+
+
+def changed_files(paths: Iterable[Path]) -> list[Path]:
+    """Those of some result files that were changed since they were written.
+
+    Raises:
+        UserError: what `read_result` raises.
+    """
+    return [path for path in paths if read_with_state(path)[1] == "changed"]
+
+
+def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = False) -> list[dict[str, Any]]:
+    """The attacked texts that a result holds, checked to be such.
+
+    Args:
+        result: what was read.
+        path: from where.
+        texts_only: check no more than their texts, recipes and outcomes, and what they may hold besides.
+
+    Raises:
+        UserError: it holds none, or something else under their name.
+    """
+    examples = result.get("examples")
+    if not isinstance(examples, list):
+        raise UserError(f"{path} holds no examples: it is not a result of attack or audit")
+    for number, row in enumerate(examples, start=1):
+        place = f"{path}: example {number}"
+        if not isinstance(row, dict):
+            raise UserError(f"{place} is not an object")
+        _check_keys(row, _EXAMPLE_TEXTS if texts_only else _EXAMPLE_REQUIRED, place)
+        _check_keys(row, {name: kind for name, kind in _EXAMPLE_MAY.items() if name in row}, place)
+        if not texts_only:
+            _check_example(row, place)
+    return examples
 
 
 def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
@@ -242,7 +319,7 @@ def _validate(result: Any, where: str) -> None:
             raise UserError(f"{place} is not an object")
         _check_keys(row, _ROW_REQUIRED, place)
         for name, value in row["metrics"].items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if not is_number(value):
                 raise UserError(f"{place}: the metric {name!r} is {value!r}, not a finite number")
         if "items" in row:
             _check_items(row["items"], row["n"], place)
@@ -257,10 +334,30 @@ def _check_items(items: Any, count: int, place: str) -> None:
         if not isinstance(values, list) or len(values) != count:
             raise UserError(f"{place}: items.{name} is not a list of its {count:,} items")
         for number, value in enumerate(values):
-            fits = value in (0, 1) if name == "correct" else isinstance(value, (int, float)) and math.isfinite(value)
-            if not fits or isinstance(value, bool):
+            if not is_number(value) or (name == "correct" and value not in (0, 1)):
                 what = "0 or 1" if name == "correct" else "a finite number"
                 raise UserError(f"{place}: items.{name}[{number}] is {value!r}, not {what}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a finite number that a float can hold; true and false are none."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _check_example(row: Mapping[str, Any], place: str) -> None:
+    """The parts of an example that have parts of their own."""
+    for change in row["changed"]:
+        if not isinstance(change, list) or [type(part) for part in change] != [int, str, str]:
+            raise UserError(f"{place}: a change is [place, word, other word], not {change!r}")
+    for name in ("before", "after"):
+        if row[name] and not is_number(row[name].get("value")):
+            raise UserError(f"{place}: what the model said {name} has no number 'value'")
+    neighbours = row.get("neighbours")
+    if neighbours and (len(neighbours) != 2 or not all(isinstance(text, str) for text in neighbours)):
+        raise UserError(f"{place}: 'neighbours' are not two texts")
 
 
 def _check_keys(value: dict[str, Any], required: dict[str, type | tuple[type, ...]], where: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.classifier import load_classifier
 from holdfast.errors import UserError
 from holdfast.models import model_identity, resolve_model
-from holdfast.results import new_result, read_result
+from holdfast.results import examples_of, new_result, read_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,10 +55,11 @@ def transferability(
         classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:
-            examples = [row for row in result["examples"] if row["outcome"] == "succeeded"]
+            all_examples = examples_of(result, path)
+            examples = [row for row in all_examples if row["outcome"] == "succeeded"]
             if recipe is not None:
                 examples = [row for row in examples if row["recipe"] == recipe]
-                if not any(row["recipe"] == recipe for row in result["examples"]):
+                if not any(row["recipe"] == recipe for row in all_examples):
                     raise UserError(f"{path} holds no attack with the recipe {recipe}")
             first = result["results"][0]
             tried, deceived = _tried(classifier, examples)

@@ -11,6 +11,7 @@ import typer
 
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError
 from holdfast.files import output_lock
 
@@ -58,6 +59,7 @@ def compare(
         told = progress_console(as_json)
         began = time.monotonic()
         baseline, *others = [read_side(words) for words in results]
+        tell_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
         for number, other in enumerate(others, start=1):
@@ -91,6 +93,7 @@ def _result(
     from holdfast.evaluation.comparison import LEVEL
     from holdfast.results import new_result
 
+    changed = [str(source.path) for side in sides for source in side.sources if source.changed]
     hashes = {str(source.path): source.result["model_sha256"] for side in sides for source in side.sources}
     return new_result(
         "compare",
@@ -102,6 +105,7 @@ def _result(
             "interval": f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %",
             "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each",
             "resamples": resamples,
+            **({"changed_after_written": changed} if changed else {}),
         },
         seed=seed,
         results=rows,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,6 +23,12 @@ def complain(line: str) -> None:
     if rank() == 0:
         with contextlib.suppress(OSError):
             print(f"holdfast: {line}", file=sys.stderr, flush=True)
+
+
+def tell_changed(paths: Iterable[Path]) -> None:
+    """Say of result files that they are not as they were written."""
+    for path in paths:
+        complain(f"{path} was changed after it was written: its numbers need not be what was measured")
 
 
 def one_line(error: Exception) -> str | None:

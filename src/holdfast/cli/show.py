@@ -10,7 +10,8 @@ import typer
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.marked import marked
-from holdfast.errors import UserError, one_of
+from holdfast.cli.mistakes import tell_changed
+from holdfast.errors import one_of
 from holdfast.files import output_lock
 
 
@@ -23,12 +24,12 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print adversarial texts, what was changed in them, and what the model says of them."""
-    from holdfast.results import read_result
+    from holdfast.results import examples_of, read_with_state
 
     one_of("--outcome", outcome, ("succeeded", "failed", "skipped", "all"))
-    examples = read_result(result).get("examples")
-    if not isinstance(examples, list):
-        raise UserError(f"{result} holds no examples: it is not a result of attack or audit")
+    read, state = read_with_state(result)
+    tell_changed([result] if state == "changed" else [])
+    examples = examples_of(read, result)
     names = sorted({str(row["recipe"]) for row in examples})
     if recipe is not None:
         one_of("--recipe", recipe, tuple(names))
@@ -58,8 +59,9 @@ def transfer(
 ) -> None:
     """How often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
     from holdfast.attacks.transfer import transferability
-    from holdfast.results import write_result
+    from holdfast.results import changed_files, write_result
 
+    tell_changed(changed_files(results))
     ctx.with_resource(output_lock(output))
     names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
     with work_quietly():

@@ -12,6 +12,7 @@ import typer
 
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, encoding_bar, print_json, progress_console, table, work_quietly
+from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
 
@@ -210,12 +211,14 @@ def _protocol(
     }
     if attacked is not None:
         from holdfast.files import sha256
-        from holdfast.results import read_result
+        from holdfast.results import read_with_state
 
-        made = read_result(attacked)
+        made, state = read_with_state(attacked)
+        tell_changed([attacked] if state == "changed" else [])
         protocol |= {
             "attacked": str(attacked),
             "attacked_sha256": sha256(attacked),
+            **({"attacked_changed_after_written": True} if state == "changed" else {}),
             "attacked_model": made["model"],
             "attacked_model_sha256": made["model_sha256"],
             "outcome": outcome,

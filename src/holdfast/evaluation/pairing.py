@@ -21,7 +21,7 @@ from holdfast.evaluation.comparison import (
 )
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
-from holdfast.results import read_result
+from holdfast.results import examples_of, read_with_state
 
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
@@ -31,10 +31,11 @@ _GOAL = ("kind", "margin", "k")
 
 @dataclass(frozen=True)
 class Source:
-    """A result and the file that it comes from."""
+    """A result and the file that it comes from, and whether that was changed since it was written."""
 
     path: Path
     result: dict[str, Any]
+    changed: bool = False
 
     @property
     def is_attack(self) -> bool:
@@ -66,7 +67,8 @@ def read_side(words: str) -> Side:
     paths = [Path(words)] if Path(words).exists() else [Path(word.strip()) for word in words.split(",") if word.strip()]
     if not paths:
         raise UserError("a result file is missing: give A.json B.json, and several seeds as a-1.json,a-2.json")
-    sources = tuple(Source(path, read_result(path)) for path in paths)
+    read = [(path, *read_with_state(path)) for path in paths]
+    sources = tuple(Source(path, result, state == "changed") for path, result, state in read)
     seen: dict[tuple[str, Any], Path] = {}
     for source in sources:
         # The same encoder measured twice is one seed; an attack has draws of its own.
@@ -266,11 +268,9 @@ def _attack_of(source: Source, key: _Key) -> dict[str, Any]:
 
 def _outcomes(source: Source, recipe: str) -> dict[tuple[str | None, str, int], bool]:
     """Whether each attacked text was brought to the goal; a text that occurs twice is told apart by its place."""
-    if not isinstance(source.result.get("examples"), list):
-        raise UserError(f"{source.path} holds no examples: make it again with `holdfast attack`")
     found: dict[tuple[str | None, str, int], bool] = {}
     times: dict[tuple[str | None, str], int] = {}
-    for example in source.result["examples"]:
+    for example in examples_of(source.result, source.path, texts_only=True):
         if example["recipe"] != recipe:
             continue
         text = (example.get("other"), example["original"])

@@ -18,6 +18,7 @@ from holdfast.report.examples import OUTCOMES, Examples, as_json
 from holdfast.report.export import as_csv, as_latex, as_markdown, data_url
 from holdfast.report.sources import Source, number_of, shown
 from holdfast.report.svg import draw, swatch
+from holdfast.results import State
 
 FIRST = 50
 """Examples that stand in the page itself, for readers without JavaScript."""
@@ -28,6 +29,12 @@ _FORMATS = (
     ("LaTeX", "application/x-tex", "tex", as_latex),
 )
 _LEVELS = {"good": "as it should be", "look": "worth a look", "bad": "wrong", "told": "for the record"}
+
+_STATES: dict[State, str] = {
+    "as written": "as it was written, by its own hash",
+    "changed": "changed after it was written: it does not fit its own hash",
+    "unhashed": "without a hash of its own: from an earlier version, or not written by holdfast",
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Origin:
     facts: tuple[tuple[str, str], ...]
     protocol: str
     packages: str
+    changed: bool = False
 
 
 def render_page(contents: Contents, *, title: str) -> str:
@@ -127,6 +135,7 @@ def origin_of(source: Source) -> Origin:
     facts = {
         "file": str(source.path),
         "file's SHA-256": sha256(source.path),
+        "content": _STATES[source.state],
         "model": source.model,
         "model's SHA-256": str(result["model_sha256"]),
         "seed": "none: no random number was drawn" if seed is None else str(seed),
@@ -141,6 +150,7 @@ def origin_of(source: Source) -> Origin:
         facts=tuple((name, shown(value)) for name, value in facts.items() if value),
         protocol=json.dumps(source.protocol, indent=2, ensure_ascii=False),
         packages=json.dumps(packages, indent=2, ensure_ascii=False),
+        changed=source.state == "changed",
     )
 
 

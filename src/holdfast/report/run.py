@@ -28,6 +28,7 @@ class Written:
         examples: how many adversarial examples it holds.
         examples_there: how many the results hold.
         plots: the pictures.
+        changed: the result files that were changed since they were written; the page marks them.
     """
 
     output: Path
@@ -38,6 +39,7 @@ class Written:
     examples: int
     examples_there: int
     plots: tuple[Path, ...]
+    changed: tuple[Path, ...] = ()
 
 
 def write_report(
@@ -87,6 +89,7 @@ def write_report(
         examples=len(contents.examples.shown),
         examples_there=contents.examples.there,
         plots=tuple(drawn),
+        changed=tuple(source.path for source in contents.sources if source.state == "changed"),
     )
 
 

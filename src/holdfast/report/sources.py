@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.results import read_result
+from holdfast.results import State, is_number, read_with_state
 
 METRICS_FILE = "metrics.jsonl"
 TRAININGS = ("train", "finetune", "pretrain")
@@ -35,6 +34,7 @@ class Source:
         log: the records of the training's ``metrics.jsonl``, where one lies beside it.
         group: the number of the argument that named it; seeds of one model share it.
         label: the short name of its model, the same for results of the same model; "" where it is of several.
+        state: whether the file is as it was written.
     """
 
     number: int
@@ -43,6 +43,7 @@ class Source:
     log: tuple[dict[str, Any], ...]
     group: int
     label: str = ""
+    state: State = "unhashed"
 
     @property
     def kind(self) -> str:
@@ -83,11 +84,12 @@ def read_sources(words: Sequence[str]) -> list[Source]:
             if path.resolve() in seen:
                 raise UserError(f"{path} is given twice: name each result once")
             seen[path.resolve()] = path
-            result = shown(_without_items(read_result(path)))
+            read, state = read_with_state(path)
+            result = shown(_without_items(read))
             _check_rows(result, path)
             _check_examples(result, path)
             log = _read_log(path.parent / METRICS_FILE) if result["kind"] in TRAININGS else ()
-            found.append(Source(len(found) + 1, path, result, log, group))
+            found.append(Source(len(found) + 1, path, result, log, group, state=state))
     if not found:
         raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
     return named(found)
@@ -143,9 +145,7 @@ def _read_log(path: Path) -> tuple[dict[str, Any], ...]:
 
 def number_of(value: Any) -> float | None:
     """A finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
+    return float(value) if is_number(value) else None
 
 
 _NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
