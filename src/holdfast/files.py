@@ -9,6 +9,7 @@ import contextlib
 import errno
 import functools
 import hashlib
+import inspect
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from safetensors import SafetensorError
 
@@ -27,8 +28,7 @@ from holdfast.errors import UserError
 # Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
-Settings = TypeVar("Settings")
-Rest = ParamSpec("Rest")
+Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
 
@@ -86,6 +86,18 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def remove_temporary(folder: Path, stem: str = "") -> None:
+    """Remove what writers that were killed have left in a folder; for the holder of its lock.
+
+    Args:
+        folder: where; not below it.
+        stem: what the names of the files that were being written begin with, without leading dots.
+    """
+    for path in folder.glob(".*.part"):
+        if path.name.lstrip(".").startswith(stem):
+            path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def locked(lock: Path, target: Path) -> Iterator[None]:
     """Have ``target`` to this process alone inside the block, by a lock on the file ``lock``, which is removed then.
@@ -122,21 +134,26 @@ def output_lock(output: Path | None) -> Iterator[None]:
         yield
         return
     with made_for(output.parent), locked(output.parent / f".{output.name}.lock", output):
+        remove_temporary(output.parent, output.stem)
         yield
 
 
 def holding(
-    held: Callable[[Settings], AbstractContextManager[None]],
-) -> Callable[[Callable[Concatenate[Settings, Rest], Returned]], Callable[Concatenate[Settings, Rest], Returned]]:
-    """Decorates a run so that it has to itself what its settings, the first argument, say that it writes to."""
+    held: Callable[[Any], AbstractContextManager[None]],
+) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
+    """Decorates a run so that it has to itself what its settings, its first argument, say that it writes to.
 
-    def decorate(
-        run: Callable[Concatenate[Settings, Rest], Returned],
-    ) -> Callable[Concatenate[Settings, Rest], Returned]:
+    Args:
+        held: from the settings to what is held while it runs.
+    """
+
+    def decorate(run: Callable[Given, Returned]) -> Callable[Given, Returned]:
+        first = next(iter(inspect.signature(run).parameters))
+
         @functools.wraps(run)
-        def alone_with_it(settings: Settings, *rest: Rest.args, **named: Rest.kwargs) -> Returned:
-            with held(settings):
-                return run(settings, *rest, **named)
+        def alone_with_it(*given: Given.args, **named: Given.kwargs) -> Returned:
+            with held(given[0] if given else named[first]):
+                return run(*given, **named)
 
         return alone_with_it
 

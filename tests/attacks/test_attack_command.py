@@ -188,7 +188,7 @@ def test_a_process_attacks_its_share_alone(here: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main([*ATTACK, "--output", "r.json"]) == 0
     (journal,) = journals(here / "r.json")
-    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    rows = [json.loads(line)["row"] for line in journal.read_text().splitlines()]
     attacked = [(row["recipe"], row["number"]) for row in rows if "recipe" in row]
     assert sorted(attacked) == [(recipe, n) for recipe in ("pwws", "typos") for n in range(1, 40, 2)]
     assert not (here / "r.json").exists()

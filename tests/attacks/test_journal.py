@@ -70,15 +70,57 @@ def test_a_journal_of_other_settings_is_refused_by_name(tmp_path: Path) -> None:
         Journal(tmp_path / "r.json", {**SETTINGS, "seed": 2}).open(resume=True)
 
 
-def test_a_damaged_line_is_told_by_its_number(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "r.json", SETTINGS)
+@pytest.mark.parametrize("line", [1, 2, 4])
+def test_every_bit_of_a_line_counts(tmp_path: Path, line: int) -> None:
+    """Whichever bit is turned, the line is told, its example is redone, and nothing else is lost."""
+    output = tmp_path / "r.json"
+    journal = Journal(output, SETTINGS)
     journal.open(resume=False)
-    journal.add(attempt(1))
-    (path,) = journals(tmp_path / "r.json")
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([lines[0], "{broken", lines[1]]) + "\n")
-    with pytest.raises(UserError, match=":2: damaged"):
-        Journal(tmp_path / "r.json", SETTINGS).open(resume=True)
+    for number in range(4):
+        journal.add(attempt(number))
+    (path,) = journals(output)
+    lines = path.read_bytes().split(b"\n")
+    for bit in range(0, 8 * len(lines[line - 1]), 13):
+        damaged = bytearray(lines[line - 1])
+        damaged[bit // 8] ^= 1 << bit % 8
+        if b"\n" in damaged:  # that makes two lines of it, both damaged
+            continue
+        path.write_bytes(b"\n".join([*lines[: line - 1], bytes(damaged), *lines[line:]]))
+        told: list[str] = []
+        done = Journal(output, SETTINGS).open(resume=True, tell=told.append)
+        again = "0 examples" if line == 1 else "1 example"
+        assert told == [f"{path}:{line} is damaged: {again} will be attacked again"], damaged
+        assert done == {("pwws", n): attempt(n) for n in range(4) if n != line - 2}
+        told.clear()
+        assert Journal(output, SETTINGS).open(resume=True, tell=told.append) == done
+        assert told == [], "what was damaged is taken out"
+
+
+def test_several_damaged_lines_are_one_line(tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    journal = Journal(output, SETTINGS)
+    journal.open(resume=False)
+    for number in range(4):
+        journal.add(attempt(number))
+    (path,) = journals(output)
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], b"{broken", lines[2], b"\xff\xfe", b"[" * 100_000, lines[4], b""]))
+    told: list[str] = []
+    assert set(Journal(output, SETTINGS).open(resume=True, tell=told.append)) == {("pwws", 1), ("pwws", 3)}
+    assert told == [f"{path}:2 (and 2 more lines) is damaged: 3 examples will be attacked again"]
+
+
+def test_a_row_of_another_run_is_not_taken_over(tmp_path: Path) -> None:
+    """Two runs that wrote to one file: what the other has finished is not of this run."""
+    output = tmp_path / "r.json"
+    for settings, number in ((SETTINGS, 1), ({**SETTINGS, "seed": 2}, 2)):
+        journal = Journal(output.with_name(f"{number}.json"), settings)
+        journal.open(resume=False)
+        journal.add(attempt(number))
+    first, second = ((next(journals(tmp_path / f"{n}.json"))).read_bytes() for n in (1, 2))
+    own = next(journals(tmp_path / "1.json"))
+    own.write_bytes(first + second.split(b"\n")[1] + b"\n")
+    assert set(Journal(tmp_path / "1.json", SETTINGS).open(resume=True)) == {("pwws", 1)}
 
 
 def test_processes_share_and_wait(tmp_path: Path) -> None:

@@ -1,19 +1,22 @@
 """Finished examples on disk, so that an attack that was killed goes on where it stopped.
 
 A journal is a file of JSON lines beside the result: first what the run is, then a row per finished example. Each
-process of a run writes one of its own; whichever number of processes goes on reads all of them.
+process of a run writes one of its own; whichever number of processes goes on reads all of them. A line carries the
+SHA-256 of the run's settings and of itself, so that what a disk has damaged is not taken for a finished example.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from holdfast.attacks.examples import Attempt
 from holdfast.errors import UserError
-from holdfast.files import cannot_write
+from holdfast.files import atomic_path, cannot_write
 
 Key = tuple[str, int]
 """A recipe's name and an example's number."""
@@ -30,14 +33,20 @@ class Journal:
     """
 
     def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0, world: int = 1) -> None:
-        self._output, self._settings, self._rank, self._world = output, settings, rank, world
+        self._output, self._rank, self._world = output, rank, world
+        self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # as they are read back
+        self._run = _digest(self._settings)
         self._path = _path(output, rank)
 
-    def open(self, *, resume: bool) -> dict[Key, Attempt]:
+    def open(self, *, resume: bool, tell: Callable[[str], None] | None = None) -> dict[Key, Attempt]:
         """Begin, or go on: what all processes have finished so far.
 
+        Args:
+            resume: whether to go on with a journal that is there.
+            tell: called with a line for each journal with damaged lines; what they held is not among what is finished.
+
         Raises:
-            UserError: there is a journal and ``resume`` is false, or it is of other settings, or damaged.
+            UserError: there is a journal and ``resume`` is false, or it is of other settings.
         """
         # The journals of the processes beside this one may have been begun a moment ago.
         beside = {_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
@@ -46,15 +55,14 @@ class Journal:
             raise UserError(
                 f"{left[0]} is what is left of an attack that did not end: continue it with --resume, or delete it"
             )
-        done = self.all() if resume else {}
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            _drop_torn_line(self._path)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+        read = [_read(path, self._settings, self._run) for path in journals(self._output)] if resume else []
+        for one in read:
+            if one.damaged and tell is not None:
+                tell(one.told())
+        self._keep_whole_lines()
         if not self._path.exists() or self._path.stat().st_size == 0:
             self._write({"settings": self._settings})
-        return done
+        return {key: attempt for one in read for key, attempt in one.attempts.items()}
 
     def add(self, attempt: Attempt) -> None:
         """Write down a finished example."""
@@ -67,13 +75,14 @@ class Journal:
     def finished(self, rank: int) -> bool:
         """Whether another process has finished its share."""
         path = _path(self._output, rank)
-        return path.exists() and any("done" in row for row in _rows(path))
+        last = _lines(path)[-1:] if path.exists() else []
+        return any("done" in (_row_of(line, self._run) or {}) for line in last)
 
     def all(self) -> dict[Key, Attempt]:
         """What all processes have finished."""
         done: dict[Key, Attempt] = {}
         for path in journals(self._output):
-            done.update(_read(path, self._settings))
+            done.update(_read(path, self._settings, self._run).attempts)
         return done
 
     def remove(self) -> None:
@@ -82,11 +91,21 @@ class Journal:
             path.unlink()
 
     def _write(self, row: dict[str, Any]) -> None:
+        line = json.dumps({"row": row, "sha256": _checksum(row, self._run)}) + "\n"
         try:
-            with self._path.open("a", encoding="utf-8") as file:  # closed at once: what is in it outlives the process
-                file.write(json.dumps(row, ensure_ascii=True) + "\n")
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="ascii") as file:  # closed at once: what is in it outlives the process
+                file.write(line)
         except OSError as error:
             raise cannot_write(self._path, error) from error
+
+    def _keep_whole_lines(self) -> None:
+        """Take out what a kill has cut short and what is damaged, and the end: a run that goes on is not at its end."""
+        if not self._path.exists():
+            return
+        whole = [line for line in _lines(self._path) if "done" not in (_row_of(line, self._run) or {"done": True})]
+        with atomic_path(self._path) as temporary:
+            temporary.write_bytes(b"".join(line + b"\n" for line in whole))
 
 
 def journals(output: Path) -> Iterator[Path]:
@@ -98,34 +117,86 @@ def _path(output: Path, rank: int) -> Path:
     return output.parent / f".{output.name}.journal-{rank:03d}"
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a journal; a line that was being written when the process died is left out."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}:{number}: damaged: delete the file and begin anew") from error
+@dataclass
+class _Read:
+    """What a journal holds.
+
+    Attributes:
+        path: the file.
+        attempts: what was finished.
+        damaged: the numbers of damaged lines, from 1.
+    """
+
+    path: Path
+    attempts: dict[Key, Attempt] = field(default_factory=dict)
+    damaged: list[int] = field(default_factory=list)
+
+    def told(self) -> str:
+        """The line that says what is damaged."""
+        count = sum(number > 1 for number in self.damaged)  # the first line holds the settings
+        lines = f"{self.path}:{self.damaged[0]}"
+        if len(self.damaged) > 1:
+            lines += f" (and {len(self.damaged) - 1} more line{'s' * (len(self.damaged) > 2)})"
+        return f"{lines} is damaged: {count} example{'s' * (count != 1)} will be attacked again"
 
 
-def _read(path: Path, settings: dict[str, Any]) -> dict[Key, Attempt]:
-    rows = iter(_rows(path))
-    head = next(rows, None)
-    if head is None:
-        return {}
-    if head.get("settings") != settings:
-        old = head.get("settings") or {}
+def _read(path: Path, settings: dict[str, Any], run: str) -> _Read:
+    """A journal's whole lines.
+
+    Raises:
+        UserError: it is of a run with other settings.
+    """
+    read = _Read(path)
+    for number, line in enumerate(_lines(path), start=1):
+        row = _row_of(line, run)
+        if row is None:
+            _refuse_other_settings(path, line, settings)
+            read.damaged.append(number)
+        elif "done" not in row and "settings" not in row:
+            attempt = Attempt.from_row(row)
+            read.attempts[attempt.recipe, attempt.number] = attempt
+    return read
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Without what follows the last line break: it was being written when the process died."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise UserError(f"cannot read the journal {path}: {error.strerror or error}") from error
+
+
+def _row_of(line: bytes, run: str) -> dict[str, Any] | None:
+    """What a line holds; None where it is damaged, or of another run."""
+    try:
+        held = json.loads(line)
+        row = held["row"]
+        whole = held["sha256"] == _checksum(row, run)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return row if whole and isinstance(row, dict) else None
+
+
+def _checksum(row: dict[str, Any], run: str) -> str:
+    return hashlib.sha256((run + json.dumps(row)).encode()).hexdigest()
+
+
+def _digest(settings: dict[str, Any]) -> str:
+    """Says which run a line is of."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) -> None:
+    """Refuse a first line that is whole and says that the run is another one.
+
+    Raises:
+        UserError: it is; the line names what differs.
+    """
+    try:
+        old = json.loads(line)["row"]["settings"]
         names = [name for name in {**old, **settings} if old.get(name) != settings.get(name)]
-        raise UserError(f"{path} is of an attack with another {' and '.join(names)}: delete it, or give the same again")
-    attempts = [Attempt.from_row(row) for row in rows if "done" not in row]
-    return {(attempt.recipe, attempt.number): attempt for attempt in attempts}
-
-
-def _drop_torn_line(path: Path) -> None:
-    if not path.exists():
+        whole = _row_of(line, _digest(old)) is not None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    # "done" belongs to the end of a share; a run that goes on is not at its end.
-    kept = b"".join(line for line in whole.splitlines(keepends=True) if not line.startswith(b'{"done"'))
-    if kept != data:
-        path.write_bytes(kept)
+    if names and whole:
+        raise UserError(f"{path} is of an attack with another {' and '.join(names)}: delete it, or give the same again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -150,7 +151,8 @@ def attack(
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
-    done = journal.open(resume=resume) if journal is not None else {}
+    tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
+    done = journal.open(resume=resume, tell=tell) if journal is not None else {}
     with _helpers(settings, rank) as children:
         began = time.monotonic()
         fresh = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)

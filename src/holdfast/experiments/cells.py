@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.files import write_json
+from holdfast.models import model_identity
+from holdfast.results import read_with_state
 
 CELL_FILE = "cell.json"
 """Written last of all into a cell's folder: where it is, the cell is finished."""
@@ -93,16 +96,44 @@ class Store:
         path = self.place(cell) / CELL_FILE
         if not path.exists():
             return False
-        try:
-            same = json.loads(path.read_text(encoding="utf-8"))["key"] == cell.key
-        except (OSError, ValueError, KeyError, TypeError):
-            same = False
-        if not same:
+        if _key_in(path) != cell.key:
             raise UserError(f"{path} is damaged or of other work: remove the folder {path.parent}")
         return True
+
+    def damage(self, cell: Cell) -> str | None:
+        """What is wrong with a finished cell on disk, which has to be made again then; None where nothing is."""
+        path = self.place(cell) / CELL_FILE
+        if cell.kind == "model" or not path.exists():
+            return None
+        if _key_in(path) is None:
+            return f"{path} is damaged"
+        product = self.product(cell)
+        file = product / "results.json" if cell.kind in ("encoder", "classifier") else product
+        try:
+            result, state = read_with_state(file)
+        except UserError as error:
+            return str(error)
+        if state == "changed":
+            return f"{file} was changed after it was written"
+        if file.parent == product and model_identity(product)["model_sha256"] != result["model_sha256"]:
+            return f"the weights in {product} are not those that were written"
+        return None
+
+    def discard(self, cell: Cell) -> None:
+        """Remove what is there of a cell."""
+        shutil.rmtree(self.place(cell), ignore_errors=True)
 
     def finish(self, cell: Cell, began: float) -> None:
         """Mark a cell as finished; ``began`` is `time.monotonic` at its start."""
         seconds = time.monotonic() - began
         record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds}
         write_json(self.place(cell) / CELL_FILE, record)
+
+
+def _key_in(path: Path) -> str | None:
+    """The key of the finished cell that a file names; None where it is damaged."""
+    try:
+        key = json.loads(path.read_text(encoding="utf-8"))["key"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return key if isinstance(key, str) else None

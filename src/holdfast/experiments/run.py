@@ -162,6 +162,10 @@ def _make(
 ) -> dict[str, str]:
     """Make every cell once, inputs first, and return for each that could not be made the reason."""
     cells = in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
+    for cell in cells:
+        if (damage := store.damage(cell)) is not None:
+            console.print(f"{damage}: it is made again", markup=False, highlight=False)
+            store.discard(cell)
     todo = [cell for cell in cells if not store.finished(cell)]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     failed: dict[str, str] = {}

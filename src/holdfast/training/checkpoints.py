@@ -1,4 +1,9 @@
-"""Checkpoints that can be trusted: sealed with the hashes of their files, and skipped when they do not match."""
+"""Checkpoints that can be trusted: sealed with the hashes of their files, and skipped when they do not match.
+
+The best weights so far lie beside the checkpoints, in ``best/``, with a seal of their own. A checkpoint says of which
+step they were when it was written. Where they are gone or damaged, only a checkpoint from before that step is of use:
+a run that goes on from there meets the same evaluations again, and keeps the same weights.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +11,71 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
 
 from holdfast.files import sha256, write_json
 
 SEAL = "sealed.json"
+BEST_FOLDER = "best"
+BEST_FILE = "model.safetensors"
+_BEST_NOTE = "best.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def seal(checkpoint: Path) -> None:
-    """Mark a checkpoint as complete: write the size and SHA-256 of each of its files, last of all."""
+    """Mark a checkpoint as complete: write the SHA-256 of each of its files, last of all."""
+    best = checkpoint.parent / BEST_FOLDER / BEST_FILE
+    write_json(checkpoint / _BEST_NOTE, {"step": best_step(best) if best.exists() else None})
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
     write_json(checkpoint / SEAL, {str(path.relative_to(checkpoint)): sha256(path) for path in files})
 
 
 def is_intact(checkpoint: Path) -> bool:
     """Whether the checkpoint was sealed and every file is still as it was then."""
+    hashes = _read_object(checkpoint / SEAL)
     try:
-        hashes = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
-        return all(sha256(checkpoint / name) == digest for name, digest in hashes.items())
-    except (OSError, ValueError, AttributeError):
+        return bool(hashes) and all(sha256(checkpoint / name) == digest for name, digest in hashes.items())
+    except (OSError, ValueError):  # a file is gone, or the name of one is damaged
         return False
+
+
+def seal_best(path: Path, digest: str) -> None:
+    """Take note of the SHA-256 that the best weights at ``path`` are about to have.
+
+    The one that they have is kept beside it: a kill can come before the new file takes the old one's place.
+    """
+    known = _read_object(path.with_name(SEAL)).get(BEST_FILE)
+    before = known[-1:] if isinstance(known, list) else []
+    write_json(path.with_name(SEAL), {BEST_FILE: [*before, digest]})
+
+
+def best_is_intact(folder: Path) -> bool:
+    """Whether the best weights of a run are there, and as they were written."""
+    path = folder / BEST_FOLDER / BEST_FILE
+    try:
+        return sha256(path) in _read_object(path.with_name(SEAL)).get(BEST_FILE, [])
+    except (OSError, TypeError):
+        return False
+
+
+def best_is_damaged(folder: Path) -> bool:
+    """Whether there are best weights that are not as they were written."""
+    return (folder / BEST_FOLDER / BEST_FILE).exists() and not best_is_intact(folder)
+
+
+def best_step(path: Path) -> int:
+    """The step of the best weights at ``path``."""
+    with safe_open(str(path), framework="np") as file:
+        return int(file.metadata()["step"])
+
+
+def why_unfit(checkpoint: Path) -> str:
+    """Why a run does not go on from a checkpoint that `latest_intact` has passed over."""
+    if is_intact(checkpoint):
+        return "the best weights that belong to it are damaged"
+    return "it is damaged" if (checkpoint / SEAL).exists() else "it is unfinished"
 
 
 def step_of(checkpoint: Path) -> int:
@@ -43,13 +93,27 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def latest_intact(folder: Path) -> tuple[Path | None, list[Path]]:
-    """The newest intact checkpoint, and the newer ones that a kill or a disk error left damaged."""
+    """The newest checkpoint to go on from, and the newer ones that a kill or a disk error left damaged."""
     damaged: list[Path] = []
+    lost: int | None = None  # the step of best weights that are not what they were
     for checkpoint in reversed(checkpoints(folder)):
         if is_intact(checkpoint):
-            return checkpoint, damaged
+            best = _read_object(checkpoint / _BEST_NOTE).get("step")
+            if lost is None and best is not None and not best_is_intact(folder):
+                lost = best
+            if lost is None or step_of(checkpoint) < lost:
+                return checkpoint, damaged
         damaged.append(checkpoint)
     return None, damaged
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where there is no such file or it is damaged."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def keep_newest(folder: Path, count: int) -> None:

@@ -12,10 +12,16 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import UserError
-from holdfast.files import is_first_process, locked, made_for, telling_write_errors, write_json
+from holdfast.files import (
+    is_first_process,
+    locked,
+    made_for,
+    remove_temporary,
+    telling_write_errors,
+    write_json,
+)
 from holdfast.results import read_result
-from holdfast.training.checkpoints import checkpoints, latest_intact
-from holdfast.training.selection import BEST_FOLDER
+from holdfast.training.checkpoints import BEST_FOLDER, best_is_damaged, checkpoints, latest_intact, why_unfit
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.jsonl"
@@ -41,6 +47,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
         return
     with made_for(folder), locked(folder / LOCK_FILE, folder):
+        remove_temporary(folder)
         yield
 
 
@@ -82,15 +89,31 @@ def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None
     if not path.exists():
         write_json(path, record)
         return None
-    before = json.loads(path.read_text(encoding="utf-8"))
-    for name, was, now in _differences(before, json.loads(json.dumps(record))):
+    for name, was, now in _differences(_read_record(path), json.loads(json.dumps(record))):
         raise UserError(f"cannot resume {folder}: {name} was {was!r} and is now {now!r}")
+    if best_is_damaged(folder):
+        console.print(f"{folder / BEST_FOLDER} is damaged: the run goes back to before its step", highlight=False)
     checkpoint, damaged = latest_intact(folder)
     for unfit in damaged:
-        console.print(f"removing {unfit.name}: it is unfinished or damaged", highlight=False)
+        console.print(f"removing {unfit.name}: {why_unfit(unfit)}", highlight=False)
         shutil.rmtree(unfit, ignore_errors=True)
     console.print(f"resuming from {checkpoint.name if checkpoint else 'the start'}", highlight=False)
     return checkpoint
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    """What the run in a folder is.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is damaged, so what run it is cannot be told: begin anew in another folder") from error
+    if not isinstance(record, dict):
+        raise UserError(f"{path} is damaged, so what run it is cannot be told: begin anew in another folder")
+    return record
 
 
 def export(folder: Path, save: Callable[[Path], None], last: str) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from holdfast.files import telling_write_errors, write_text
 from holdfast.training.selection import METRIC
 
 
@@ -106,17 +107,17 @@ class MetricsFile(TrainerCallback):
         if not state.is_world_process_zero or not self.path.exists():
             return
         kept = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 if json.loads(line)["step"] <= state.global_step:
                     kept.append(line + "\n")
-            except (ValueError, KeyError):  # the line that a kill cut short
+            except (ValueError, KeyError, TypeError, RecursionError):  # cut short by a kill, or damaged
                 continue
-        self.path.write_text("".join(kept), encoding="utf-8")
+        write_text(self.path, "".join(kept))
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Append one record."""
         if state.is_world_process_zero:
             record = {"step": state.global_step, **kwargs["logs"]}
-            with self.path.open("a", encoding="utf-8") as file:
+            with telling_write_errors(self.path), self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")

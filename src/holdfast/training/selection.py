@@ -10,16 +10,18 @@ from safetensors import safe_open
 from safetensors.torch import load_model, save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from holdfast.files import atomic_path, telling_write_errors
+from holdfast.errors import UserError
+from holdfast.files import atomic_path, sha256, telling_write_errors
+from holdfast.training.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, seal_best
 
 METRIC = "eval_stsb_dev_spearman"
-BEST_FOLDER = "best"
 
 
 class KeepBest(TrainerCallback):
     """Keeps the weights of the best evaluation so far in ``OUTPUT/best/``, with its step and score.
 
-    Ties keep the earlier step. A resumed run reads the score back from the file.
+    Ties keep the earlier step. A resumed run reads the score back from the file, unless that is damaged: then it has
+    gone back to before the file's step (see `holdfast.training.checkpoints`), and makes it again.
 
     Args:
         folder: the run's output folder.
@@ -28,8 +30,9 @@ class KeepBest(TrainerCallback):
 
     def __init__(self, folder: Path, metric: str = METRIC) -> None:
         self.metric = metric
-        self.path = folder / BEST_FOLDER / "model.safetensors"
-        self.step, self.score = _read(self.path)
+        self.folder = folder
+        self.path = folder / BEST_FOLDER / BEST_FILE
+        self.step, self.score = (None, None) if best_is_damaged(folder) else _read(self.path)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save the model when its score beats the best so far."""
@@ -41,9 +44,16 @@ class KeepBest(TrainerCallback):
             with atomic_path(self.path) as temporary, telling_write_errors(self.path):
                 metadata = {"step": str(self.step), "score": repr(score)}
                 save_model(kwargs["model"], str(temporary), metadata=metadata)
+                seal_best(self.path, sha256(temporary))
 
     def restore(self, model: torch.nn.Module) -> None:
-        """Put the best weights into ``model``."""
+        """Put the best weights into ``model``.
+
+        Raises:
+            UserError: they are not as they were written.
+        """
+        if not best_is_intact(self.folder):
+            raise UserError(f"{self.path} is damaged: continue with --resume, which goes back to before it was written")
         load_model(model, str(self.path), device=str(next(model.parameters()).device))
 
 
