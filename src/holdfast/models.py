@@ -283,8 +283,12 @@ def _read_modules(folder: Path) -> list[dict[str, Any]]:
     modules = _read_json(path)
     if not isinstance(modules, list) or not all(isinstance(m, dict) and {"type", "path"} <= m.keys() for m in modules):
         raise UserError(f"{path}: not a sentence-transformers module list")
+    if not modules:
+        raise UserError(f"{path}: the model has no modules")
     for module in modules:
-        if Path(str(module["path"])).is_absolute() or ".." in Path(str(module["path"])).parts:
+        if not isinstance(module["path"], str) or "\0" in module["path"]:
+            raise UserError(f"{path}: not a sentence-transformers module list")
+        if Path(module["path"]).is_absolute() or ".." in Path(module["path"]).parts:
             raise UserError(f"{path}: refused, a module's path leaves the model's folder: {module['path']}")
     return modules
 
@@ -301,7 +305,7 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, a number without end, lists within lists
         raise UserError(f"cannot read {path}: {_first_line(error)}") from error
 
 

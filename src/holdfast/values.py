@@ -13,6 +13,10 @@ import yaml
 
 from holdfast.errors import UserError, one_of
 
+_MAX_YAML = 1 << 18
+"""Bytes of a configuration or a table; those that come with holdfast have a few thousand."""
+_MAX_NODES = 100_000
+
 
 def fitted(where: str, value: Any, hint: Any) -> Any:
     """``value`` as the type ``hint`` says.
@@ -78,14 +82,43 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         UserError: it cannot be read, or is no YAML (with ``file:line``).
     """
     try:
+        if path.stat().st_size > _MAX_YAML:
+            raise UserError(f"{path} is larger than {_MAX_YAML >> 10} KiB: that is no {what}")
         text = path.read_text(encoding="utf-8")
-        return yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_unfolding(node, path)
+        return node, yaml.safe_load(text)
+    except RecursionError as error:
+        raise UserError(f"{path}: not valid YAML: nested too deeply") from error
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UserError(f"{path}{line}: not valid YAML: {error.problem or error.context}") from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(f"cannot read the {what} {path}: {reason}") from error
+
+
+def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
+    """Refuse a file whose aliases make it endless, or many times as long as it is written.
+
+    Raises:
+        UserError: it is such a file.
+    """
+    sizes: dict[int, int | None] = {}  # of each node with all that is below it; None while it is being counted
+
+    def size(of: yaml.Node) -> int:
+        if id(of) not in sizes:
+            sizes[id(of)] = None
+            parts = of.value if isinstance(of, yaml.CollectionNode) else ()
+            below = (part for pair in parts for part in (pair if isinstance(pair, tuple) else (pair,)))
+            sizes[id(of)] = 1 + sum(size(part) for part in below)
+        known = sizes[id(of)]
+        if known is None or known > _MAX_NODES:
+            raise UserError(f"{path}:{of.start_mark.line + 1}: its aliases (*name) unfold without end: write it out")
+        return known
+
+    if node is not None:
+        size(node)
 
 
 def split_settings(words: Sequence[str]) -> dict[str, str]:
@@ -119,7 +152,7 @@ def option_value(name: str, value: Any, hint: Any) -> Any:
 def _parsed(text: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         return text
 
 

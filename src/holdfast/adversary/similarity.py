@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -139,7 +141,7 @@ def _read_npz(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             words, vectors = arrays["words"], arrays["vectors"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         raise UserError(f"cannot read {path}: it is to hold the arrays 'words' and 'vectors' ({error})") from error
     if vectors.ndim != 2 or len(words) != len(vectors):
         raise UserError(f"{path}: {len(words)} words do not fit vectors of shape {vectors.shape}")

@@ -222,7 +222,7 @@ def _fields(path: _Folder) -> Iterator[tuple[str, list[str]]]:
     """Place and blank-separated fields of each line, without the gloss and the licence, whose lines are indented."""
     try:
         stream = path.open("rb")
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile) as error:  # packed in a way not read here
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     exceptions = path.name.endswith(".exc")
     with stream:

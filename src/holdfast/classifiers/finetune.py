@@ -61,6 +61,7 @@ def finetune(
     console = console or Console(quiet=True)
     if (finished := run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume)) is not None:
         console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
+        run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
         return finished
     identity = model_identity(resolve_model(settings.model))["model_sha256"]
     transformers_logging.set_verbosity_error()

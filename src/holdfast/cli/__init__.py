@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
 
 import typer
 
@@ -22,10 +26,22 @@ from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, 
 from holdfast.cli import masks, compare, show, report, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
+_CONTINUE: dict[str, str] = {
+    **dict.fromkeys(("pretrain", "train", "finetune", "attack"), "; continue with --resume"),
+    **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
+}
+
+
+class _Stopped(KeyboardInterrupt):
+    """Another signal than Ctrl-C has asked the process to end: what is open is closed and removed as for that."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 when interrupted.
+    """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 when interrupted, 143 when ended.
 
     Args:
         arguments: the words after ``holdfast``; None: those of this process.
@@ -33,19 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         command = typer.main.get_command(app)
-        with command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context:
+        with (
+            _stopping_cleanly(),
+            command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context,
+        ):
             command.invoke(context)
         sys.stdout.flush()  # here, where a closed pipe can still be told from a crash
     except typer.Exit as stop:
         return stop.exit_code
-    except KeyboardInterrupt:
-        how = {
-            **dict.fromkeys(("pretrain", "train", "finetune", "attack"), "; continue with --resume"),
-            "reproduce": "; the same command goes on from here",
-            "demo": "; the same command goes on from here",
-        }
-        complain("stopped" + how.get(words[0], ""))
-        return _INTERRUPTED
+    except KeyboardInterrupt as stop:
+        complain("stopped" + _CONTINUE.get(words[0], ""))
+        return 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has enough. What is still buffered must not raise again when Python exits.
         with contextlib.suppress(OSError, ValueError):
@@ -58,3 +72,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(line)
         return _MISTAKE
     return 0
+
+
+@contextlib.contextmanager
+def _stopping_cleanly() -> Iterator[None]:
+    """Make of the signals that ask a process to end what Ctrl-C is, where nobody else sees to them."""
+    own = os.getpid()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if os.getpid() != own:  # a process that a library has forked off is not ours to end cleanly
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise _Stopped(number)
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # Python lets no other thread see to signals
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)

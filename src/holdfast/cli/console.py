@@ -119,7 +119,7 @@ def setting(value: Any) -> str:
 
 def print_json(value: Any) -> None:
     """Print the one JSON document of a command, a result as its file holds it."""
-    from holdfast.results import SCHEMA, to_json
+    from holdfast.results import SCHEMA, encodable, to_json
 
     is_result = isinstance(value, dict) and value.get("schema") == SCHEMA
-    print(to_json(value) if is_result else json.dumps(value, indent=2, ensure_ascii=False))
+    print(to_json(value) if is_result else encodable(json.dumps(value, indent=2, ensure_ascii=False)))

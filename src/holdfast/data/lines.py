@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ def over_long(where: str, length: int, max_chars: int) -> UserError:
 def _readline(stream: IO[bytes], bound: int, name: str, number: int) -> bytes:
     try:
         return stream.readline(bound)
-    except (EOFError, OSError, zlib.error) as error:
+    except (EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
         reason = "the compressed data ends too early" if isinstance(error, EOFError) else f"{error}"
         raise UserError(f"{name}:{number}: cannot be read ({reason}): the file is damaged, get it again") from error
 

@@ -136,6 +136,8 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _text(record: dict[str, Any], name: str, where: str) -> str:
     value = record.get(name)
     if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise UserError(f"{where}: the column {name!r} holds half a surrogate pair: mend or drop it")
         return value
     # JSON may give a class or a score as a number; 1.0 and 1 are the same score, and true is no class.
     if name in ("label", "score") and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -21,7 +21,7 @@ from holdfast.evaluation.comparison import (
 )
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
-from holdfast.results import examples_of, read_with_state
+from holdfast.results import examples_of, read_with_state, shown
 
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
@@ -77,7 +77,7 @@ def read_side(words: str) -> Side:
             raise UserError(f"{seen[key]} and {source.path} hold the same model: seeds are models of several trainings")
         seen[key] = source.path
     first = sources[0]
-    name = str(first.result["model"]) + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
+    name = shown(str(first.result["model"])) + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
     return Side(name, sources)
 
 

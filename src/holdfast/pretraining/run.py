@@ -93,6 +93,7 @@ def pretrain(
     finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume)
     if finished is not None:
         console.print(f"{output} is finished already: nothing to resume", highlight=False)
+        run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
         return finished
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

@@ -10,17 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.results import State, is_number, read_with_state
+from holdfast.results import State, is_number, read_with_state, shown
+
+__all__ = [
+    "METRICS_FILE",
+    "OF_SEVERAL",
+    "TRAININGS",
+    "Source",
+    "models_of",
+    "named",
+    "number_of",
+    "read_sources",
+    "shown",
+]
 
 METRICS_FILE = "metrics.jsonl"
 TRAININGS = ("train", "finetune", "pretrain")
 """Kinds of results beside which a run leaves its log."""
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
 """Kinds whose ``model`` is no single model."""
-
-# What a browser would drop, show as nothing, or refuse to encode: controls but tab and line feed, and lone surrogates.
-_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x0D: None, 0x7F: 0x2421}
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -99,17 +107,6 @@ def _without_items(result: dict[str, Any]) -> dict[str, Any]:
     """The result without the thousands of numbers that only ``compare`` reads."""
     rows = [{key: value for key, value in row.items() if key != "items"} for row in result["results"]]
     return {**result, "results": rows}
-
-
-def shown(value: Any) -> Any:
-    """``value`` with every text as it can be shown: controls as their pictures (U+2400), lone surrogates replaced."""
-    if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value.translate(_CONTROLS))
-    if isinstance(value, dict):
-        return {shown(key): shown(held) for key, held in value.items()}
-    if isinstance(value, list):
-        return [shown(held) for held in value]
-    return value
 
 
 def _check_examples(result: Mapping[str, Any], path: Path) -> None:

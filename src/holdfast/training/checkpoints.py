@@ -119,4 +119,21 @@ def _read_object(path: Path) -> dict[str, Any]:
 def keep_newest(folder: Path, count: int) -> None:
     """Remove all but the ``count`` newest checkpoints."""
     for checkpoint in checkpoints(folder)[:-count]:
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        remove(checkpoint)
+
+
+def remove(checkpoint: Path) -> None:
+    """Remove a checkpoint; a kill in between leaves no part of it under its name, but what `remove_rest` finds."""
+    doomed = checkpoint.with_name(f".removed-{checkpoint.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    try:
+        checkpoint.rename(doomed)
+    except OSError:
+        doomed = checkpoint
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def remove_rest(folder: Path) -> None:
+    """Remove what kills have left of checkpoints that were being removed."""
+    for doomed in folder.glob(".removed-*"):
+        shutil.rmtree(doomed, ignore_errors=True)

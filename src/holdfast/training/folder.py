@@ -21,7 +21,15 @@ from holdfast.files import (
     write_json,
 )
 from holdfast.results import read_result
-from holdfast.training.checkpoints import BEST_FOLDER, best_is_damaged, checkpoints, latest_intact, why_unfit
+from holdfast.training.checkpoints import (
+    BEST_FOLDER,
+    best_is_damaged,
+    checkpoints,
+    latest_intact,
+    remove,
+    remove_rest,
+    why_unfit,
+)
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.jsonl"
@@ -48,6 +56,7 @@ def alone(folder: Path) -> Iterator[None]:
         return
     with made_for(folder), locked(folder / LOCK_FILE, folder):
         remove_temporary(folder)
+        remove_rest(folder)
         yield
 
 
@@ -96,7 +105,7 @@ def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None
     checkpoint, damaged = latest_intact(folder)
     for unfit in damaged:
         console.print(f"removing {unfit.name}: {why_unfit(unfit)}", highlight=False)
-        shutil.rmtree(unfit, ignore_errors=True)
+        remove(unfit)
     console.print(f"resuming from {checkpoint.name if checkpoint else 'the start'}", highlight=False)
     return checkpoint
 
@@ -143,8 +152,9 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
 
 def clear(folder: Path, *, keep_checkpoints: bool) -> None:
     """Remove what only an unfinished run needs."""
-    for path in [folder / BEST_FOLDER, *([] if keep_checkpoints else checkpoints(folder))]:
-        shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder / BEST_FOLDER, ignore_errors=True)
+    for checkpoint in [] if keep_checkpoints else checkpoints(folder):
+        remove(checkpoint)
 
 
 def forget_unless_resumable(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.errors import UserError
 from holdfast.files import telling_write_errors
-from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, seal
+from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, remove, seal
 
 
 class Resumable:
@@ -39,6 +38,8 @@ class Resumable:
         if checkpoint is None:
             self.train()  # type: ignore[attr-defined]
             return
+        if self.args.should_save:  # a kill may have come between a checkpoint and the removal of an older one
+            keep_newest(Path(self.args.output_dir), self.keep_checkpoints)
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
         if state.global_step < state.max_steps:
             self.train(resume_from_checkpoint=str(checkpoint))  # type: ignore[attr-defined]
@@ -64,7 +65,7 @@ class Resumable:
                 seal(checkpoint)
                 keep_newest(folder, self.keep_checkpoints)
         except UserError as error:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+            remove(checkpoint)
             raise UserError(f"{error}; {self._last_good()}; continue with --resume") from error
 
     def _last_good(self) -> str:

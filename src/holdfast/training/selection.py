@@ -14,6 +14,8 @@ from holdfast.errors import UserError
 from holdfast.files import atomic_path, sha256, telling_write_errors
 from holdfast.training.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, seal_best
 
+__all__ = ["BEST_FOLDER", "METRIC", "KeepBest"]
+
 METRIC = "eval_stsb_dev_spearman"
 
 
