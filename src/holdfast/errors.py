@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+_LONGEST, _END = 2000, 300
+"""Characters of a line, and those of its end that stay when it is longer."""
+
 
 class UserError(Exception):
     """A user's mistake, told in one line: what is wrong, where (file:line), and what to do about it.
@@ -14,7 +17,10 @@ class UserError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        line = " ".join(message.split())
+        if len(line) > _LONGEST:  # what a file holds can be in it: what to do about it stands at the end
+            line = f"{line[: _LONGEST - _END]} … {line[-_END:]}"
+        super().__init__(line)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -146,6 +146,29 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
+@contextlib.contextmanager
+def saved_plainly(tokenizer: Any) -> Iterator[None]:
+    """Inside the block, a fast tokeniser has forgotten how it cut and padded its last texts.
+
+    It is saved with that, so that what is saved would depend on what was encoded last; whoever uses it says anew how
+    it is to cut and pad. Nothing is done to a tokeniser of another kind.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        yield
+        return
+    cut, padded = backend.truncation, backend.padding
+    backend.no_truncation()
+    backend.no_padding()
+    try:
+        yield
+    finally:
+        if cut is not None:
+            backend.enable_truncation(**cut)
+        if padded is not None:
+            backend.enable_padding(**padded)
+
+
 # --- finding -----------------------------------------------------------------------------------------------------
 
 

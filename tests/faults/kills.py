@@ -29,8 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-os.environ.pop("HOLDFAST_DATA", None)
+if __name__ == "__main__":  # before torch looks: a process with threads cannot be forked
+    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    os.environ.pop("HOLDFAST_DATA", None)
 
 from small_world import RESUMABLE, jobs, make_world
 
@@ -101,9 +102,8 @@ def main() -> int:
         )
     print(f"{dict(tally.broken)} in {tally.finished} runs, {dict(tally.by_job)}")
     print(f"{tally.ended_before} runs ended before the moment that was drawn; {time.monotonic() - began:.0f} s")
-    print(
-        f"not compared: {', '.join(MAY_DIFFER)}, the last record of metrics.jsonl; rounded to 4 digits: {', '.join(_ROUNDED)}"
-    )
+    print(f"not compared: {', '.join(MAY_DIFFER)}, the last record of metrics.jsonl")
+    print(f"rounded to 4 digits: {', '.join(_ROUNDED)}")
     for line in tally.wrong:
         print(f"WRONG: {line}")
     print("nothing was lost, nothing was damaged" if not tally.wrong else f"{len(tally.wrong)} runs went wrong")

@@ -26,7 +26,7 @@ from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, se
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import holding, write_json, write_text
-from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.models import load_sentence_transformer, model_identity, resolve_model, saved_plainly
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
@@ -122,7 +122,8 @@ def _train(
 
     def save(folder: Path) -> None:
         model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        with saved_plainly(tokenizer):
+            tokenizer.save_pretrained(folder)
 
     run_folder.export(settings.folder, save, "config.json")
     selected = {
@@ -152,7 +153,8 @@ def _fit_frozen(
     classifier = with_head(encoder, fitted)
 
     def save(folder: Path) -> None:
-        classifier.save_pretrained(str(folder), create_model_card=False)
+        with saved_plainly(classifier.tokenizer):
+            classifier.save_pretrained(str(folder), create_model_card=False)
         write_json(folder / CLASSES_FILE, {"classes": material.classes, "task": material.task})
 
     run_folder.export(settings.folder, save, "modules.json")

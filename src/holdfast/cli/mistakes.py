@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from holdfast.errors import UserError, did_you_mean
 
 # Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
 _UsageError: Any = typer.BadParameter.__base__
+
+# What the system refuses, whatever a program does.
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENAMETOOLONG)
 
 
 def complain(line: str) -> None:
@@ -41,6 +45,9 @@ def one_line(error: Exception) -> str | None:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f" while writing {cause.filename}" if cause.filename else ""
             return f"no space left on the disk{where}: free some space and run again"
+        if isinstance(cause, OSError) and cause.errno in _NOT_OURS and cause.filename:
+            name = str(cause.filename)
+            return f"{name if len(name) < 200 else name[:200] + '…'}: {os.strerror(cause.errno)}"
         if isinstance(cause, MemoryError) or type(cause).__name__ == "OutOfMemoryError":
             return "out of memory: use a smaller --batch-size or --max-length, or a smaller model"
     return None

@@ -170,9 +170,9 @@ def _known_files(folder: Path) -> Iterator[tuple[Path, int | None]]:
 
 def _check(folder: Path, name: str, rows: int | None, entry: dict[str, Any] | None) -> CheckRow:
     path = folder / name
-    if not path.is_file():
-        return CheckRow(name, "missing", None, "", "the manifest lists it")
     try:
+        if not path.is_file():
+            return CheckRow(name, "missing", None, "", "the manifest lists it")
         digest, counted = sha256(path), _count_rows(path)
     except (UserError, OSError) as error:
         return CheckRow(name, "changed", None, "", str(error))
@@ -196,8 +196,24 @@ def _manifest(folder: Path | None) -> dict[str, dict[str, Any]]:
         return {}
     path = folder / _MANIFEST
     try:
-        return {str(entry["file"]): dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))["files"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        entries = [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))["files"]]
+        for entry in entries:
+            _check_entry(entry)
+        return {entry["file"]: entry for entry in entries}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is not a manifest ({error}): it is a JSON object whose 'files' name file and sha256"
         ) from error
+
+
+def _check_entry(entry: dict[str, Any]) -> None:
+    """Refuse what is no entry of a manifest, and a file outside the data folder.
+
+    Raises:
+        ValueError: it is one.
+    """
+    name, rows, digest = entry["file"], entry.get("rows"), entry.get("sha256")
+    if not isinstance(name, str) or not name.isprintable() or Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ValueError(f"{name!r} is no file of the folder")
+    if not isinstance(digest, (str, type(None))) or not isinstance(rows, (int, type(None))):
+        raise ValueError(f"the rows or the sha256 of {name!r} are no number or no text")

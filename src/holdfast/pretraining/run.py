@@ -20,7 +20,7 @@ from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.sources import CORPORA
 from holdfast.errors import UserError
 from holdfast.files import holding, write_text
-from holdfast.models import model_identity, resolve_model
+from holdfast.models import model_identity, resolve_model, saved_plainly
 from holdfast.pretraining.batches import Group, TrainingSteps, held_out_groups
 from holdfast.pretraining.card import card
 from holdfast.pretraining.masking import Masking
@@ -223,7 +223,8 @@ def _train(
 
     def save(folder: Path) -> None:
         model.save_pretrained(folder)
-        material.tokenizer.save_pretrained(folder)
+        with saved_plainly(material.tokenizer):
+            material.tokenizer.save_pretrained(folder)
 
     run_folder.export(settings.output, save, "config.json")
     return {**made, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}

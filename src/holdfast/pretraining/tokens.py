@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,29 +85,13 @@ def tokenise_corpus(
         # uint16 holds the usual vocabularies in half the bytes.
         kind = np.uint16 if len(tokenizer) <= 65_536 else np.int32
         forbidden = set() if without is None else {without.sentence(row).tobytes() for row in range(len(without))}
-        with _truncation_kept(tokenizer):
-            facts = _write(memo, corpus, tokenizer, max_length, forbidden, kind, progress)
+        facts = _write(memo, corpus, tokenizer, max_length, forbidden, kind, progress)
         write_json(memo, facts)
         kept = _recall(memo)
         assert kept is not None
     if not len(kept):
         raise UserError(f"every sentence of {corpus.source} is in the held-out part: nothing is left to train on")
     return kept
-
-
-@contextlib.contextmanager
-def _truncation_kept(tokenizer: Any) -> Iterator[None]:
-    """A fast tokeniser remembers how it cut last and is saved with that: what is exported must not depend on whether
-    the corpus was cut in this run or an earlier one."""
-    backend = tokenizer.backend_tokenizer
-    before = backend.truncation
-    try:
-        yield
-    finally:
-        if before is None:
-            backend.no_truncation()
-        else:
-            backend.enable_truncation(**before)
 
 
 def _write(

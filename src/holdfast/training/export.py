@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.errors import UserError
 from holdfast.files import telling_write_errors, write_text
+from holdfast.models import saved_plainly
 from holdfast.objectives import METHODS
 
 MODULES_FILE = "modules.json"
@@ -22,7 +23,7 @@ def export(model: SentenceTransformer, output: Path, card: str) -> None:
     staging = output / ".export"
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        with telling_write_errors(output):
+        with telling_write_errors(output), saved_plainly(model.tokenizer):
             model.save_pretrained(str(staging), create_model_card=False)
         write_text(staging / "README.md", card)
     except UserError:

@@ -13,6 +13,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.errors import UserError
 from holdfast.files import telling_write_errors
+from holdfast.models import saved_plainly
 from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, remove, seal
 
 
@@ -58,7 +59,7 @@ class Resumable:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
         try:
-            with telling_write_errors(checkpoint):
+            with telling_write_errors(checkpoint), saved_plainly(getattr(self, "processing_class", None)):
                 super()._save_checkpoint(model, trial)  # type: ignore[misc]
             self.accelerator.wait_for_everyone()
             if self.args.should_save:

@@ -1,0 +1,69 @@
+"""Whether what is installed is what `constraints.txt` says, and whether any of it is known to be vulnerable.
+
+The first is checked always and fails. The second asks `pip-audit`, in an environment of its own; where its database
+cannot be reached, that is said and nothing fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+from importlib import metadata
+from pathlib import Path
+
+CONSTRAINTS = Path(__file__).parent.parent / "constraints.txt"
+OWN = {"holdfast", "pip", "setuptools", "wheel"}
+
+
+def main() -> int:
+    """0 where nothing is wrong; else what is wrong is printed."""
+    pinned = dict(line.split("==") for line in CONSTRAINTS.read_text().splitlines() if "==" in line)
+    pinned = {_normal(name): version for name, version in pinned.items()}
+    wrong = []
+    for package in metadata.distributions():
+        name, version = _normal(package.metadata["Name"]), package.version.partition("+")[0]
+        # What PyTorch brings for GPUs comes with it, version by version.
+        if name not in OWN and not name.startswith(("nvidia-", "triton", "cuda-")) and pinned.get(name) != version:
+            wrong.append(f"{name} {version} is installed, constraints.txt says {pinned.get(name, 'nothing')}")
+    for line in sorted(wrong):
+        print(f"audit: {line}", file=sys.stderr)
+    return bool(wrong) or _known_vulnerabilities()
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _known_vulnerabilities() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = str(Path(folder) / "bin" / "python")
+        install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "pip-audit"]
+        if subprocess.run(install, capture_output=True, check=False).returncode != 0:
+            print("audit: pip-audit cannot be installed here: known vulnerabilities were not looked up")
+            return 0
+        audit = [python, "-m", "pip_audit", "--no-deps", "--disable-pip", "-r", str(CONSTRAINTS), "-f", "json"]
+        done = subprocess.run([*audit, "--timeout", "20"], capture_output=True, text=True, check=False)
+    try:
+        packages = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        reason = (done.stderr.strip().splitlines() or ["no answer"])[-1][:200]
+        print(f"audit: known vulnerabilities were not looked up: {reason}")
+        return 0
+    asked = [package for package in packages if "vulns" in package]
+    found = [(package, flaw) for package in asked for flaw in package["vulns"]]
+    for package, flaw in found:
+        mended = ", ".join(flaw.get("fix_versions", [])) or "no version yet"
+        print(f"audit: {package['name']} {package['version']}: {flaw['id']}, mended in {mended}", file=sys.stderr)
+    # A mirror of PyPI need not know of vulnerabilities: then nothing was found because nothing was asked.
+    unknown = len(packages) - len(asked)
+    print(f"audit: {len(found)} known vulnerabilities in {len(asked)} packages; not looked up: {unknown} packages")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
