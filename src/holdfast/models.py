@@ -309,7 +309,7 @@ def _read_modules(folder: Path) -> list[dict[str, Any]]:
     if not modules:
         raise UserError(f"{path}: the model has no modules")
     for module in modules:
-        if not isinstance(module["path"], str) or "\0" in module["path"]:
+        if not isinstance(module["path"], str) or "\0" in module["path"] or len(module["path"]) > 255:
             raise UserError(f"{path}: not a sentence-transformers module list")
         if Path(module["path"]).is_absolute() or ".." in Path(module["path"]).parts:
             raise UserError(f"{path}: refused, a module's path leaves the model's folder: {module['path']}")

@@ -52,7 +52,7 @@ def _is_words(line: str) -> bool:
 
 VERBS = {
     "evaluate": [],
-    "attack": ["--task", "sst2"],
+    "attack": ["--task", "sst2", "--recipes", "typos"],
     "finetune": ["--task", "sst2", "--output", "out"],
     "audit": ["--texts", "texts.txt"],
     "train": ["--corpus", "texts.txt", "--output", "out"],

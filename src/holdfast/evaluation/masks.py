@@ -141,7 +141,7 @@ def trained_settings(folder: Path) -> Settings:
 def _read_record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"cannot read {path}, the record of the model's training: {error}") from error
     if not isinstance(record, dict):
         raise UserError(f"{path}: not the record of a training run: no JSON object")
