@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import glob
 import hashlib
 import inspect
 import json
@@ -86,15 +87,15 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def remove_temporary(folder: Path, stem: str = "") -> None:
-    """Remove what writers that were killed have left in a folder; for the holder of its lock.
+def remove_temporary(folder: Path, *names: str) -> None:
+    """Remove what writers that were killed have left in a folder; for whoever has the files locked.
 
     Args:
         folder: where; not below it.
-        stem: what the names of the files that were being written begin with, without leading dots.
+        names: of the files that were being written, as patterns; none: all.
     """
-    for path in folder.glob(".*.part"):
-        if path.name.lstrip(".").startswith(stem):
+    for name in names or ("*",):
+        for path in folder.glob(f".{name}.????????.part"):  # as `atomic_path` names them
             path.unlink(missing_ok=True)
 
 
@@ -134,7 +135,8 @@ def output_lock(output: Path | None) -> Iterator[None]:
         yield
         return
     with made_for(output.parent), locked(output.parent / f".{output.name}.lock", output):
-        remove_temporary(output.parent, output.stem)
+        name, stem = glob.escape(output.name), glob.escape(output.stem)
+        remove_temporary(output.parent, name, f"{stem}.examples.jsonl", f".{name}.journal-*")
         yield
 
 

@@ -53,11 +53,10 @@ _REQUIRED: dict[str, type | tuple[type, ...]] = {
 }
 _ROW_REQUIRED: dict[str, type | tuple[type, ...]] = {"task": str, "split": str, "n": int, "metrics": dict}
 # What an example of attack or audit must hold for its text to be shown or tried again; and what it may hold besides.
-_EXAMPLE_TEXTS: dict[str, type | tuple[type, ...]] = dict.fromkeys(
-    ("recipe", "outcome", "original", "adversarial"), str
-)
+_EXAMPLE_TEXTS: dict[str, type | tuple[type, ...]] = {"recipe": str, "outcome": str, "original": str}
 _EXAMPLE_REQUIRED: dict[str, type | tuple[type, ...]] = {
     **_EXAMPLE_TEXTS,
+    "adversarial": str,
     **dict.fromkeys(("number", "queries"), int),
     **dict.fromkeys(("before", "after"), dict),
     "changed": list,
@@ -226,7 +225,7 @@ def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = Fal
     Args:
         result: what was read.
         path: from where.
-        texts_only: check no more than their texts, recipes and outcomes, and what they may hold besides.
+        texts_only: check no more than what names an attempt: recipe, outcome and the text that was attacked.
 
     Raises:
         UserError: it holds none, or something else under their name.

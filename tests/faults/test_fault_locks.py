@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.files import locked, output_lock
+from holdfast.files import atomic_path, locked, output_lock
 from holdfast.training.folder import LOCK_FILE, alone
 
 
@@ -89,6 +89,24 @@ def test_only_the_first_of_several_processes_locks(tmp_path: Path, monkeypatch: 
         monkeypatch.setenv("RANK", "1")
         with alone(tmp_path / "out"), output_lock(tmp_path / "r.json"):
             assert not (tmp_path / ".r.json.lock").exists()
+
+
+def test_what_a_killed_writer_left_is_removed_and_nobody_elses(tmp_path: Path) -> None:
+    for name in ("r[1].json", ".r[1].json.journal-000", "r[1].examples.jsonl", "r[1].json.bak", "r1.json", "r.json"):
+        with atomic_path(tmp_path / name) as temporary:
+            (temporary.parent / "kept").mkdir(exist_ok=True)
+            os.link(temporary, tmp_path / "kept" / temporary.name)
+        (tmp_path / name).unlink()
+    for left in (tmp_path / "kept").iterdir():
+        left.rename(tmp_path / left.name)
+    (tmp_path / "kept").rmdir()
+    with output_lock(tmp_path / "r[1].json"):
+        pass
+    left = sorted(path.name.rsplit(".", 2)[0] for path in tmp_path.iterdir())
+    assert left == [".r.json", ".r1.json", ".r[1].json.bak"]
+    with alone(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 FOLDERS = {
