@@ -61,8 +61,8 @@ def transfer(
     from holdfast.attacks.transfer import transferability
     from holdfast.results import changed_files, write_result
 
-    tell_changed(changed_files(results))
     ctx.with_resource(output_lock(output))
+    tell_changed(changed_files(results))
     names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
     with work_quietly():
         result = transferability(
