@@ -10,6 +10,8 @@ import pytest
 from small_world import World, jobs, make_world
 
 from holdfast.cli import main
+from holdfast.models import load_sentence_transformer
+from holdfast.training.export import export
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +34,17 @@ def test_the_same_command_gives_the_same_bytes(
         found.append(kills.content(folder))
     assert len(found[0]) > (8 if "--save-steps" in jobs(world)[verb] else 0)
     assert found[0] == found[1]
+
+
+def test_what_was_encoded_last_is_not_exported(world: World, tmp_path: Path) -> None:
+    """A tokeniser remembers how it cut and padded; a resumed run may have encoded something else before its end."""
+    model = load_sentence_transformer(str(world.model), device="cpu")
+    exported = []
+    for length in (5, 9):
+        model.tokenizer(["the dog runs", "a cat"], truncation=True, max_length=length, padding="max_length")
+        before = model.tokenizer.backend_tokenizer.truncation, model.tokenizer.backend_tokenizer.padding
+        export(model, tmp_path / str(length), "a card")
+        assert (model.tokenizer.backend_tokenizer.truncation, model.tokenizer.backend_tokenizer.padding) == before
+        assert before[0]["max_length"] == before[1]["length"] == length
+        exported.append(kills.content(tmp_path / str(length)))
+    assert exported[0] == exported[1]
