@@ -17,7 +17,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.attacks.synonyms import COUNTERFITTED_FILE, Synonyms, counterfitted, read_synonyms
+from holdfast.adversary.synonyms import Synonyms, read_synonyms
+from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
 from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.attacks.wordnet import WordNet
 from holdfast.data.folder import VARIABLE, data_folder, missing_file

@@ -13,12 +13,14 @@ from rich.console import Console
 from holdfast.errors import UserError
 from holdfast.files import telling_write_errors, write_json
 from holdfast.results import read_result
-from holdfast.training.checkpoints import checkpoints, latest_intact
+from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
 from holdfast.training.selection import BEST_FOLDER
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.jsonl"
+RESULT_FILE = "results.json"
 _STAGING = ".export"
+_EMPTY = "eval"  # sentence-transformers' trainer makes it for reports of its own
 # Where a model or a file lies; the hashes of both are compared.
 _MAY_DIFFER = {"versions", "base_model", "source"}
 # Either of them makes the folder a model, and is written last of all.
@@ -68,7 +70,8 @@ def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None
         raise UserError(f"cannot resume {folder}: {name} was {was!r} and is now {now!r}")
     checkpoint, damaged = latest_intact(folder)
     for unfit in damaged:
-        console.print(f"removing {unfit.name}: it is unfinished or damaged", highlight=False)
+        unfinished = "" if (unfit / SEAL).exists() else "unfinished "
+        console.print(f"removing {unfinished}{unfit.name}: it is damaged", highlight=False)
         shutil.rmtree(unfit, ignore_errors=True)
     console.print(f"resuming from {checkpoint.name if checkpoint else 'the start'}", highlight=False)
     return checkpoint
@@ -101,7 +104,7 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
 
 def clear(folder: Path, *, keep_checkpoints: bool) -> None:
     """Remove what only an unfinished run needs."""
-    for path in [folder / BEST_FOLDER, *([] if keep_checkpoints else checkpoints(folder))]:
+    for path in [folder / BEST_FOLDER, folder / _EMPTY, *([] if keep_checkpoints else checkpoints(folder))]:
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -109,7 +112,7 @@ def forget_unless_resumable(folder: Path) -> None:
     """After an error before the first checkpoint, leave the folder as if the run had not begun."""
     if checkpoints(folder) or not (folder / RUN_FILE).exists():
         return
-    for name in (BEST_FOLDER, _STAGING):
+    for name in (BEST_FOLDER, _EMPTY, _STAGING):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (RUN_FILE, METRICS_FILE):
         (folder / name).unlink(missing_ok=True)
