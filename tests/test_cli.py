@@ -35,7 +35,7 @@ VERBS = [
     "transfer",
     "doctor",
 ]
-VERBS += ["compare", "data list", "data check", "methods", "demo"]
+VERBS += ["harden", "compare", "data list", "data check", "methods", "demo"]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 

@@ -153,7 +153,7 @@ def _run(
 
 
 _PROTOCOL = (
-    *("method", "preset", "options", "training", "corpus", "selection"),
+    *("method", "preset", "options", "pooling", "training", "corpus", "selection"),
     *("base_model", "base_model_sha256"),
 )
 _PROTOCOLS = {
