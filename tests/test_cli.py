@@ -35,7 +35,7 @@ VERBS = [
     "transfer",
     "doctor",
 ]
-VERBS += ["compare", "data list", "data check", "methods", "demo"]
+VERBS += ["harden", "compare", "data list", "data check", "methods", "demo"]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 
@@ -382,7 +382,7 @@ def test_methods(capsys: pytest.CaptureFixture[str]) -> None:
     assert [method["name"] for method in described] == list(METHODS)
     for method in described:
         assert method["idea"]
-        assert re.search(r"(19|20)\d\d\.$", method["paper"]) or method["name"] == "combined"
+        assert re.search(r"(19|20)\d\d\.$", method["paper"]) or method["name"] in ("combined", "anchored")
         assert method["cost"] > 0.5
         assert all(option["meaning"] for option in method["options"].values()), method["name"]
 

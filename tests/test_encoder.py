@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.encoder import Backbone, Encoder, freeze_unused, unwrap
+from holdfast.backbone import Backbone
+from holdfast.encoder import Encoder, freeze_unused, unwrap
 from holdfast.errors import UserError
 
 

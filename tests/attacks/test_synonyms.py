@@ -13,14 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.attacks import synonyms
-from holdfast.attacks.synonyms import (
-    COUNTERFITTED_SHA256,
-    ListedNeighbours,
-    VectorNeighbours,
-    counterfitted,
-    read_synonyms,
-)
+from holdfast.adversary.synonyms import ListedNeighbours, VectorNeighbours, read_synonyms
+from holdfast.attacks import counterfitted as download
+from holdfast.attacks.counterfitted import COUNTERFITTED_SHA256, counterfitted
 from holdfast.errors import UserError
 
 WORDS = ["good", "Fine", "bad", "fair", "good", "nice"]
@@ -110,8 +105,8 @@ class TestDownload:
         with zipfile.ZipFile(packed, "w") as file:
             file.writestr("counter-fitted-vectors.txt", "good 1 0 0\nfine 0.9 0.1 0\n")
         content = packed.getvalue()
-        monkeypatch.setattr(synonyms, "COUNTERFITTED_SHA256", hashlib.sha256(content).hexdigest())
-        monkeypatch.setattr(synonyms, "COUNTERFITTED_SHAPE", (2, 3))
+        monkeypatch.setattr(download, "COUNTERFITTED_SHA256", hashlib.sha256(content).hexdigest())
+        monkeypatch.setattr(download, "COUNTERFITTED_SHAPE", (2, 3))
         self.serve(monkeypatch, content)
         return content
 
@@ -123,7 +118,7 @@ class TestDownload:
                 raise answer
             return io.BytesIO(answer)
 
-        monkeypatch.setattr(synonyms.urllib.request, "urlopen", urlopen)
+        monkeypatch.setattr(download.urllib.request, "urlopen", urlopen)
 
     def test_once_and_then_from_the_cache(
         self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch
@@ -154,11 +149,11 @@ class TestDownload:
     def test_vectors_of_another_shape_are_refused(
         self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(synonyms, "COUNTERFITTED_SHAPE", (65713, 300))
+        monkeypatch.setattr(download, "COUNTERFITTED_SHAPE", (65713, 300))
         assert "(2, 3), not (65713, 300)" in self.refused(tmp_path / "cache")
 
     def test_an_endless_answer_is_cut(self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(synonyms, "_MAX_DOWNLOAD", 10)
+        monkeypatch.setattr(download, "_MAX_DOWNLOAD", 10)
         assert "more than" in self.refused(tmp_path / "cache")
 
     @pytest.mark.parametrize("error", [urllib.error.URLError("no route"), TimeoutError("timed out")])

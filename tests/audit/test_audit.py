@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.adversary.characters import KEYBOARD
 from holdfast.adversary.words import Words, is_content_word
-from holdfast.attacks.characters import KEYBOARD
 from holdfast.attacks.encoders import DriftTarget, halfway
 from holdfast.attacks.targets import characters_seen, unknown_token
 from holdfast.audit import AuditSettings, adversarial, audit, changes, natural, rows, texts, verdicts

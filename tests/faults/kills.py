@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -50,6 +51,8 @@ MAY_DIFFER = {
 """Keys of JSON that are not compared, and what they tell."""
 _CLOSING = "train_runtime"
 """In the last record of metrics.jsonl, of how long a run took: there is none where nothing was left to train."""
+_TOOK = re.compile(rb"^\| took \|.*$", re.MULTILINE)
+"""A line of a model card."""
 _ROUNDED = {"value"}  # of an attack's verdicts: its last digits change with the batch that a text is in
 _SEALS = {"sealed.json"}  # hashes of files that hold times; checked by themselves
 _WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink"}
@@ -283,7 +286,7 @@ def content(folder: Path) -> dict[str, Any]:
             if records := [_without(record) for record in records if _CLOSING not in record]:
                 found[name] = records
         else:
-            found[name] = path.read_bytes()
+            found[name] = _TOOK.sub(b"", path.read_bytes()) if path.suffix == ".md" else path.read_bytes()
     return found
 
 

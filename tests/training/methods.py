@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from holdfast.adversary.weakening import Weakening
-from holdfast.objectives import L2PCSR, METHODS, Combined, ConSERT, Objective, RobustEmbed, VAdvCSE
+from holdfast.objectives import L2PCSR, METHODS, Anchored, Combined, ConSERT, Objective, RobustEmbed, VAdvCSE
 
 # Defaults that do not fit two layers and eight sentences; and a queue that is filled and wraps round.
 OPTIONS: dict[str, dict[str, Any]] = {
+    "anchored": {"adversarial": 0.5},
     "adcl": {"queue_size": 20, "projection_size": 8, "max_share": 0.5, "min_similarity": -1.0},
     "combined": {
         "keys": "momentum",
@@ -31,7 +32,7 @@ def exact_objective(method: str, model: Any) -> Objective:
     objective = METHODS[method](model, **OPTIONS.get(method, {})).double()
     replaced: Any = objective
     normal, uniform = torch.randn(64, 16, dtype=torch.float64), torch.rand(2, 64, dtype=torch.float64)
-    if isinstance(objective, (RobustEmbed, Combined)):
+    if isinstance(objective, (Anchored, RobustEmbed, Combined)):
         replaced.initial_noise = lambda x: (normal * 1e-3)[: x.shape[1]].expand_as(x)
     if isinstance(objective, VAdvCSE):
         replaced.initial_noise = lambda x, mask: (normal * 0.1)[: x.shape[1]].expand_as(x)

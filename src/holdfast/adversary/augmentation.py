@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.encoder import Features
+from holdfast.backbone import Features
 
 
 def joined_rows(first: Features, second: Features) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.encoder import Encoder, Features, unwrap
+from holdfast.backbone import Features
+from holdfast.encoder import Encoder, unwrap
 
 
 class MomentumEncoder(nn.Module):

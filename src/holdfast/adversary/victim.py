@@ -10,7 +10,8 @@ from torch import Tensor
 
 from holdfast.adversary.batches import in_batches, padded
 from holdfast.adversary.geometry import Slopes
-from holdfast.encoder import Encoder, Features
+from holdfast.backbone import Features
+from holdfast.encoder import Encoder
 
 Loss = Callable[[Tensor, Sequence[int]], Tensor]
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from holdfast.adversary.batches import in_batches
-from holdfast.encoder import is_bert_shaped, one_token_alone
+from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.encoding import Precision, Progress, encode_sentences
 from holdfast.errors import UserError, one_of
 from holdfast.models import evaluating, load_sentence_transformer, one_line_errors, quiet, resolve_model

@@ -17,7 +17,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.attacks.synonyms import COUNTERFITTED_FILE, Synonyms, counterfitted, read_synonyms
+from holdfast.adversary.synonyms import Synonyms, read_synonyms
+from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
 from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.attacks.wordnet import WordNet
 from holdfast.data.folder import VARIABLE, data_folder, missing_file
@@ -95,7 +96,7 @@ class Resources:
         """Words near a word in meaning."""
         if self.names.synonyms == "counterfitted":
             return counterfitted(cache_folder("synonyms"))
-        return read_synonyms(_synonyms_file(self.names.synonyms, self._data))
+        return read_synonyms(synonyms_file(self.names.synonyms, self._data))
 
     @functools.cached_property
     def wordnet(self) -> WordNet:
@@ -195,7 +196,7 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
 
 def _where_synonyms(name: str, data: Path | None) -> Path:
     if name != "counterfitted":
-        return _synonyms_file(name, data)
+        return synonyms_file(name, data)
     path = cache_folder("synonyms") / COUNTERFITTED_FILE
     if not path.is_file():
         raise UserError(
@@ -274,7 +275,7 @@ def _where_model(spec: str, option: str) -> Path | str:
 # --- where things are ----------------------------------------------------------------------------------------------
 
 
-def _synonyms_file(name: str, data: Path | None) -> Path:
+def synonyms_file(name: str, data: Path | None) -> Path:
     """The file of lists or vectors that a user named."""
     if name == "neighbours":
         folder = data_folder(data)

@@ -11,15 +11,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.adversary import characters
 from holdfast.adversary.words import Words, others
-from holdfast.attacks import characters
 from holdfast.attacks.targets import characters_seen
 from holdfast.attacks.trial import TAGGED_AROUND, changeable
 from holdfast.audit.space import Copy
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
-    from holdfast.attacks.synonyms import Synonyms
+    from holdfast.adversary.synonyms import Synonyms
     from holdfast.attacks.tagging import Tagger
     from holdfast.attacks.wordnet import WordNet
 

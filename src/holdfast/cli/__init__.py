@@ -22,12 +22,12 @@ from holdfast.cli.app import app
 from holdfast.cli.mistakes import complain, one_line
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
-from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, space  # noqa: F401  # isort: skip
+from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
 from holdfast.cli import masks, compare, show, report, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
 _CONTINUE: dict[str, str] = {
-    **dict.fromkeys(("pretrain", "train", "finetune", "attack"), "; continue with --resume"),
+    **dict.fromkeys(("pretrain", "train", "finetune", "attack", "harden"), "; continue with --resume"),
     **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
 }
 

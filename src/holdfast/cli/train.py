@@ -25,7 +25,7 @@ def train(
     method: Annotated[
         str,
         typer.Argument(
-            help="simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr or combined; "
+            help="simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored; "
             "`holdfast methods` tells what they are."
         ),
     ],

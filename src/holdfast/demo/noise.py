@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 
-from holdfast.attacks.characters import delete_letter, keyboard_typo, swap_letters
+from holdfast.adversary.characters import delete_letter, keyboard_typo, swap_letters
 
 # Only words this long are misspelt: a slip in a shorter one often makes another word ("for" -> "far").
 _MIN_LETTERS = 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.objectives.adcl import ADCL
 from holdfast.objectives.adcse import AdCSE
+from holdfast.objectives.anchored import Anchored
 from holdfast.objectives.base import Objective
 from holdfast.objectives.combined import Combined
 from holdfast.objectives.consert import ConSERT
@@ -23,6 +24,7 @@ METHODS: dict[str, type[Objective]] = {
     "adcse": AdCSE,
     "l2p-csr": L2PCSR,
     "combined": Combined,
+    "anchored": Anchored,
 }
 """The methods by their names on the command line."""
 
@@ -31,6 +33,7 @@ __all__ = [
     "L2PCSR",
     "METHODS",
     "AdCSE",
+    "Anchored",
     "Combined",
     "ConSERT",
     "ContrastiveTension",

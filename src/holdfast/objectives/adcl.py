@@ -16,7 +16,8 @@ from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.queue import KeyQueue
 from holdfast.adversary.similarity import Similarity, read_similarity
 from holdfast.adversary.victim import EncoderVictim, recovered_texts, with_texts
-from holdfast.encoder import Encoder, Features
+from holdfast.backbone import Features
+from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns

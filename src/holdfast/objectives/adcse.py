@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.negatives import LearnedNegatives
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Features
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind

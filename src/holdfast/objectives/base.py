@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from holdfast.encoder import Encoder, Features
+from holdfast.backbone import Features
+from holdfast.encoder import Encoder
 
 
 class Objective(nn.Module, ABC):

@@ -15,8 +15,9 @@ from holdfast.adversary.negatives import LearnedNegatives
 from holdfast.adversary.queue import KeyQueue
 from holdfast.adversary.virtual import VirtualAdversary
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features, Weakener
+from holdfast.encoder import Encoder, Weakener
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce

@@ -19,8 +19,9 @@ from holdfast.adversary.augmentation import (
     token_cutoff,
 )
 from holdfast.adversary.balls import unit_direction
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features
+from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns

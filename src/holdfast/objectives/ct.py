@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features, unwrap
+from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features
+from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.checks import check_words

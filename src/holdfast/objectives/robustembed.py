@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features
+from holdfast.encoder import Encoder
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Features
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import AnyHeadKind, make_head

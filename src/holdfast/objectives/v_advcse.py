@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from holdfast.adversary.balls import per_coordinate, sentence_norm
 from holdfast.adversary.divergence import Divergence, divergence_between, kl
 from holdfast.adversary.virtual import BallNorm, VirtualAdversary
+from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.encoder import Encoder, Features
+from holdfast.encoder import Encoder
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce

@@ -43,7 +43,6 @@ from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.progress import MetricsFile
 
-RESULT_FILE = "results.json"
 CPU_GROUP_TOKENS = 2048
 """Tokens of a group on a CPU: benchmarks/pretrain_step.py."""
 _TRAINING = (
@@ -90,7 +89,7 @@ def pretrain(
     settings = settings.completed()
     console = console or Console(quiet=True)
     output = settings.output
-    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume)
+    finished = run_folder.finished_run(output, output / run_folder.RESULT_FILE, "pretrain", resume)
     if finished is not None:
         console.print(f"{output} is finished already: nothing to resume", highlight=False)
         run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
@@ -275,7 +274,7 @@ def _finish(
         device=str(model.device),
     )
     result |= {"made": made, "prompts": prompts}
-    write_result(output / RESULT_FILE, result)
+    write_result(output / run_folder.RESULT_FILE, result)
     run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
     return result
 

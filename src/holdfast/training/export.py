@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,34 +9,23 @@ from typing import Any
 import yaml
 from sentence_transformers import SentenceTransformer
 
-from holdfast.errors import UserError
-from holdfast.files import telling_write_errors, write_text
+from holdfast.files import write_text
 from holdfast.models import saved_plainly
 from holdfast.objectives import METHODS
+from holdfast.training import folder as run_folder
 
 MODULES_FILE = "modules.json"
 
 
 def export(model: SentenceTransformer, output: Path, card: str) -> None:
     """Write ``model`` and its card into ``output``, ``modules.json`` last: with it the folder becomes a model."""
-    staging = output / ".export"
-    shutil.rmtree(staging, ignore_errors=True)
-    try:
-        with telling_write_errors(output), saved_plainly(model.tokenizer):
-            model.save_pretrained(str(staging), create_model_card=False)
-        write_text(staging / "README.md", card)
-    except UserError:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    for path in staging.rglob("*.safetensors"):
-        path.chmod(0o644)  # safetensors writes for the owner alone; a model is there to be read
-    entries = sorted(staging.iterdir(), key=lambda entry: entry.name == MODULES_FILE)
-    for entry in entries:
-        target = output / entry.name
-        if target.is_dir():
-            shutil.rmtree(target)
-        entry.replace(target)
-    staging.rmdir()
+
+    def save(folder: Path) -> None:
+        with saved_plainly(model.tokenizer):
+            model.save_pretrained(str(folder), create_model_card=False)
+        write_text(folder / "README.md", card)
+
+    run_folder.export(output, save, MODULES_FILE)
 
 
 def model_card(
@@ -62,7 +50,7 @@ def model_card(
 {yaml.safe_dump(front, sort_keys=False).strip()}
 ---
 
-# {Path(record["model"]).name}, trained with {method.TITLE}
+# {Path(record["base_model"]).name}, trained with {method.TITLE}
 
 A sentence encoder trained without labels: {method.IDEA}.
 
@@ -99,7 +87,7 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [
         ("method", record["method"]),
         ("preset", record["preset"] or "default"),
-        ("base model", f"{record['model']} (sha256 {record['model_sha256'][:16]}…)"),
+        ("base model", f"{record['base_model']} (sha256 {record['base_model_sha256'][:16]}…)"),
         ("corpus", f"{corpus['source']}: {corpus['sentences']} sentences (sha256 {corpus['sha256'][:16]}…)"),
     ]
     if record["pooling"] is not None:

@@ -33,9 +33,11 @@ from holdfast.training.checkpoints import (
 
 RUN_FILE = "run.json"
 METRICS_FILE = "metrics.jsonl"
+RESULT_FILE = "results.json"
 LOCK_FILE = ".lock"
 """Where it is, and locked, a run is at work in the folder."""
 _STAGING = ".export"
+_EMPTY = "eval"  # sentence-transformers' trainer makes it for reports of its own
 # Where a model or a file lies; the hashes of both are compared.
 _MAY_DIFFER = {"versions", "base_model", "source"}
 # Either of them makes the folder a model, and is written last of all.
@@ -152,7 +154,8 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
 
 def clear(folder: Path, *, keep_checkpoints: bool) -> None:
     """Remove what only an unfinished run needs."""
-    shutil.rmtree(folder / BEST_FOLDER, ignore_errors=True)
+    for name in (BEST_FOLDER, _EMPTY):
+        shutil.rmtree(folder / name, ignore_errors=True)
     for checkpoint in [] if keep_checkpoints else checkpoints(folder):
         remove(checkpoint)
 
@@ -161,7 +164,7 @@ def forget_unless_resumable(folder: Path) -> None:
     """After an error before the first checkpoint, leave the folder as if the run had not begun."""
     if checkpoints(folder) or not (folder / RUN_FILE).exists():
         return
-    for name in (BEST_FOLDER, _STAGING):
+    for name in (BEST_FOLDER, _EMPTY, _STAGING):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (RUN_FILE, METRICS_FILE):
         (folder / name).unlink(missing_ok=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +24,23 @@ from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
-from holdfast.files import holding, write_json
+from holdfast.files import holding
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.objectives import Objective
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
-from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
+from holdfast.training import folder as run_folder
+from holdfast.training.checkpoints import latest_intact
 from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu
-from holdfast.training.export import MODULES_FILE, export, model_card
-from holdfast.training.folder import LOCK_FILE, alone
+from holdfast.training.export import export, model_card
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress
-from holdfast.training.selection import BEST_FOLDER, KeepBest
+from holdfast.training.selection import KeepBest
 from holdfast.training.trainer import HoldfastTrainer
 
-RUN_FILE = "run.json"
-RESULT_FILE = "results.json"
-METRICS_FILE = "metrics.jsonl"
 
-
-@holding(lambda config: alone(Path(config.output)))
+@holding(lambda config: run_folder.alone(Path(config.output)))
 def train(
     config: TrainConfig, *, resume: bool = False, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:
@@ -70,9 +63,8 @@ def train(
     if processes() > 1:
         PartialState(cpu=not torch.cuda.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
-    if (resume or _is_first_process()) and (finished := _check_output(config.output, resume)) is not None:
+    if (resume or _is_first_process()) and (finished := _finished(config, resume)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
-        _clear(config)
         return finished
     _quiet_transformers()
     set_seed(config.seed)
@@ -87,7 +79,7 @@ def train(
         )
     selection = _selection(config)
     record = _record(config, {**option_defaults(objective_type), **options}, corpus, selection, model)
-    checkpoint = _begin(config.output, record, resume, console) if _is_first_process() else None
+    checkpoint = run_folder.begin(config.output, record, console) if _is_first_process() else None
     if processes() > 1:
         dist.barrier()
         checkpoint, _ = latest_intact(config.output) if resume else (None, [])
@@ -99,7 +91,8 @@ def train(
         objective = _objective(config.method, objective_type, model, options)
         return _run(config, model, objective, corpus, record, checkpoint, console, command)
     except UserError:
-        _forget_unless_resumable(config.output)
+        if _is_first_process():
+            run_folder.forget_unless_resumable(config.output)
         raise
 
 
@@ -139,7 +132,7 @@ def _run(
         train_dataset=corpus.dataset,
         loss=objective,
         evaluator=dev,
-        callbacks=[progress, MetricsFile(config.output / METRICS_FILE), *([best] if dev else [])],
+        callbacks=[progress, MetricsFile(config.output / run_folder.METRICS_FILE), *([best] if dev else [])],
         keep_checkpoints=config.keep_checkpoints,
     )
     trainer.remove_callback(PrinterCallback)
@@ -161,6 +154,10 @@ def _run(
     return _finish(config, model, record, chosen, seconds, console, command)
 
 
+_PROTOCOL = (
+    *("method", "preset", "options", "pooling", "training", "corpus", "selection"),
+    *("base_model", "base_model_sha256"),
+)
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
     "last": "the last step was kept (no STS-B dev data was used)",
@@ -190,15 +187,14 @@ def _finish(
         command=command,
         model=str(output),
         path=output,
-        protocol={key: record[key] for key in ("method", "preset", "options", "training", "corpus", "selection")}
-        | {"base_model": record["model"], "base_model_sha256": record["model_sha256"]},
+        protocol={key: record[key] for key in _PROTOCOL},
         seed=config.seed,
         results=rows or [],
         timing={"train_seconds": seconds},
         device=str(model.device),
     )
     result["selected"] = chosen
-    write_result(output / RESULT_FILE, result)
+    write_result(output / run_folder.RESULT_FILE, result)
     _clear(config)
     return result
 
@@ -207,43 +203,17 @@ def _is_first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def _forget_unless_resumable(output: Path) -> None:
-    """After an error before the first checkpoint, leave the output folder as if the run had not begun."""
-    if checkpoints(output) or not _is_first_process():
-        return
-    for name in (BEST_FOLDER, "eval", ".export"):
-        shutil.rmtree(output / name, ignore_errors=True)
-    for name in (RUN_FILE, METRICS_FILE):
-        (output / name).unlink(missing_ok=True)
-    if output.is_dir() and not any(output.iterdir()):
-        output.rmdir()
+def _finished(config: TrainConfig, resume: bool) -> dict[str, Any] | None:
+    """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
+    finished = run_folder.finished_run(config.output, config.output / run_folder.RESULT_FILE, "train", resume)
+    if finished is not None:
+        _clear(config)
+    return finished
 
 
 def _clear(config: TrainConfig) -> None:
     """Remove what only an unfinished run needs. Checkpoints that were asked for stay."""
-    folders = [config.output / BEST_FOLDER, config.output / "eval"]  # the trainer makes an empty "eval"
-    folders += checkpoints(config.output) if config.save_steps is None else []
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _check_output(output: Path, resume: bool) -> dict[str, Any] | None:
-    """Refuse a folder that holds something else; return the result of a run that is finished already."""
-    if not output.exists():
-        return None
-    if not output.is_dir():
-        raise UserError(f"{output} is a file; --output takes a folder")
-    names = {path.name for path in output.iterdir()} - {LOCK_FILE}
-    if not names:
-        return None
-    if RUN_FILE not in names:
-        raise UserError(f"{output} holds other files and no training run: choose an empty --output folder")
-    if not resume:
-        raise UserError(f"{output} holds another run: continue it with --resume or choose another --output folder")
-    if MODULES_FILE in names and RESULT_FILE in names:
-        finished: dict[str, Any] = json.loads((output / RESULT_FILE).read_text(encoding="utf-8"))
-        return finished
-    return None
+    run_folder.clear(config.output, keep_checkpoints=config.save_steps is not None)
 
 
 def _selection(config: TrainConfig) -> str:
@@ -265,8 +235,8 @@ def _record(
         "method": config.method,
         "preset": config.preset,
         "options": options,
-        "model": config.model,
-        "model_sha256": identity["model_sha256"],
+        "base_model": config.model,
+        "base_model_sha256": identity["model_sha256"],
         "pooling": config.pooling,
         "corpus": {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256},
         "training": training,
@@ -274,40 +244,6 @@ def _record(
         "eval_steps": config.eval_steps,
         "versions": {"holdfast": __version__, **environment()["packages"]},
     }
-
-
-_MUST_AGREE = ("method", "preset", "options", "model_sha256", "pooling", "training", "selection", "eval_steps")
-
-
-def _begin(output: Path, record: dict[str, Any], resume: bool, console: Console) -> Path | None:
-    """Write ``run.json``, or check it against this run and return the checkpoint to continue from."""
-    path = output / RUN_FILE
-    if not (resume and path.exists()):
-        write_json(path, record)
-        return None
-    before = json.loads(path.read_text(encoding="utf-8"))
-    now = json.loads(json.dumps(record))
-    for key, was, given in _differences(before, now):
-        raise UserError(f"cannot resume {output}: {key} was {was!r} and is now {given!r}")
-    checkpoint, damaged = latest_intact(output)
-    for folder in damaged:
-        unfinished = "" if (folder / SEAL).exists() else "unfinished "
-        console.print(f"removing {unfinished}{folder.name}: it is damaged", highlight=False)
-        shutil.rmtree(folder, ignore_errors=True)
-    console.print(f"resuming from {checkpoint.name if checkpoint else 'the start'}", highlight=False)
-    return checkpoint
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for key in _MUST_AGREE:
-        if isinstance(before.get(key), dict):
-            for name in sorted({*before[key], *now[key]}):
-                if before[key].get(name) != now[key].get(name):
-                    yield name, before[key].get(name), now[key].get(name)
-        elif before.get(key) != now[key]:
-            yield key, before.get(key), now[key]
-    if before["corpus"]["sha256"] != now["corpus"]["sha256"]:
-        yield "the corpus", before["corpus"]["sha256"][:12], now["corpus"]["sha256"][:12]
 
 
 def _arguments(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks import characters
+from holdfast.adversary import characters
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Search
 from holdfast.attacks.trial import Trial, allowance, by_deletion, take_best

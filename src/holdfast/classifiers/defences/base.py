@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks.classifier import Text
+from holdfast.backbone import Backbone
 from holdfast.classifiers.losses import task_loss
-from holdfast.encoder import Backbone, attacking
+from holdfast.encoder import attacking
 
 
 @dataclass(frozen=True)

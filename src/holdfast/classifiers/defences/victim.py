@@ -13,8 +13,8 @@ from holdfast.adversary.batches import in_batches, padded
 from holdfast.adversary.geometry import Slopes
 from holdfast.attacks.classifier import Text, tokenise
 from holdfast.attacks.slopes import classification_layer
+from holdfast.backbone import Backbone
 from holdfast.classifiers.losses import task_loss
-from holdfast.encoder import Backbone
 
 
 class ClassifierVictim:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adversary.words import Words
-from holdfast.attacks.characters import (
+from holdfast.adversary.characters import (
     HOMOGLYPHS,
     KEYBOARD,
     change_case,
@@ -22,6 +21,7 @@ from holdfast.attacks.characters import (
     keyboard_typo,
     swap_letters,
 )
+from holdfast.adversary.words import Words
 
 Edit = Callable[[str, random.Random], "str | None"]
 EDITS = (insert_space, delete_letter, swap_letters, homoglyph, keyboard_typo, change_case)

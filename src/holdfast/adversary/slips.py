@@ -1,0 +1,87 @@
+"""Texts that say the same in a slightly different way: slips of the fingers, and words exchanged for synonyms."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.adversary import characters
+from holdfast.adversary.synonyms import Synonyms
+from holdfast.adversary.words import Words, is_content_word
+
+_NEAREST = 8  # synonyms of a word that are drawn from: further ones are less sure to mean the same
+
+
+class Edit(Protocol):
+    """A small change of a word; None for a word that it cannot change."""
+
+    def __call__(self, word: str, rng: random.Random) -> str | None:
+        """The changed word."""
+
+
+SLIPS: Mapping[str, Edit] = {
+    "key": characters.keyboard_typo,
+    "swap": characters.swap_letters,
+    "drop": characters.delete_letter,
+    "space": characters.insert_space,
+    "case": characters.change_case,
+    "look-alike": characters.homoglyph,
+}
+"""Changes inside a word, by name."""
+
+SYNONYM = "synonym"
+
+
+@dataclass(frozen=True)
+class Slips:
+    """Random changes of a text's content words that leave its meaning alone.
+
+    Attributes:
+        edits: names of :data:`SLIPS`, and "synonym"; each touched word gets one of them, all equally likely.
+        share: the share of content words that is touched, in (0, 1]; one at least.
+        synonyms: where synonyms come from; needed by the edit of that name.
+    """
+
+    edits: tuple[str, ...]
+    share: float
+    synonyms: Synonyms | None = None
+
+    def __post_init__(self) -> None:
+        for edit in self.edits:
+            if edit not in SLIPS and edit != SYNONYM:
+                raise ValueError(f"unknown edit {edit!r}; edits: {', '.join((*SLIPS, SYNONYM))}")
+        if not self.edits:
+            raise ValueError("at least one edit is needed")
+        if not 0.0 < self.share <= 1.0:
+            raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
+        if SYNONYM in self.edits and self.synonyms is None:
+            raise ValueError("the edit 'synonym' needs a source of synonyms")
+
+    def of(self, text: str, rng: random.Random) -> str:
+        """The text with some of its words changed; the text itself where no word can be."""
+        words = Words.of(text)
+        places = [place for place, word in enumerate(words.words) if is_content_word(word)]
+        rng.shuffle(places)
+        left = max(1, round(self.share * len(places)))
+        for place in places:
+            if left == 0:
+                break
+            changed = self._changed(words.words[place], rng)
+            if changed is not None:
+                words, left = words.exchanged(place, changed), left - 1
+        return words.text
+
+    def _changed(self, word: str, rng: random.Random) -> str | None:
+        """The word after the first edit, of all in random order, that can change it."""
+        for edit in rng.sample(self.edits, len(self.edits)):
+            changed = self._synonym(word, rng) if edit == SYNONYM else SLIPS[edit](word, rng)
+            if changed is not None and changed != word:
+                return changed
+        return None
+
+    def _synonym(self, word: str, rng: random.Random) -> str | None:
+        assert self.synonyms is not None
+        near = self.synonyms.nearest(word, _NEAREST)
+        return rng.choice(near) if near else None

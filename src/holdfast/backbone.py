@@ -1,0 +1,164 @@
+"""The one place that knows a backbone's insides: its embeddings, its layers, and how to shorten the last of them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from holdfast.errors import UserError
+
+Features = Mapping[str, Any]
+
+TESTED_BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
+"""Model types the tests cover. Others work where their structure is the same."""
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """Where a transformer keeps the parts that perturbations touch.
+
+    Attributes:
+        model: the Hugging Face model.
+        lookup: the module that embeds tokens.
+        embedding: the module whose output enters the first layer: as a rule the same.
+        layers: the transformer layers, first to last.
+    """
+
+    model: nn.Module
+    lookup: nn.Module
+    embedding: nn.Module
+    layers: nn.ModuleList
+
+    @classmethod
+    def of(cls, sentence_transformer: SentenceTransformer) -> Backbone:
+        """Find the parts by their structure.
+
+        Raises:
+            UserError: the model is no transformer, or not built of an embedding module and a list of layers.
+        """
+        model = sentence_transformer.transformers_model
+        if model is None:
+            raise UserError(
+                "this model has no transformer whose embeddings could be perturbed; "
+                f"supported backbones: {', '.join(TESTED_BACKBONES)}"
+            )
+        return cls.of_transformer(model)
+
+    @classmethod
+    def of_transformer(cls, model: Any) -> Backbone:
+        """Find the parts of a bare Hugging Face transformer, such as the ``base_model`` of a sequence classifier.
+
+        Raises:
+            UserError: it is not built of an embedding module and a list of layers.
+        """
+        lookup = getattr(model, "embeddings", None)
+        # ELECTRA's generator projects its embeddings to the hidden size before the first layer.
+        embedding = getattr(model, "embeddings_project", None) or lookup
+        stack = getattr(model, "encoder", None) or getattr(model, "transformer", None) or model
+        layers = getattr(stack, "layer", None) or getattr(stack, "layers", None)
+        if (
+            not isinstance(lookup, nn.Module)
+            or not isinstance(embedding, nn.Module)
+            or not isinstance(layers, nn.ModuleList)
+        ):
+            kind = getattr(model.config, "model_type", type(model).__name__)
+            raise UserError(f"backbone {kind!r} is not supported; supported backbones: {', '.join(TESTED_BACKBONES)}")
+        return cls(model=model, lookup=lookup, embedding=embedding, layers=layers)
+
+    def embed(self, features: Features) -> Tensor:
+        """What enters the first layer, (rows, L, d), dropout applied; past any hook, so unperturbed."""
+        accepted = inspect.signature(self.lookup.forward).parameters
+        names = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
+        given = {name: features.get(name) for name in names if name in accepted}
+        if "mask" in accepted:  # DeBERTa
+            given["mask"] = features["attention_mask"]
+        embedded: Tensor = self.lookup.forward(**given)
+        return embedded if self.embedding is self.lookup else self.embedding.forward(embedded)
+
+    @contextlib.contextmanager
+    def perturbed(self, delta: Tensor, mask: Tensor) -> Iterator[None]:
+        """Add δ once to what enters the first layer, for every pass of the model inside the context.
+
+        Args:
+            delta: (rows, L, d).
+            mask: (rows, L), 1 at real tokens. Padding is left alone: a convolution, as DeBERTa's, would let δ through.
+        """
+
+        def add(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            return added(output, delta * mask.unsqueeze(-1))
+
+        handle = self.embedding.register_forward_hook(add)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def first_position(self) -> int:
+        """The position id of a row's first token: 0, or where padding has a position of its own the next after it."""
+        padding = getattr(getattr(self.lookup, "position_embeddings", None), "padding_idx", None)
+        return 0 if padding is None else int(padding) + 1
+
+    def takes_positions(self) -> bool:
+        """Whether position ids can be given to the model."""
+        return "position_ids" in inspect.signature(self.model.forward).parameters
+
+
+def added(output: Tensor, delta: Tensor) -> Tensor:
+    """The sum, in the precision of δ: its steps can be smaller than the spacing of bf16 numbers."""
+    return output.to(torch.promote_types(output.dtype, delta.dtype)) + delta
+
+
+def is_bert_shaped(layer: nn.Module) -> bool:
+    """Whether a transformer layer is one that :func:`one_token_alone` can shorten."""
+    attention = getattr(layer, "attention", None)
+    inner = getattr(attention, "self", None)
+    linear = all(isinstance(getattr(inner, name, None), nn.Linear) for name in ("query", "key", "value"))
+    rest = hasattr(attention, "output") and hasattr(layer, "intermediate") and hasattr(layer, "output")
+    return linear and rest and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
+
+
+@contextlib.contextmanager
+def one_token_alone(layer: Any, position: Callable[[], Tensor | None] = lambda: None) -> Iterator[None]:
+    """Let a BERT-shaped layer compute one token of each row: the first, or the one at ``position()``."""
+    layer.forward = _one_token_forward(layer, position)
+    try:
+        yield
+    finally:
+        del layer.forward
+
+
+def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Callable[..., Tensor]:
+    """The forward of a BERT-shaped layer for one token of each row: (rows, L, d) → (rows, 1, d).
+
+    Keys and values are of all tokens; the query, both feed-forward maps and the norms are of the one alone. Where
+    ``position()`` gives it, (rows,), what comes after looks for it in its place: (rows, L, d), zero elsewhere. Else it
+    is the first.
+    """
+    attention, inner = layer.attention, layer.attention.self
+    heads, size = inner.num_attention_heads, inner.attention_head_size
+
+    def split(projected: Tensor) -> Tensor:
+        return projected.view(*projected.shape[:-1], heads, size).transpose(1, 2)
+
+    def forward(hidden: Tensor, attention_mask: Tensor | None = None, *_: Any, **__: Any) -> Tensor:
+        at = position()
+        place = None if at is None else at[:, None, None].expand(-1, 1, hidden.shape[2])
+        token = hidden[:, :1] if place is None else hidden.gather(1, place)
+        scores = split(inner.query(token)) @ split(inner.key(hidden)).transpose(2, 3) * inner.scaling
+        if attention_mask is not None:
+            shown = attention_mask[:, :, :1]  # the same for every token: all see all but padding
+            scores = scores.masked_fill(~shown, float("-inf")) if shown.dtype == torch.bool else scores + shown
+        weights = inner.dropout(scores.softmax(dim=-1))
+        context = (weights @ split(inner.value(hidden))).transpose(1, 2).flatten(2)
+        attended = attention.output(context, token)
+        result: Tensor = layer.output(layer.intermediate(attended), attended)
+        return result if place is None else result.new_zeros(hidden.shape).scatter(1, place, result)
+
+    return forward

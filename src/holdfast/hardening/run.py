@@ -1,0 +1,213 @@
+"""`holdfast harden`: train a copy that stays close to the original, and audit both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.attacks.resources import synonyms_file
+from holdfast.audit import AuditSettings, audit
+from holdfast.errors import UserError
+from holdfast.models import model_identity, resolve_model
+from holdfast.results import new_result, read_result, write_result
+from holdfast.training.config import TrainConfig
+from holdfast.training.run import train
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+METHOD = "anchored"
+BEFORE, AFTER = "audit-before.json", "audit-after.json"
+RESULT_FILE = "harden.json"
+MAX_LENGTH = 64
+"""Tokens of a training sentence: texts in use are longer than the 32 of the papers."""
+
+
+@dataclass(frozen=True)
+class HardenSettings:
+    """What decides a hardening.
+
+    Attributes:
+        model: the encoder in use: a SentenceTransformer.
+        corpus: sentences like those that it meets; no labels.
+        output: a new folder; it becomes the hardened model.
+        synonyms: "neighbours" (the data folder's lists) or a file, to harden against synonyms too; None: slips of the
+            fingers alone.
+        options: of the method, by name (`holdfast.objectives.Anchored`).
+        column: the corpus column that holds the sentences.
+        data: the data folder.
+        pooling: of a raw masked LM.
+        epochs: passes over the corpus.
+        max_steps: optimiser steps, in place of epochs.
+        batch_size: sentences of a step.
+        learning_rate: its peak.
+        max_length: tokens per sentence in training.
+        seed: of the order, the changes and the audits' drawings.
+        precision: "auto", "fp32" or "bf16".
+        save_steps: steps between checkpoints.
+        audited: whether both models are audited.
+        texts: what they are audited on, as for ``holdfast audit``.
+        examples: texts that are attacked in an audit.
+        masked_lm: of the audits.
+    """
+
+    model: str
+    corpus: str
+    output: Path
+    synonyms: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    column: str | None = None
+    data: Path | None = None
+    pooling: str | None = None
+    epochs: float | None = None
+    max_steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    max_length: int = MAX_LENGTH
+    seed: int = 42
+    precision: str = "auto"
+    save_steps: int | None = None
+    audited: bool = True
+    texts: str | None = None
+    examples: int = 100
+    masked_lm: str | None = None
+
+    def training(self) -> TrainConfig:
+        """The training behind it."""
+        options = dict(self.options)
+        if self.synonyms is not None:
+            options["synonyms"] = str(synonyms_file(self.synonyms, self.data))
+        return TrainConfig(
+            METHOD,
+            self.model,
+            self.corpus,
+            self.output,
+            options=options,
+            column=self.column,
+            data=self.data,
+            pooling=self.pooling,
+            epochs=self.epochs,
+            max_steps=self.max_steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            max_length=self.max_length,
+            seed=self.seed,
+            precision=self.precision,  # type: ignore[arg-type]
+            selection="last",  # what is kept must not depend on whether a data set happens to be here
+            save_steps=self.save_steps,
+            report_sts=False,
+        )
+
+
+def harden(
+    settings: HardenSettings,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: list[str] | None = None,
+) -> dict[str, Any]:
+    """Harden an encoder, audit it before and after, and return the result, also written to ``OUTPUT/harden.json``.
+
+    Args:
+        settings: what, on what, and how.
+        resume: continue the run that is in ``settings.output``; an audit that is finished is not made again.
+        console: where progress is shown; None: nowhere.
+        command: the words of the command, for the record.
+
+    Returns:
+        A result with a row per item of the audit, ``metrics`` ``{before, after}`` of its headline number and their
+        intervals, and ``verdicts`` ``[before, after]``; none where nothing was audited. Empty on any but the first of
+        several processes.
+
+    Raises:
+        UserError: a mistake in the settings or the data, or what training and audit refuse.
+    """
+    if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
+        raise UserError(
+            f"{settings.model} is a raw masked language model, with no vectors in use that could be kept: train one "
+            "with `holdfast train`, or say with --pooling how it is used"
+        )
+    trained = train(settings.training(), resume=resume, console=console, command=command)
+    if not trained:
+        return {}
+    rows: list[dict[str, Any]] = []
+    seconds = {"train_seconds": trained["timing"]["train_seconds"]}
+    if settings.audited:
+        before = _audit(settings, settings.model, BEFORE, settings.masked_lm, console, command)
+        # Both are attacked with the same words: the original's folder may have a head of its own, the copy's has not.
+        same = "masked_lm" in before["protocol"]["opened_resources"]
+        masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
+        after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
+        rows = compared(before, after)
+        seconds |= {"audit_seconds": sum(each["timing"]["audit_seconds"] for each in (before, after))}
+    result = new_result(
+        "harden",
+        command=command,
+        model=str(settings.output),
+        path=settings.output,
+        protocol={**trained["protocol"], "steps": trained["selected"]["steps"], "audits": [BEFORE, AFTER][: len(rows)]},
+        seed=settings.seed,
+        results=rows,
+        timing=seconds,
+        device=trained["environment"]["device"],
+    )
+    write_result(settings.output / RESULT_FILE, result)
+    return result
+
+
+def _audit(
+    settings: HardenSettings,
+    model: str,
+    name: str,
+    masked_lm: str | None,
+    console: Console | None,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    """The audit of a model, made now or by the run that is continued."""
+    path = settings.output / name
+    if path.exists():
+        made = read_result(path)
+        if made["model_sha256"] == model_identity(resolve_model(model))["model_sha256"]:
+            return made
+    if console is not None:
+        console.print(f"auditing {model}", highlight=False, markup=False)
+    audited = AuditSettings(
+        model=model,
+        texts=settings.texts,
+        examples=settings.examples,
+        masked_lm=masked_lm,
+        pooling=settings.pooling if name == BEFORE else None,
+        seed=settings.seed,
+        data=settings.data,
+    )
+    result = audit(audited, console=console, command=command)
+    write_result(path, result)
+    return result
+
+
+def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row per item that both audits measured, with the number that stands for it before and after."""
+    others = {(row["task"], row["split"]): row for row in after["results"]}
+    rows = []
+    for row in before["results"]:
+        other, headline = others.get((row["task"], row["split"])), row["headline"]
+        if other is None or headline is None or headline not in other["metrics"]:
+            continue
+        metrics = {}
+        for when, side in (("before", row), ("after", other)):
+            for end in ("", "_low", "_high"):
+                if headline + end in side["metrics"]:
+                    metrics[when + end] = side["metrics"][headline + end]
+        rows.append(
+            {
+                "task": row["task"],
+                "split": row["split"],
+                "n": min(row["n"], other["n"]),
+                "metric": headline,
+                "metrics": metrics,
+                "verdicts": [row["verdict"], other["verdict"]],
+            }
+        )
+    return rows

@@ -1,0 +1,202 @@
+"""Anchored hardening: an encoder in use learns to give a changed text the vector that it always gave the clean one."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.adversary.ascent import MixedAscent, gaussian
+from holdfast.adversary.balls import Norm, sentence_norm
+from holdfast.adversary.slips import SYNONYM, Slips
+from holdfast.adversary.synonyms import read_synonyms
+from holdfast.adversary.victim import recovered_texts, with_texts
+from holdfast.backbone import Features
+from holdfast.encoder import Encoder, unwrap
+from holdfast.models import evaluating
+from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.contrastive import full_precision
+
+_SLIPS = "key,swap,drop,space,case"
+
+
+class Anchored(Objective):
+    r"""The vectors of clean sentences stay where they were, and those of changed ones come back to them.
+
+    f₀ is the encoder as it was loaded, frozen; x̃ is the sentence with slips of the fingers in some of its words, or
+    with words exchanged for synonyms; δ climbs the distance of f(x + δ) from f₀(x) inside a norm ball. With
+    d(a, b) = 1 − cos(a, b),
+
+    .. math::
+        L = w_c\, d\big(f(x), f_0(x)\big) + w_n\, d\big(f(\tilde x), f_0(x)\big)
+            + w_a \max_{\|\delta\| \le \epsilon} d\big(f(x + \delta), f_0(x)\big)
+
+    No other sentence is needed: nothing is contrasted, so that the space keeps its shape and what was indexed with the
+    old encoder can still be searched with the new one.
+
+    Args:
+        model: the ``SentenceTransformer`` to harden.
+        clean: w_c; at 0 nothing but the changed sentences holds the space in place.
+        noise: w_n; at 0 no text is changed.
+        adversarial: w_a; at 0 no δ is sought.
+        edits: what changes a word, joined by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
+            (one inside the word), "case", "look-alike" (a letter of another script), "synonym". Each word that is
+            touched gets one.
+        share: share of a sentence's content words that is touched, in (0, 1]; one at least.
+        synonyms: for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or of
+            word vectors.
+        steps: ascent steps of δ.
+        radius: ε, in units of one embedding coordinate (a power-mean norm).
+        norm: of the ball, "1", "2" or "inf", per sentence over its real tokens. A step is ε/2 along the gradient's
+            direction in it.
+        dropout: whether the encoder's dropout is on in training.
+
+    The changed words are a function of the seed, the optimiser step and the sentence: the same in any batch, on any
+    process and after a resume.
+
+    Inputs:
+        A column of sentences, (B,). Returns ``{"anchor", "noise", "adversarial"}``, those with a weight.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+        >>> from holdfast.objectives import Anchored
+        >>> model = SentenceTransformer("all-MiniLM-L6-v2")  # doctest: +SKIP
+        >>> loss = Anchored(model, share=0.3)  # doctest: +SKIP
+    """
+
+    TITLE: ClassVar = "Anchored"
+    IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
+    CITATION: ClassVar = "holdfast; no paper."
+    PRESETS: ClassVar = {"slips": {"adversarial": 0.0}}
+    COST: ClassVar = 1.2
+    TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
+
+    draws: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        clean: float = 1.0,
+        noise: float = 1.0,
+        adversarial: float = 0.0,
+        edits: str = _SLIPS,
+        share: float = 0.3,
+        synonyms: str | None = None,
+        steps: int = 2,
+        radius: float = 5e-3,
+        norm: Norm = "2",
+        dropout: bool = False,
+    ) -> None:
+        super().__init__(model)
+        weights = {"clean": clean, "noise": noise, "adversarial": adversarial}
+        for name, weight in weights.items():
+            if weight < 0.0:
+                raise ValueError(f"{name} must not be negative, got {weight}")
+        if noise == adversarial == 0.0:
+            raise ValueError("one of noise and adversarial must be more than 0")
+        if steps < 1 or radius <= 0.0:
+            raise ValueError(f"steps must be 1 or more and radius above 0, got {steps} and {radius}")
+        self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
+        self.slips = _slips(edits, share, synonyms)
+        # A step of ε/2: from the start near the middle, two reach the ball's edge.
+        self.ascent = MixedAscent(steps, 0, radius / 2, 0.0, 1.0, radius, norm)
+        # Not called "model": sentence-transformers' trainer puts the model it trains in every place of that name.
+        self.original = copy.deepcopy(unwrap(model)).requires_grad_(False).eval()
+        # A seed and the number of optimiser steps, which decide how a sentence is changed.
+        self.register_buffer("draws", torch.stack([torch.randint(2**31, ()), torch.tensor(0)]))
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """One pass of f₀, one of f for each term; returns the terms with a weight, scalars."""
+        self.catch_up()
+        sentences, positives = one_or_two_columns(sentence_features, "Anchored")
+        if positives is not None:
+            raise ValueError(
+                "Anchored takes one column, of sentences: their anchors are the original encoder's vectors"
+            )
+        with torch.no_grad(), evaluating(self.original):
+            anchors = Encoder(self.original).encode(sentences)
+        encoder = self.encoder
+        with contextlib.nullcontext() if self.dropout else evaluating(encoder.model):
+            return self._terms(encoder, sentences, anchors)
+
+    def follow(self) -> None:
+        """Count the optimiser step: in the next, a sentence is changed in another way."""
+        self.draws[1] += 1
+
+    def changed(self, encoder: Encoder, sentences: Features) -> Features:
+        """The sentences with slips in them, tokenised anew.
+
+        The texts are recovered from the token ids. A row whose text would not give the same ids again (an unknown
+        token, a word that was cut off) is left as it is; their share is the diagnostic ``unchanged``.
+        """
+        texts = recovered_texts(encoder.model, sentences)
+        seed, step = self.draws.tolist()
+        changed = {
+            row: slipped
+            for row, text in enumerate(texts)
+            if text is not None and (slipped := self.slips.of(text, random.Random(f"{seed} {step} {text}"))) != text
+        }
+        self.diagnostics["unchanged"] = torch.tensor(1 - len(changed) / len(texts))
+        return with_texts(encoder.model, sentences, changed)
+
+    def attack(self, encoder: Encoder, sentences: Features, x: Tensor, anchors: Tensor) -> Tensor:
+        """The perturbation δ of embeddings x, both (B, L, d), that takes the vectors away from the anchors (B, d).
+
+        Leaves parameters, their gradients, the module's mode and the random state as they were.
+        """
+        mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
+
+        def loss(delta: Tensor) -> Tensor:
+            with encoder.perturbed(embeddings=x, delta=delta):
+                return distance(encoder.encode(sentences), anchors)
+
+        with encoder.attack_mode(dropout=self.dropout):
+            delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
+        self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
+        if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
+            self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
+        return delta
+
+    def initial_noise(self, x: Tensor) -> Tensor:
+        """δ⁰ ~ N(0, (ε/10)²I), (B, L, d), in fp32: at δ = 0 and f = f₀ the distance has no slope."""
+        return gaussian(x, self.ascent.radius / 10)
+
+    def _terms(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> dict[str, Tensor]:
+        terms = {}
+        x = None
+        if self.clean or self.adversarial:
+            with encoder.recording() as recording:
+                vectors = encoder.encode(sentences)
+            x = recording.embeddings
+            if self.clean:
+                terms["anchor"] = self.clean * distance(vectors, anchors)
+        if self.noise:
+            terms["noise"] = self.noise * distance(encoder.encode(self.changed(encoder, sentences)), anchors)
+        if self.adversarial:
+            assert x is not None
+            delta = self.attack(encoder, sentences, x.detach(), anchors)
+            with encoder.perturbed(embeddings=x, delta=delta):
+                terms["adversarial"] = self.adversarial * distance(encoder.encode(sentences), anchors)
+        return terms
+
+
+def distance(vectors: Tensor, anchors: Tensor) -> Tensor:
+    """The mean of 1 − cosine over the rows of two matrices (B, d), a scalar."""
+    with full_precision(vectors):
+        first, second = (each if each.dtype == torch.float64 else each.float() for each in (vectors, anchors))
+        return (1 - F.cosine_similarity(first, second, dim=1)).mean()
+
+
+def _slips(edits: str, share: float, synonyms: str | None) -> Slips:
+    names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
+    if synonyms is None:
+        return Slips(tuple(names), share)
+    return Slips(tuple(dict.fromkeys((*names, SYNONYM))), share, read_synonyms(Path(synonyms).expanduser()))

@@ -1,0 +1,77 @@
+"""Slips: what they touch, what they never touch, and that chance is the only thing that decides."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from holdfast.adversary.slips import SLIPS, Slips
+from holdfast.adversary.synonyms import ListedNeighbours
+from holdfast.adversary.words import Words, is_content_word
+
+TEXT = "The weary captain didn't trust the weather forecast, so the ship stayed in the harbour until Tuesday morning."
+NEAR = ListedNeighbours({"old": ["ancient", "aged"], "ship": ["vessel"]}, source="test")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("edit", sorted(SLIPS))
+def test_the_share_of_content_words_and_nothing_else(edit: str, share: float) -> None:
+    slips = Slips((edit,), share)
+    content = [word for word in Words.of(TEXT).words if is_content_word(word)]
+    for seed in range(20):
+        changed = slips.of(TEXT, random.Random(seed))
+        if edit == "space":  # one word has become two
+            assert len(changed) - len(TEXT) == max(1, round(share * len(content)))
+            continue
+        before, after = Words.of(TEXT).parts, Words.of(changed).parts
+        touched = [one for one, other in zip(before, after, strict=True) if one != other]
+        assert len(touched) == max(1, round(share * len(content)))
+        assert all(is_content_word(word) for word in touched)
+
+
+def test_each_edit_has_its_turn_and_is_that_edit() -> None:
+    slips = Slips(("case", "look-alike", "synonym"), 0.1, NEAR)
+    found = {slips.of("ship", random.Random(seed)) for seed in range(200)}
+    assert {"Ship", "SHIP", "vessel"} < found
+    assert any(not word.isascii() for word in found)
+    assert all(word in ("Ship", "SHIP", "vessel") or not word.isascii() for word in found)
+
+
+def test_an_edit_that_does_not_apply_leaves_the_word_to_another() -> None:
+    slips = Slips(("synonym", "case"), 1.0, NEAR)
+    for seed in range(20):
+        assert slips.of("harbour", random.Random(seed)) in ("Harbour", "HARBOUR"), "no synonym is known"
+
+
+def test_synonyms_are_of_the_word_and_in_its_case() -> None:
+    slips = Slips(("synonym",), 1.0, NEAR)
+    found = {slips.of("Old ship of the harbour", random.Random(seed)) for seed in range(50)}
+    assert found == {"Ancient vessel of the harbour", "Aged vessel of the harbour"}
+
+
+def test_the_same_chance_gives_the_same_text_and_another_another() -> None:
+    slips = Slips(tuple(SLIPS), 0.3)
+    texts = [slips.of(TEXT, random.Random(seed)) for seed in (1, 1, 2, 3, 4)]
+    assert texts[0] == texts[1]
+    assert len(set(texts)) == 4
+
+
+@pytest.mark.parametrize("text", ["", "it is not", "?!", "42", "a b c"])
+def test_a_text_without_content_words_stays(text: str) -> None:
+    assert Slips(tuple(SLIPS), 1.0).of(text, random.Random(0)) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((("swop",), 0.3), "unknown edit 'swop'"),
+        (((), 0.3), "at least one edit"),
+        ((("swap",), 0.0), "share must be above 0"),
+        ((("swap",), 1.1), "share must be above 0 and at most 1"),
+        ((("synonym",), 0.3), "needs a source of synonyms"),
+    ],
+)
+def test_wrong_use_is_refused(arguments: tuple[tuple[str, ...], float], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Slips(*arguments)

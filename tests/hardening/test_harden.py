@@ -1,0 +1,147 @@
+"""`holdfast harden`: what it writes, what it compares, how it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from holdfast.cli import main
+from holdfast.errors import UserError
+from holdfast.hardening import HardenSettings, harden
+from holdfast.hardening.run import compared
+from holdfast.models import load_sentence_transformer
+from holdfast.results import read_result
+
+WORDS = "man woman child dog cat runs sleeps eats plays sings park house bed red big".split()
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory, make_masked_lm: Callable[..., Path]) -> Path:
+    """An encoder in use."""
+    folder = tmp_path_factory.mktemp("hardened")
+    load_sentence_transformer(str(make_masked_lm(folder / "lm")), pooling="mean").save_pretrained(str(folder / "old"))
+    return folder / "old"
+
+
+@pytest.fixture
+def here(tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("holdfast.attacks.resources._wordnet_places", lambda data: iter(()))
+    (tmp_path / "old").symlink_to(encoder)
+    (tmp_path / "lm").symlink_to(encoder.parent / "lm")
+    texts = [
+        f"The {a} {b} in the {c} {d}" for a in WORDS[:5] for b in WORDS[5:10] for c, d in (WORDS[10:12], WORDS[12:14])
+    ]
+    (tmp_path / "mine.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    (tmp_path / "near.tsv").write_text("word\tneighbors\nman\twoman\ndog\tcat\n", encoding="utf-8")
+    return tmp_path
+
+
+def settings(**changed: Any) -> HardenSettings:
+    given = {"model": "old", "corpus": "mine.txt", "output": Path("new"), "batch_size": 8, "max_steps": 3, **changed}
+    return HardenSettings(**given)
+
+
+@pytest.mark.slow
+def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["harden", "old", "--corpus", "mine.txt", "--output", "new", "--batch-size", "8", "--max-steps", "3"]
+    words += ["--synonyms", "near.tsv", "--set", "share=0.5", "--examples", "3", "--texts", "mine.txt"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "before" in printed
+    assert "typos" in printed
+    assert 'Load it with: SentenceTransformer("new")' in printed
+    result = read_result(here / "new" / "harden.json")
+    assert result["kind"] == "harden"
+    assert result["protocol"]["method"] == "anchored"
+    assert result["protocol"]["options"]["synonyms"] == "near.tsv"
+    assert result["protocol"]["options"]["share"] == 0.5
+    assert result["protocol"]["steps"] == 3
+    audits = [read_result(here / "new" / f"audit-{when}.json") for when in ("before", "after")]
+    assert audits[0]["model_sha256"] != audits[1]["model_sha256"] == result["model_sha256"]
+    typos = next(row for row in result["results"] if row["task"] == "audit-typos")
+    for when, audit in zip(("before", "after"), audits, strict=True):
+        row = next(row for row in audit["results"] if row["task"] == "audit-typos")
+        assert typos["metrics"][when] == row["metrics"][row["headline"]]
+    assert SentenceTransformer("new").encode("The dog runs.").shape == (16,)
+    # The same once more: nothing is trained or audited again.
+    before = {path.name: path.stat().st_mtime_ns for path in (here / "new").iterdir() if path.name != "harden.json"}
+    assert main([*words, "--resume"]) == 0
+    after = {path.name: path.stat().st_mtime_ns for path in (here / "new").iterdir() if path.name != "harden.json"}
+    assert after == before
+
+
+def test_without_audits_and_the_defaults(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["harden", "old", "--corpus", "mine.txt", "--output", "new", "--batch-size", "8", "--max-steps", "2"]
+    assert main([*words, "--no-audit", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["results"] == []
+    assert result["protocol"]["selection"] == "last"
+    assert result["protocol"]["training"]["max_length"] == 64
+    assert result["protocol"]["options"]["synonyms"] is None
+    assert not (here / "new" / "audit-before.json").exists()
+
+
+def row(verdict: str = "bends", **changed: Any) -> dict[str, Any]:
+    metrics = {"stability": 0.5, "stability_low": 0.4, "stability_high": 0.6, "other": 1.0}
+    return {"task": "audit-typos", "split": "all", "n": 9, "metrics": metrics, "verdict": verdict,
+            "headline": "stability", "told": "", **changed}  # fmt: skip
+
+
+def test_items_are_compared_by_task_and_split() -> None:
+    changed = {"stability": 0.9, "stability_low": 0.8, "stability_high": 0.95}
+    before = {
+        "results": [row(), row(split="upper"), row(task="audit-x", headline=None, metrics={}), row(task="audit-y")]
+    }
+    after = {
+        "results": [row(split="upper", metrics=changed, verdict="holds", n=7), row(), row(task="audit-y", metrics={})]
+    }
+    same, upper = compared(before, after)
+    assert same["metrics"] == {
+        "before": 0.5,
+        "before_low": 0.4,
+        "before_high": 0.6,
+        "after": 0.5,
+        "after_low": 0.4,
+        "after_high": 0.6,
+    }
+    assert (upper["split"], upper["n"], upper["metric"]) == ("upper", 7, "stability")
+    assert upper["metrics"]["after"] == 0.9
+    assert upper["verdicts"] == ["bends", "holds"]
+
+
+def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path) -> None:
+    with pytest.raises(UserError, match="raw masked language model"):
+        harden(settings(model="lm"))
+    assert not (here / "new").exists()
+    assert harden(settings(model="lm", pooling="mean", audited=False))["protocol"]["pooling"] == "mean"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"synonyms": "nearest.tsv"}, "nearest.tsv"),
+        ({"synonyms": "neighbours"}, "--data DIR"),
+        ({"options": {"shares": "0.5"}}, "did you mean 'share'"),
+        ({"options": {"edits": "swop"}}, "unknown edit 'swop'"),
+        ({"corpus": "none.txt"}, "none.txt"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(here: Path, changed: dict[str, Any], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        harden(settings(**changed))
+    assert not (here / "new").exists()
+
+
+def test_another_run_in_the_folder_is_not_overwritten(here: Path) -> None:
+    harden(settings(audited=False))
+    with pytest.raises(UserError, match="continue it with --resume"):
+        harden(settings(audited=False))

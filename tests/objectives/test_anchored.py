@@ -1,0 +1,275 @@
+"""Anchored hardening against a slow rendering of its loss, special cases, and its invariants."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from holdfast.adversary.balls import sentence_norm
+from holdfast.encoder import Encoder
+from holdfast.objectives.anchored import Anchored
+
+
+def build(model: Any, **changes: Any) -> Anchored:
+    """An encoder that has left its original, and draws that are fixed."""
+    torch.manual_seed(0)
+    objective = Anchored(model, **{"adversarial": 0.5, **changes}).double()
+    objective.followed_by_trainer = True
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in objective.model.parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    normal = torch.randn(64, 16, generator=generator, dtype=torch.float64) * 1e-3
+    replaced: Any = objective
+    replaced.initial_noise = lambda x: normal[: x.shape[1]].expand_as(x)
+    return objective
+
+
+def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    module.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+def rows(features: Any) -> list[torch.Tensor]:
+    return [row[mask.bool()] for row, mask in zip(features["input_ids"], features["attention_mask"], strict=True)]
+
+
+def slow(
+    objective: Anchored, sentences: list[torch.Tensor], changed: list[torch.Tensor], normal: torch.Tensor
+) -> dict[str, Any]:
+    """Each sentence alone, by the transformer itself; δ by plain projected ascent in the power-mean L2 ball."""
+
+    def run(model: Any, ids: torch.Tensor, delta: torch.Tensor | None = None) -> torch.Tensor:
+        bert = model.transformers_model
+        if delta is None:
+            vector: torch.Tensor = bert(input_ids=ids[None]).last_hidden_state[0, 0]
+            return vector
+        handle = bert.embeddings.register_forward_hook(lambda _module, _args, output: output + delta)
+        vector = bert(input_ids=ids[None]).last_hidden_state[0, 0]
+        handle.remove()
+        return vector
+
+    def apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return 1 - (a @ b) / (a.norm() * b.norm())
+
+    radius, terms = objective.ascent.radius, {"anchor": 0.0, "noise": 0.0, "adversarial": 0.0}
+    for text, other in zip(sentences, changed, strict=True):
+        anchor = run(objective.original, text).detach()
+        length = len(text)
+        size = (length * 16) ** 0.5  # the ball is ‖δ‖₂/√n ≤ ε
+        delta = normal[:length].clone()
+        delta *= min(1.0, radius * size / delta.norm())
+        for _ in range(objective.ascent.pgd_steps):
+            leaf = delta.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(apart(run(objective.model, text, leaf), anchor), leaf)
+            delta = delta + radius / 2 * size * slope / slope.norm()
+            delta = delta * min(1.0, radius * size / delta.norm())
+        terms["anchor"] = terms["anchor"] + apart(run(objective.model, text), anchor) / len(sentences)
+        terms["noise"] = terms["noise"] + apart(run(objective.model, other), anchor) / len(sentences)
+        attacked = apart(run(objective.model, text, delta), anchor)
+        terms["adversarial"] = terms["adversarial"] + 0.5 * attacked / len(sentences)
+    return terms
+
+
+def test_terms_and_gradients_match_the_slow_reference(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = build(exact_model)
+    normal = objective.initial_noise(torch.zeros(1, 64, 16, dtype=torch.float64))[0]
+    texts, changed = rows(batch), rows(objective.changed(objective.encoder, batch))
+    assert sum(not torch.equal(one, other) for one, other in zip(texts, changed, strict=True)) > 4
+    terms = objective([dict(batch)])
+    assert list(terms) == ["anchor", "noise", "adversarial"]
+    reference = slow(objective, texts, changed, normal)
+    for name, term in terms.items():
+        assert term.item() == pytest.approx(reference[name].item(), rel=1e-8), name
+        assert term.item() > 1e-4
+    ours = gradients(sum(terms.values()), objective)
+    theirs = gradients(sum(reference.values()), objective)
+    assert ours.keys() == theirs.keys()
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, rtol=1e-6, atol=1e-10)
+    assert max(gradient.abs().max() for gradient in theirs.values()) > 1e-3
+    assert not any(name.startswith("original.") for name in theirs), "the original has no gradient"
+
+
+def test_an_untrained_encoder_is_where_it_was(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = Anchored(exact_model, adversarial=1.0).double()
+    terms = objective([dict(batch)])
+    assert terms["anchor"].item() == pytest.approx(0.0, abs=1e-12)
+    assert terms["noise"].item() > 1e-3
+    assert terms["adversarial"].item() > 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "names"),
+    [
+        ({"adversarial": 0.0}, ["anchor", "noise"]),
+        ({"clean": 0.0}, ["noise", "adversarial"]),
+        ({"noise": 0.0}, ["anchor", "adversarial"]),
+        ({"clean": 0.0, "noise": 0.0}, ["adversarial"]),
+        ({"clean": 0.0, "adversarial": 0.0}, ["noise"]),
+    ],
+)
+def test_what_has_no_weight_is_not_computed(
+    exact_model: Any, batch: dict[str, Any], weights: dict[str, float], names: list[str]
+) -> None:
+    whole = build(exact_model)
+    objective = build(exact_model, **weights)
+    objective.model.load_state_dict(whole.model.state_dict())
+    objective.original.load_state_dict(whole.original.state_dict())
+    terms = objective([dict(batch)])
+    assert list(terms) == names
+    reference = whole([dict(batch)])
+    for name in names:
+        assert terms[name].item() == pytest.approx(reference[name].item(), rel=1e-9)
+
+
+def test_weights_multiply(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = build(exact_model)
+    once = objective([dict(batch)])
+    objective.clean, objective.noise, objective.adversarial = 3.0, 0.5, 1.5
+    again = objective([dict(batch)])
+    ratios = {name: again[name].item() / once[name].item() for name in once}
+    assert ratios == pytest.approx({"anchor": 3.0, "noise": 0.5, "adversarial": 3.0})
+
+
+class TestSlips:
+    def texts(self, objective: Anchored, batch: dict[str, Any]) -> list[str]:
+        features = objective.changed(objective.encoder, batch)
+        found: list[str] = objective.model.tokenizer.batch_decode(features["input_ids"], skip_special_tokens=True)
+        return found
+
+    def test_they_depend_on_seed_step_and_sentence_alone(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model)
+        first = self.texts(objective, batch)
+        assert self.texts(objective, batch) == first
+        rolled = {key: value.roll(3, 0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        assert self.texts(objective, rolled) == first[-3:] + first[:-3]
+        objective.follow()
+        second = self.texts(objective, batch)
+        assert second != first
+        other = build(exact_model)
+        other.load_own_state(objective.own_state())
+        assert self.texts(other, batch) == second, "a resumed run goes on as before"
+        other.draws[0] += 1
+        assert self.texts(other, batch) != second
+
+    def test_rows_that_cannot_be_recovered_stay(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model)
+        ids = batch["input_ids"].clone()
+        ids[0, 1] = exact_model.tokenizer.unk_token_id
+        features = objective.changed(objective.encoder, {**batch, "input_ids": ids})
+        width = int(batch["attention_mask"][0].sum())
+        assert torch.equal(features["input_ids"][0, :width], ids[0, :width])
+        assert 0 < objective.diagnostics["unchanged"].item() < 1
+
+    def test_synonyms_join_the_edits(self, exact_model: Any, tmp_path: Path) -> None:
+        path = tmp_path / "near.tsv"
+        path.write_text("word\tneighbors\ncat\tdog\n", encoding="utf-8")
+        objective = Anchored(exact_model, edits="case", synonyms=str(path))
+        assert objective.slips.edits == ("case", "synonym")
+        with pytest.raises(ValueError, match="needs a source of synonyms"):
+            Anchored(exact_model, edits="synonym")
+
+    def test_a_stock_trainer_moves_on_too(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = Anchored(exact_model).double()
+        objective([dict(batch)])
+        objective([dict(batch)])
+        assert objective.draws[1] == 2
+
+
+@pytest.mark.parametrize("norm", ["1", "2", "inf"])
+def test_the_attack_climbs_inside_its_ball_and_leaves_no_trace(
+    exact_model: Any, batch: dict[str, Any], norm: str
+) -> None:
+    objective = build(exact_model, norm=norm, steps=4)
+    encoder = objective.encoder
+    with torch.no_grad():
+        anchors = Encoder(objective.original).encode(batch)
+        x = encoder.embed(batch)
+    state = torch.get_rng_state()
+    delta = objective.attack(encoder, batch, x, anchors)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in objective.parameters())
+    assert all(parameter.requires_grad for parameter in exact_model.parameters())
+    mask = batch["attention_mask"].double()
+    sizes = sentence_norm(delta, mask, objective.ascent.norm)
+    assert (sizes <= objective.ascent.radius * (1 + 1e-9)).all()
+    assert (sizes > 0.9 * objective.ascent.radius).all(), "at its edge"
+    assert delta[mask == 0].abs().max() == 0
+    assert objective.diagnostics["attack_loss_rise"].item() > 0
+
+
+def test_wider_padding_changes_nothing(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = build(exact_model)
+    wide = {
+        key: torch.nn.functional.pad(value, (0, 5)) if isinstance(value, torch.Tensor) else value
+        for key, value in batch.items()
+    }
+    torch.testing.assert_close(objective([dict(batch)]), objective([wide]), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+def test_dropout_is_off_unless_asked_for(make_encoder_model: Any, sentences: list[str], dropout: bool) -> None:
+    model = make_encoder_model("bert").train()
+    objective = Anchored(model, dropout=dropout)
+    objective.followed_by_trainer = True
+    modes = [module.training for module in objective.modules()]
+    features = dict(model.preprocess(sentences))
+    found = [objective([dict(features)])["anchor"].item() for _ in range(2)]
+    assert (found[0] == found[1]) is not dropout
+    assert [module.training for module in objective.modules()] == modes
+
+
+def test_training_brings_changed_sentences_back(exact_model: Any, batch: dict[str, Any]) -> None:
+    objective = Anchored(exact_model, share=1.0, edits="swap").double()
+    objective.followed_by_trainer = True
+    before = copy.deepcopy(objective.original.state_dict())
+    optimiser = torch.optim.AdamW(objective.model.parameters(), lr=3e-3)
+    losses = []
+    for _ in range(30):
+        terms = objective([dict(batch)])
+        optimiser.zero_grad()
+        sum(terms.values()).backward()
+        optimiser.step()
+        losses.append(terms["noise"].item())
+    assert losses[-1] < 0.5 * losses[0]
+    assert all(torch.equal(value, before[name]) for name, value in objective.original.state_dict().items())
+    assert objective.own_parameters() == []
+
+
+def test_every_backbone_trains_in_full_precision_of_the_loss(
+    make_encoder_model: Any, backbone: str, sentences: list[str]
+) -> None:
+    model = make_encoder_model(backbone).train()
+    objective = Anchored(model, adversarial=1.0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        terms = objective([dict(model.preprocess(sentences))])
+    loss = sum(terms.values())
+    loss.backward()
+    assert all(term.dtype == torch.float32 for term in terms.values())
+    assert torch.isfinite(loss)
+    assert max(p.grad.abs().max() for p in model.parameters() if p.grad is not None) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"clean": -1.0}, "clean must not be negative"),
+        ({"noise": 0.0}, "one of noise and adversarial"),
+        ({"steps": 0}, "steps must be 1 or more"),
+        ({"edits": "swop"}, "unknown edit 'swop'"),
+    ],
+)
+def test_wrong_use_is_refused(exact_model: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Anchored(exact_model, **options)
+
+
+def test_two_columns_are_refused(exact_model: Any, batch: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="takes one column"):
+        Anchored(exact_model)([dict(batch), dict(batch)])
