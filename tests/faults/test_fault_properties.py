@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from holdfast.adversary import characters
 from holdfast.adversary.words import Words, in_case_of, others, pieces
-from holdfast.attacks import characters
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal
 from holdfast.baselines.word_vectors import read_word_vectors

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.attacks import synonyms
+from holdfast.attacks import counterfitted
 from holdfast.cli import main
 from holdfast.data.inventory import check_data
 from holdfast.errors import UserError
@@ -162,11 +162,11 @@ def test_a_download_that_is_not_the_known_one_is_refused_and_not_kept(
     archive = tmp_path / "other.zip"
     with zipfile.ZipFile(archive, "w") as opened:
         opened.writestr("../../opened", "x")
-    monkeypatch.setattr(synonyms, "COUNTERFITTED_URL", archive.as_uri())
+    monkeypatch.setattr(counterfitted, "COUNTERFITTED_URL", archive.as_uri())
     read: list[Callable[..., object]] = []
-    monkeypatch.setattr(synonyms, "_convert", read.append)
+    monkeypatch.setattr(counterfitted, "_convert", read.append)
     with pytest.raises(UserError, match="is not the known file"):
-        synonyms.counterfitted(tmp_path / "cache")
+        counterfitted.counterfitted(tmp_path / "cache")
     assert read == []
     assert list((tmp_path / "cache").iterdir()) == []
     assert not (tmp_path / "opened").exists()
