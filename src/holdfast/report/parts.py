@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from holdfast.training.soundness import Flag
+
 COLOURS = 8
 """Colours for models and curves: classes ``c0`` to ``c7`` of the page's style, used again where there are more."""
 SHADES = 5
@@ -174,15 +176,6 @@ class Chart:
 
 
 Figure = Bars | Chart
-
-
-@dataclass(frozen=True)
-class Flag:
-    """Whether something is as it should be: good, look (worth a look), bad, or only told."""
-
-    level: Literal["good", "look", "bad", "told"]
-    what: str
-    told: str
 
 
 @dataclass(frozen=True)

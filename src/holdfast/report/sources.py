@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +10,8 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.results import read_result
+from holdfast.training.log import METRICS_FILE, read_log
 
-METRICS_FILE = "metrics.jsonl"
 TRAININGS = ("train", "finetune", "pretrain")
 """Kinds of results beside which a run leaves its log."""
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
@@ -86,11 +84,17 @@ def read_sources(words: Sequence[str]) -> list[Source]:
             result = shown(_without_items(read_result(path)))
             _check_rows(result, path)
             _check_examples(result, path)
-            log = _read_log(path.parent / METRICS_FILE) if result["kind"] in TRAININGS else ()
+            log = tuple(map(shown, read_log(_log_file(path)))) if result["kind"] in TRAININGS else ()
             found.append(Source(len(found) + 1, path, result, log, group))
     if not found:
         raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
     return named(found)
+
+
+def _log_file(path: Path) -> Path:
+    """Where a training left its log: beside its result, or in the folder that is called as the result is."""
+    folder = path.with_suffix("")
+    return (folder if folder.is_dir() else path.parent) / METRICS_FILE
 
 
 def _without_items(result: dict[str, Any]) -> dict[str, Any]:
@@ -120,32 +124,6 @@ def _check_examples(result: Mapping[str, Any], path: Path) -> None:
         for key in ("recipe", "outcome", "original", "adversarial"):
             if not isinstance(row.get(key), str):
                 raise UserError(f"{path}: example {number} has no text {key!r}: it is not one of attack or audit")
-
-
-def _read_log(path: Path) -> tuple[dict[str, Any], ...]:
-    """The records of a log; a line that a kill cut short is left out."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    records = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            records.append(shown(record))
-    return tuple(records)
-
-
-def number_of(value: Any) -> float | None:
-    """A finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 _NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

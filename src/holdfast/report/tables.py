@@ -19,7 +19,8 @@ from holdfast.report.scores import (
     spearman_interval,
     with_average,
 )
-from holdfast.report.sources import Source, number_of
+from holdfast.report.sources import Source
+from holdfast.training.log import number_of
 
 AVERAGE = "average"
 _NONE = Cell("–")
