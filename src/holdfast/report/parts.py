@@ -58,6 +58,7 @@ class Table:
         labels: how many columns, from the left, name the row.
         words: columns further right that hold words and are aligned to the left.
         note: how to read it.
+        stacked: whether details stand below their cells' texts, so that many columns have room.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Table:
     labels: int = 1
     words: tuple[int, ...] = ()
     note: str = ""
+    stacked: bool = False
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, no
         )
         for label, own in scores.items()
     )
-    return Table(id, title, ("model", *columns), rows, note=note)
+    return Table(id, title, ("model", *columns), rows, note=note, stacked=True)
 
 
 def space_table(sources: Iterable[Source]) -> Table | None:
