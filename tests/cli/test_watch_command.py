@@ -73,6 +73,12 @@ def test_it_follows_a_run_until_it_ends(tmp_path: Path) -> None:
         assert watching.wait(30) == 0
 
 
+def test_a_look_loads_no_torch(tmp_path: Path) -> None:
+    code = "import sys; from holdfast.cli import main; main(['watch', 'run', '--once']); print('torch' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "False"
+
+
 def test_a_look_too_often_and_a_file_are_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     for words in (["--every", "0"], ["--once", str(tmp_path / "file")]):

@@ -47,7 +47,7 @@ def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str
     corpus = list(settings.corpus) if settings.corpus is not None else demo_corpus()
     prepare(settings, corpus, model_identity(base)["model_sha256"])
     settings = replace(settings, corpus=corpus)
-    stage = stages.Stage(settings, base, console, ("holdfast", "demo", "--output", str(settings.output)))
+    stage = stages.Stage(settings, base, console, _command(settings))
     probe, clock = Probe.make(settings.seed), _Clock(console)
     console.print(f"{len(corpus):,} sentences of this Python's documentation and docstrings", highlight=False)
     similarity = _encoders(stage, probe, clock)
@@ -64,6 +64,10 @@ def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str
     with clock.stage("report", "writing the report"):
         stages.write_demo_report(stage, settings.file(REPORT_FILE))
     return result
+
+
+def _command(settings: DemoSettings) -> tuple[str, ...]:
+    return ("holdfast", "demo", "--model", settings.model, "--output", str(settings.output))
 
 
 def _encoders(stage: stages.Stage, probe: Probe, clock: _Clock) -> Results:

@@ -138,7 +138,7 @@ def attack_classifier(stage: Stage, name: str, judge: str) -> dict[str, Any]:
         examples=settings.attacked,
         resources=replace(LIGHT, masked_lm=settings.model, similarity=judge),
         seed=settings.seed,
-        data=settings.output,  # and not the user's: the demo is the same everywhere
+        data=settings.output,  # and not the user's data sets: the demo measures the same without them
         output=output,
     )
     return attack(chosen, resume=True, console=stage.console, command=stage.command)

@@ -14,10 +14,9 @@ from holdfast.errors import UserError
 from holdfast.files import telling_write_errors, write_json
 from holdfast.results import read_result
 from holdfast.training.checkpoints import checkpoints, latest_intact
-from holdfast.training.log import METRICS_FILE
+from holdfast.training.log import METRICS_FILE, RUN_FILE
 from holdfast.training.selection import BEST_FOLDER
 
-RUN_FILE = "run.json"
 _STAGING = ".export"
 # Where a model or a file lies; the hashes of both are compared.
 _MAY_DIFFER = {"versions", "base_model", "source"}

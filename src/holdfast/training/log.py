@@ -15,6 +15,8 @@ from typing import Any
 
 from holdfast.errors import UserError
 
+RUN_FILE = "run.json"
+"""What decides a run, beside its log."""
 METRICS_FILE = "metrics.jsonl"
 BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
 """States: a part of the run began; it made its last step; a person stopped it; an error did."""

@@ -36,13 +36,12 @@ from holdfast.training.checkpoints import SEAL, checkpoints, latest_intact
 from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.export import MODULES_FILE, export, model_card
-from holdfast.training.log import METRICS_FILE
+from holdfast.training.log import METRICS_FILE, RUN_FILE
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
 from holdfast.training.selection import BEST_FOLDER, KeepBest
 from holdfast.training.trainer import HoldfastTrainer
 
-RUN_FILE = "run.json"
 RESULT_FILE = "results.json"
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.errors import UserError
-from holdfast.training.folder import RUN_FILE
 from holdfast.training.log import (
     BEGUN,
     FAILED,
     METRICS_FILE,
     RISES,
+    RUN_FILE,
     STOPPED,
     TRAINED,
     Curve,
