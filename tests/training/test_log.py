@@ -47,6 +47,7 @@ def test_what_a_resumed_run_tells_again_takes_the_place_of_what_was_told() -> No
         {"step": 10, "loss": 1.0},
         {"step": 20, "loss": 0.9},
         {"step": 30, "loss": 0.8},
+        {"step": 40, "loss": 0.75},  # the resumed run has not come so far yet
         {"step": 20, "state": BEGUN},
         {"step": 30, "loss": 0.7},
     )
