@@ -42,7 +42,7 @@ class DemoSettings:
     corpus: Sequence[str] | None = None
     steps: int = 60
     batch_size: int = 64
-    epochs: float = 8.0
+    epochs: float = 6.0
     learning_rate: float = 1e-4
     attacked: int = 60
     audited: int = 20
