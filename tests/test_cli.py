@@ -19,6 +19,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.results import read_result
+from holdfast.training.watching import standing_of
 
 WORDS = ["the", "a", "man", "woman", "dog", "cat", "runs", "sleeps", "in", "under", "house", "red", "old"]
 VERBS = [
@@ -35,7 +36,7 @@ VERBS = [
     "transfer",
     "doctor",
 ]
-VERBS += ["harden", "compare", "data list", "data check", "methods", "demo"]
+VERBS += ["harden", "compare", "watch", "data list", "data check", "methods", "demo"]
 TRAIN = ["train", "simcse", "--model", "lm", "--corpus", "corpus.txt", "--output", "out"]
 SHORT = ["--max-steps", "3", "--batch-size", "8", "--precision", "fp32"]
 
@@ -303,6 +304,8 @@ def test_a_loss_that_is_not_finite_names_the_step_and_a_resumed_run_must_agree(
     assert "checkpoint-1" in line
     assert "--learning-rate" in line
     assert not (here / "out" / "modules.json").exists()
+    standing = standing_of(here / "out")
+    assert (standing.state, "the loss became" in standing.told) == ("failed", True), standing.told
     assert "learning_rate was 1e+30" in mistake(capsys, [*TRAIN, *SHORT, "--resume"])
 
 
@@ -359,6 +362,7 @@ def test_an_interrupted_run_says_how_to_go_on(here: Path) -> None:
     assert out == ""
     assert err.splitlines()[-1] == "holdfast: stopped; continue with --resume"
     assert "Traceback" not in err
+    assert standing_of(here / "out").state == "stopped"
 
 
 def test_a_closed_pipe_is_quiet() -> None:

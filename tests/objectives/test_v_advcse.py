@@ -208,7 +208,7 @@ def test_the_attack_raises_the_distance_inside_the_ball_and_leaves_no_trace(
     assert rise > 1.5 * abs(random_rise), "the direction matters, not only the size"
     assert (sentence_norm(r, mask, norm) <= per_coordinate(radius, mask, 16, norm) * (1 + 1e-5)).all()
     assert (r[mask == 0] == 0).all()
-    assert objective.diagnostics["attack_rise"] > 0
+    assert objective.diagnostics["attack_loss_rise"] > 0
     lengths = torch.linalg.vector_norm(r.flatten(1), ord=float(norm), dim=1)
     assert objective.diagnostics["delta_norm"].item() == pytest.approx(lengths.mean().item(), rel=1e-5)
     assert (lengths <= radius * (1 + 1e-5)).all()
@@ -281,7 +281,7 @@ def test_works_on_every_backbone(make_encoder_model: Any, sentences: list[str], 
     objective = VAdvCSE(model, space=space, steps=2, radius=0.2)
     terms = objective([dict(model.preprocess(sentences))])
     assert terms["regulariser"].item() > 0
-    assert objective.diagnostics["attack_rise"] > 0
+    assert objective.diagnostics["attack_loss_rise"] > 0
     assert 0 < objective.diagnostics["gradient_share"] < 1
     sum(terms.values()).backward()
     assert all(torch.isfinite(p.grad).all() for p in objective.parameters() if p.grad is not None)
@@ -337,7 +337,7 @@ def test_the_attack_under_bf16_matches_fp32(make_encoder_model: Any, sentences: 
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
             r = objective.attack(encoder, features, h[:, None], z.detach(), statistics)
         assert r.dtype == torch.float32
-        rises[bf16] = objective.diagnostics["attack_rise"].item()
+        rises[bf16] = objective.diagnostics["attack_loss_rise"].item()
     assert rises[False] > 1e-4
     assert rises[True] == pytest.approx(rises[False], rel=1e-5)
 

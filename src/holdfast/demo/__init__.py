@@ -1,1 +1,1 @@
-"""The embedded demo: its corpus, its graded pairs, its text noise."""
+"""The embedded demo: its texts, its text noise, its stages from training to the report."""

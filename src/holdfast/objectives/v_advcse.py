@@ -186,7 +186,7 @@ class VAdvCSE(Objective):
         unit = per_coordinate(1.0, mask, x.shape[-1], norm)
         self.diagnostics = {"delta_norm": (sentence_norm(r, mask, norm) / unit).mean()}
         if len(values) > 1:
-            self.diagnostics["attack_rise"] = values[-1] - values[0]
+            self.diagnostics["attack_loss_rise"] = values[-1] - values[0]
         return r
 
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:

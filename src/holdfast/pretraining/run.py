@@ -41,7 +41,8 @@ from holdfast.pretraining.trainer import Clock, PretrainTrainer
 from holdfast.pretraining.vocabulary import load_tokenizer, own_tokenizer, tokenizer_hash
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
-from holdfast.training.progress import MetricsFile
+from holdfast.training.log import METRICS_FILE
+from holdfast.training.progress import MetricsFile, logging_steps
 
 CPU_GROUP_TOKENS = 2048
 """Tokens of a group on a CPU: benchmarks/pretrain_step.py."""
@@ -191,6 +192,7 @@ def _train(
     steps = settings.max_steps or (_ENDLESS if clock.leads else order.steps_of(settings.epochs or 1.0))
     pad_id = material.tokenizer.pad_token_id
     progress = PretrainProgress(console, order, clock)
+    metrics = MetricsFile(settings.output / METRICS_FILE)
     held_out = _held_out(material, order.group_tokens)
     trainer = PretrainTrainer(
         model=model,
@@ -201,11 +203,11 @@ def _train(
         keep_checkpoints=settings.keep_checkpoints,
         processing_class=material.tokenizer,
         args=_arguments(settings, steps, record["training"]["precision"], evaluate=bool(held_out), on_cpu=on_cpu),
-        callbacks=[progress, MetricsFile(settings.output / run_folder.METRICS_FILE)],
+        callbacks=[progress, metrics],
     )
     trainer.remove_callback(PrinterCallback)
     try:
-        with ready_to_train(model, settings.dropout):
+        with metrics, ready_to_train(model, settings.dropout):
             trainer.train_from(checkpoint)
     finally:
         progress.close()
@@ -349,7 +351,7 @@ def _arguments(
         eval_steps=settings.eval_steps,
         save_strategy="steps",
         save_steps=settings.save_steps or _SAVE_STEPS,
-        logging_steps=25,
+        logging_steps=logging_steps(steps),
         logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
         remove_unused_columns=False,
         report_to="none",

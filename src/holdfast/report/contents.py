@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.report import figures, tables, training
 from holdfast.report.examples import Examples, collect_examples
-from holdfast.report.parts import Block, Card, Cell, Figure, Flag, Section, Table, colour
+from holdfast.report.parts import Block, Card, Cell, Figure, Section, Table, colour
 from holdfast.report.scores import Scores
 from holdfast.report.sources import OF_SEVERAL, TRAININGS, Source, models_of
 
@@ -180,7 +180,7 @@ def _run(source: Source) -> Block:
     facts = [str(own[key]) for key in ("method", "defence", "task") if own.get(key)]
     seed = source.result["seed"]
     facts += [] if seed is None else [f"seed {seed}"]
-    found: list[Flag] = training.flags(source)
+    found = training.flags(source)
     return Block(source.label, ", ".join(facts), figures=tuple(training.run_charts(source)), flags=tuple(found))
 
 

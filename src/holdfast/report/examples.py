@@ -9,7 +9,8 @@ from typing import Any
 
 from holdfast.adversary.words import pieces
 from holdfast.errors import UserError
-from holdfast.report.sources import Source, number_of
+from holdfast.report.sources import Source
+from holdfast.training.log import number_of
 
 OUTCOMES = ("succeeded", "failed", "skipped")
 LONG = 3000

@@ -8,8 +8,9 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.report.parts import MUTED, SHADES, SHAPES, Bar, Bars, Cell, Chart, Key, Line, Mark, Table, colour
 from holdfast.report.scores import Scores, best_of
-from holdfast.report.sources import Source, number_of
+from holdfast.report.sources import Source
 from holdfast.report.tables import AVERAGE, drop_of
+from holdfast.training.log import number_of
 
 Colours = Mapping[str, str]
 """The colour of each model, the same all over the page."""

@@ -16,9 +16,10 @@ from holdfast.files import sha256
 from holdfast.report.contents import Contents
 from holdfast.report.examples import OUTCOMES, Examples, as_json
 from holdfast.report.export import as_csv, as_latex, as_markdown, data_url
-from holdfast.report.sources import Source, number_of, shown
+from holdfast.report.sources import Source
 from holdfast.report.svg import draw, swatch
-from holdfast.results import State
+from holdfast.results import State, shown
+from holdfast.training.log import number_of
 
 FIRST = 50
 """Examples that stand in the page itself, for readers without JavaScript."""

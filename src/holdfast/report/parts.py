@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from holdfast.training.soundness import Flag
+
 COLOURS = 8
 """Colours for models and curves: classes ``c0`` to ``c7`` of the page's style, used again where there are more."""
 SHADES = 5
@@ -56,6 +58,7 @@ class Table:
         labels: how many columns, from the left, name the row.
         words: columns further right that hold words and are aligned to the left.
         note: how to read it.
+        stacked: whether details stand below their cells' texts, so that many columns have room.
     """
 
     id: str
@@ -65,6 +68,7 @@ class Table:
     labels: int = 1
     words: tuple[int, ...] = ()
     note: str = ""
+    stacked: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,15 +178,6 @@ class Chart:
 
 
 Figure = Bars | Chart
-
-
-@dataclass(frozen=True)
-class Flag:
-    """Whether something is as it should be: good, look (worth a look), bad, or only told."""
-
-    level: Literal["good", "look", "bad", "told"]
-    what: str
-    told: str
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,21 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.results import State, is_number, read_with_state, shown
+from holdfast.results import State, read_with_state, shown
+from holdfast.training.log import METRICS_FILE, read_log
 
-__all__ = [
-    "METRICS_FILE",
-    "OF_SEVERAL",
-    "TRAININGS",
-    "Source",
-    "models_of",
-    "named",
-    "number_of",
-    "read_sources",
-    "shown",
-]
-
-METRICS_FILE = "metrics.jsonl"
 TRAININGS = ("train", "finetune", "pretrain")
 """Kinds of results beside which a run leaves its log."""
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
@@ -96,11 +83,17 @@ def read_sources(words: Sequence[str]) -> list[Source]:
             result = shown(_without_items(read))
             _check_rows(result, path)
             _check_examples(result, path)
-            log = _read_log(path.parent / METRICS_FILE) if result["kind"] in TRAININGS else ()
+            log = tuple(map(shown, read_log(_log_file(path)))) if result["kind"] in TRAININGS else ()
             found.append(Source(len(found) + 1, path, result, log, group, state=state))
     if not found:
         raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
     return named(found)
+
+
+def _log_file(path: Path) -> Path:
+    """Where a training left its log: beside its result, or in the folder that is called as the result is."""
+    folder = path.with_suffix("")
+    return (folder if folder.is_dir() else path.parent) / METRICS_FILE
 
 
 def _without_items(result: dict[str, Any]) -> dict[str, Any]:
@@ -119,30 +112,6 @@ def _check_examples(result: Mapping[str, Any], path: Path) -> None:
         for key in ("recipe", "outcome", "original", "adversarial"):
             if not isinstance(row.get(key), str):
                 raise UserError(f"{path}: example {number} has no text {key!r}: it is not one of attack or audit")
-
-
-def _read_log(path: Path) -> tuple[dict[str, Any], ...]:
-    """The records of a log; a line that a kill cut short is left out."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    records = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            records.append(shown(record))
-    return tuple(records)
-
-
-def number_of(value: Any) -> float | None:
-    """A finite number, or None for anything else."""
-    return float(value) if is_number(value) else None
 
 
 _NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

@@ -19,7 +19,8 @@ from holdfast.report.scores import (
     spearman_interval,
     with_average,
 )
-from holdfast.report.sources import Source, number_of
+from holdfast.report.sources import Source
+from holdfast.training.log import number_of
 
 AVERAGE = "average"
 _NONE = Cell("–")
@@ -89,7 +90,7 @@ def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, no
         )
         for label, own in scores.items()
     )
-    return Table(id, title, ("model", *columns), rows, note=note)
+    return Table(id, title, ("model", *columns), rows, note=note, stacked=True)
 
 
 def space_table(sources: Iterable[Source]) -> Table | None:

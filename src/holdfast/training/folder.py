@@ -30,9 +30,8 @@ from holdfast.training.checkpoints import (
     remove_rest,
     why_unfit,
 )
+from holdfast.training.log import METRICS_FILE, RUN_FILE
 
-RUN_FILE = "run.json"
-METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "results.json"
 LOCK_FILE = ".lock"
 """Where it is, and locked, a run is at work in the folder."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.files import telling_write_errors, write_text
+from holdfast.training.log import BEGUN, FAILED, STOPPED, TRAINED, read_log
+from holdfast.training.process import this_process
 from holdfast.training.selection import METRIC
 
 
@@ -93,7 +97,9 @@ class TrainingProgress(TrainerCallback):
 class MetricsFile(TrainerCallback):
     """Appends every log record to ``OUTPUT/metrics.jsonl``, one JSON object a line, as it comes.
 
-    A resumed run first drops the records after the step it resumes from, so that no step is told twice.
+    What the records hold is told in :mod:`holdfast.training.log`. A resumed run first drops those after the step it
+    resumes from, so that no step is told twice. As a context around the training it also writes how that ended; a
+    process that is killed writes nothing, and whoever reads the file finds that the process is gone.
 
     Args:
         path: the file.
@@ -101,23 +107,54 @@ class MetricsFile(TrainerCallback):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._step: int | None = None  # of the last record; None: nothing begun, or not this process's to tell
+
+    def __enter__(self) -> MetricsFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._step is None:
+            return
+        ended: dict[str, Any] = {"step": self._step, "state": TRAINED}
+        if isinstance(error, KeyboardInterrupt):
+            ended["state"] = STOPPED
+        elif error is not None:
+            ended |= {"state": FAILED, "why": (str(error).splitlines() or [""])[0] or type(error).__name__}
+        with contextlib.suppress(OSError):  # a full disk has an error of its own, which this one must not hide
+            self._append(ended)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Drop what the resumed run will tell again."""
-        if not state.is_world_process_zero or not self.path.exists():
+        """Drop what the resumed run will tell again, and tell that it begins, in which process, up to which step."""
+        if not state.is_world_process_zero:
             return
-        kept = []
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                if json.loads(line)["step"] <= state.global_step:
-                    kept.append(line + "\n")
-            except (ValueError, KeyError, TypeError, RecursionError):  # cut short by a kill, or damaged
-                continue
-        write_text(self.path, "".join(kept))
+        if self.path.exists():
+            kept = [record for record in read_log(self.path) if record["step"] <= state.global_step]
+            write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
+        self._step = int(state.global_step)
+        self._append({"step": self._step, "state": BEGUN, "max_steps": state.max_steps, "process": this_process()})
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Remember where the run is."""
+        if state.is_world_process_zero:
+            self._step = int(state.global_step)
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Append one record."""
         if state.is_world_process_zero:
-            record = {"step": state.global_step, **kwargs["logs"]}
-            with telling_write_errors(self.path), self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            self._append({"step": state.global_step, **kwargs["logs"]})
+
+    def _append(self, record: dict[str, Any]) -> None:
+        """One record, with the time; the file is closed at once, so that what is in it outlives the process."""
+        with telling_write_errors(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**record, "time": round(time.time(), 1)}) + "\n")
+
+
+def logging_steps(steps: float | None) -> int:
+    """Steps between records: 25, fewer in a run so short that its curves would have less than ten points.
+
+    Args:
+        steps: of the whole run; None where that is not known beforehand.
+    """
+    return 25 if steps is None else min(25, max(1, int(steps) // 10))

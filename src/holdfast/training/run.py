@@ -34,8 +34,9 @@ from holdfast.training.checkpoints import latest_intact
 from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.export import export, model_card
+from holdfast.training.log import METRICS_FILE
 from holdfast.training.options import method_options, objective_class, option_defaults
-from holdfast.training.progress import MetricsFile, TrainingProgress
+from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
 from holdfast.training.selection import KeepBest
 from holdfast.training.trainer import HoldfastTrainer
 
@@ -126,19 +127,20 @@ def _run(
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
     best = KeepBest(config.output)
     progress = TrainingProgress(console, (config.batch_size or 1) * config.accumulate)
+    metrics = MetricsFile(config.output / METRICS_FILE)
     trainer = HoldfastTrainer(
         model=model,
         args=_arguments(config, record, evaluate=dev is not None, on_cpu=model.device.type == "cpu"),
         train_dataset=corpus.dataset,
         loss=objective,
         evaluator=dev,
-        callbacks=[progress, MetricsFile(config.output / run_folder.METRICS_FILE), *([best] if dev else [])],
+        callbacks=[progress, metrics, *([best] if dev else [])],
         keep_checkpoints=config.keep_checkpoints,
     )
     trainer.remove_callback(PrinterCallback)
     began = time.monotonic()
     try:
-        with fast_on_cpu(objective):
+        with metrics, fast_on_cpu(objective):
             trainer.train_from(checkpoint)
     finally:
         progress.close()
@@ -270,7 +272,7 @@ def _arguments(
         eval_steps=config.eval_steps,
         save_strategy="steps",
         save_steps=config.save_steps or 500,
-        logging_steps=25,
+        logging_steps=logging_steps(config.max_steps),
         logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
         report_to=list(config.report_to) or "none",
         disable_tqdm=True,

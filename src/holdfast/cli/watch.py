@@ -1,0 +1,201 @@
+"""``holdfast watch``."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.app import AsJson, app
+from holdfast.cli.console import console, print_json
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.panel import Panel
+
+    from holdfast.training.watching import Standing
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDTH = 32
+"""Characters of a curve."""
+_STYLES = {"running": "green", "measuring": "green", "finished": "bold green", "stopped": "yellow", "failed": "red"}
+_MARKS = {"good": ("✓", "green"), "look": ("!", "yellow"), "bad": ("✕", "red"), "told": ("·", "dim")}
+_LEAST = 0.2
+
+
+@app.command(
+    epilog="\b\nExample:\n  holdfast watch runs/robust\n  holdfast watch runs/* --once\n"
+    "  holdfast watch runs/robust --once --json"
+)
+def watch(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of train, finetune or pretrain.")],
+    once: Annotated[bool, typer.Option("--once", help="Print how they stand, and end.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between looks.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Follow runs while they train: loss terms, learning rate, score, attack, speed and time left."""
+    from holdfast.training.watching import standing_of
+
+    if every < _LEAST:
+        raise UserError(f"--every must be at least {_LEAST} seconds, got {every:g}")
+    if as_json:
+        print_json({"runs": [as_record(standing_of(run)) for run in runs]})
+        return
+    out = console()
+    if once:
+        for run in runs:
+            out.print(panel(standing_of(run)))
+        return
+    try:
+        (_follow if out.is_terminal else _tell)(runs, every, out)
+    except KeyboardInterrupt:  # the way to stop looking; the runs go on
+        return
+
+
+def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
+    """Draw all runs again and again, side by side where there is room, until the last has ended."""
+    from rich.live import Live
+
+    from holdfast.training.watching import ENDED, standing_of
+
+    standings = [standing_of(run) for run in runs]
+    with Live(_all(standings), console=out, auto_refresh=False) as live:
+        while any(standing.state not in ENDED for standing in standings):
+            time.sleep(every)
+            standings = [standing_of(run) for run in runs]
+            live.update(_all(standings), refresh=True)
+
+
+def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
+    """Without a terminal: a line for every change, until the last run has ended."""
+    from holdfast.training.watching import ENDED, standing_of
+
+    before: dict[Path, tuple[str, int]] = {}
+    while True:
+        standings = {run: standing_of(run) for run in runs}
+        for run, standing in standings.items():
+            if before.get(run) != (standing.state, standing.step):
+                before[run] = standing.state, standing.step
+                out.print(line(standing), markup=False, highlight=False)
+        if all(standing.state in ENDED for standing in standings.values()):
+            return
+        time.sleep(every)
+
+
+def _all(standings: Sequence[Standing]) -> RenderableType:
+    from rich.columns import Columns
+
+    return Columns([panel(standing) for standing in standings], padding=(0, 1))
+
+
+def as_record(standing: Standing) -> dict[str, Any]:
+    """A standing as JSON has it."""
+    record = {**asdict(standing), "folder": str(standing.folder)}
+    if standing.score is not None:
+        record["score"] = dict(zip(("name", "latest", "best", "best_step"), standing.score, strict=True))
+    return record
+
+
+# --- for people --------------------------------------------------------------------------------------------------
+
+
+def line(standing: Standing) -> str:
+    """A standing in a line."""
+    from holdfast.results import shown
+
+    parts = [str(standing.folder), _progress(standing)]
+    there = [name for name in ("loss", *standing.terms) if name in standing.values]
+    parts += [f"{_name(name)} {standing.values[name]:.4g}" for name in there]
+    if standing.score is not None:
+        parts.append(f"{_name(standing.score[0])} {standing.score[1]:.2f}")
+    return str(shown("  ".join(part for part in (*parts, standing.told) if part)))
+
+
+def panel(standing: Standing) -> Panel:
+    """A standing with its curves."""
+    from rich import box
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    from holdfast.results import shown
+
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, now, points, note in _rows(standing):
+        table.add_row(*(Text(shown(cell)) for cell in (name, now, sparkline(points), note)))
+    told = Text(shown(standing.told), style=_STYLES.get(standing.state, "dim"))
+    head = Text("  ".join(filter(None, (shown(standing.what), _progress(standing)))))
+    marks = []
+    for flag in standing.flags:
+        mark, style = _MARKS[flag.level]
+        marks.append(Text(f"{mark} {flag.what}: {shown(flag.told)}", style=style))
+    parts: list[RenderableType] = [told, *([head] if head else []), *([table] if table.row_count else []), *marks]
+    return Panel(Group(*parts), title=Text(shown(str(standing.folder))), box=box.ROUNDED, expand=False)
+
+
+def _progress(standing: Standing) -> str:
+    from holdfast.training.watching import duration
+
+    if not standing.step and not standing.steps:
+        return ""
+    of = "" if standing.steps is None else f"/{standing.steps:,} ({100 * standing.step / standing.steps:.0f} %)"
+    left = "" if standing.left is None else f"ETA {duration(standing.left)}"
+    return "  ".join(filter(None, (f"step {standing.step:,}{of}", standing.speed, left)))
+
+
+def _rows(standing: Standing) -> list[tuple[str, str, Sequence[tuple[float, float]], str]]:
+    """Name, latest value, curve and a note of each quantity."""
+    rows: list[tuple[str, str, Sequence[tuple[float, float]], str]] = []
+    for name, value in standing.values.items():
+        note = ""
+        if name == "delta_norm" and standing.radius:
+            note = f"{100 * value / standing.radius:.0f} % of its ball's radius {standing.radius:g}"
+        if standing.score is not None and name == standing.score[0]:
+            note = f"best {standing.score[2]:.2f} at step {standing.score[3]:,}"
+        told = f"{value:.2f}" if name.startswith("eval_") else f"{value:.4g}"
+        indent = "  " if name in standing.terms else ""
+        rows.append((indent + _name(name), told, standing.curves[name], note))
+    return rows
+
+
+_NAMES: Mapping[str, str] = {
+    "attack_loss_rise": "attack's rise of the loss",
+    "weakening_loss_rise": "weakening's rise of the loss",
+    "delta_norm": "norm of δ",
+    "grad_norm": "norm of the gradient",
+    "gradient_share": "regulariser's share of the gradient",
+}
+
+
+def _name(name: str) -> str:
+    return _NAMES.get(name, name.removeprefix("eval_").replace("_", " "))
+
+
+def sparkline(points: Sequence[tuple[float, float]], width: int = _WIDTH) -> str:
+    """A curve in a line of blocks, from its lowest value to its highest; "" where there is a single point.
+
+    Args:
+        points: (step, value), steps ascending; more than ``width`` are averaged in groups of neighbours.
+        width: characters at most.
+    """
+    values = [y for _, y in points]
+    if len(values) < 2:
+        return ""
+    count = min(width, len(values))
+    bounds = [len(values) * place // count for place in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(bounds)]
+    low, high = min(means), max(means)
+    if high == low:
+        return _BLOCKS[len(_BLOCKS) // 2] * count
+    return "".join(_BLOCKS[min(len(_BLOCKS) - 1, int(len(_BLOCKS) * (y - low) / (high - low)))] for y in means)

@@ -1,0 +1,53 @@
+"""The demo's folder: begun, gone on with, and never mixed up with anything else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.demo.corpus import load_pairs
+from holdfast.demo.sentiment import write_sentiment
+from holdfast.demo.settings import CORPUS_FILE, PAIRS_FILE, RECORD_FILE, REPORT_FILE, TASK_FOLDER, DemoSettings
+from holdfast.errors import UserError
+from holdfast.files import write_json, write_text
+from holdfast.training.folder import LOCK_FILE
+
+
+def prepare(settings: DemoSettings, corpus: Sequence[str], model_sha256: str) -> None:
+    """Write the texts into the demo's folder, unless it holds anything that is not this demo's.
+
+    Raises:
+        UserError: the folder is a file, or holds other files, a finished demo, or one of other settings.
+    """
+    folder, text = settings.output, "\n".join(corpus) + "\n"
+    record = _record(settings, text, model_sha256)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; the demo needs a folder: holdfast demo --output DIR")
+    again = "to run it again, remove the folder or choose another one with --output"
+    if settings.file(REPORT_FILE).exists():
+        raise UserError(f"the demo in {folder} is finished, its report is {settings.file(REPORT_FILE)}: {again}")
+    if folder.is_dir() and {path.name for path in folder.iterdir()} - {LOCK_FILE}:
+        for name, was, now in _differences(settings, record):
+            raise UserError(f"{folder} holds a demo whose {name} was {was} and is now {now}: {again}")
+    write_json(settings.file(RECORD_FILE), record)  # first of all: it says whose the folder is
+    write_text(settings.file(CORPUS_FILE), text)
+    sentences = dict.fromkeys(text for pair in load_pairs() for text in (pair.sentence1, pair.sentence2))
+    write_text(settings.file(PAIRS_FILE), "\n".join(sentences) + "\n")
+    write_sentiment(settings.file(TASK_FOLDER))
+
+
+def _record(settings: DemoSettings, corpus: str, model_sha256: str) -> dict[str, Any]:
+    """What a demo that goes on must agree with."""
+    names = ("steps", "batch_size", "epochs", "learning_rate", "attacked", "audited", "seed")
+    sizes = {name: getattr(settings, name) for name in names}
+    return {"model": model_sha256, "corpus": hashlib.sha256(corpus.encode()).hexdigest(), **sizes}
+
+
+def _differences(settings: DemoSettings, record: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    try:
+        before = json.loads(settings.file(RECORD_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{settings.output} holds other files: choose an empty folder with --output") from error
+    return [(name, before.get(name), value) for name, value in record.items() if before.get(name) != value]

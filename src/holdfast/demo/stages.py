@@ -1,0 +1,185 @@
+"""The stages of the demo: each makes an ordinary run or result in the demo's folder, or finds it there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.demo.probe import Probe, measure
+from holdfast.demo.settings import CLASSIFIERS, CORPUS_FILE, METHODS, PAIRS_FILE, TASK_FOLDER, DemoSettings
+from holdfast.models import has_masked_lm_head, load_sentence_transformer, resolve_model
+from holdfast.results import new_result, read_result, write_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What every stage works with.
+
+    Attributes:
+        settings: the demo's.
+        base: the folder of the model it starts from.
+        console: where progress is shown.
+        command: the words of the command, for the record of every result.
+    """
+
+    settings: DemoSettings
+    base: Path
+    console: Console
+    command: Sequence[str]
+
+    @property
+    def masked_lm(self) -> str | None:
+        """The model it starts from, where that is a masked language model."""
+        return self.settings.model if has_masked_lm_head(self.base) else None
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """The attacks that need nothing but the package: typing errors, and a masked LM's readings where there is one.
+
+        The others of the published recipes need synonyms or a tagger, which holdfast does not bring.
+        """
+        return ("typos", "bertattack") if self.masked_lm else ("typos",)
+
+
+def train_encoder(stage: Stage, method: str) -> None:
+    """Train an encoder without labels, in the folder of the method's name."""
+    from holdfast.training.config import TrainConfig
+    from holdfast.training.run import train
+
+    settings = stage.settings
+    config = TrainConfig(
+        method=method,
+        model=settings.model,
+        corpus=str(settings.file(CORPUS_FILE)),
+        output=settings.file(method),
+        max_steps=settings.steps,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        selection="last",
+        report_sts=False,
+    )
+    # A demo that was stopped goes on where it was: a model that is finished is not trained again.
+    train(config, resume=True, console=stage.console, command=list(stage.command))
+
+
+def measure_encoder(stage: Stage, name: str, probe: Probe) -> dict[str, Any]:
+    """An encoder on the pairs and the noise, as a result of ``evaluate``."""
+    settings = stage.settings
+    output = settings.similarity_file(name)
+    if output.exists():
+        return read_result(output)
+    spec = settings.encoder(name)
+    encoder = load_sentence_transformer(spec)
+    result = new_result(
+        "evaluate",
+        command=stage.command,
+        model=spec,
+        path=resolve_model(spec),
+        protocol={
+            "tasks": ["demo-pairs", "demo-spread", "demo-noise"],
+            "similarity": "cosine",
+            "pairs": "written and graded by holdfast's authors; not a benchmark",
+            "precision": "fp32",
+            "pooling": None,
+        },
+        seed=settings.seed,
+        results=measure(encoder, probe),
+        device=str(encoder.device),
+    )
+    write_result(output, result)
+    return result
+
+
+def train_classifier(stage: Stage, name: str) -> dict[str, Any]:
+    """Fine-tune a classifier of the labelled sentences, in the folder of its name."""
+    from holdfast.classifiers.finetune import finetune
+    from holdfast.classifiers.settings import FinetuneSettings
+
+    settings = stage.settings
+    chosen = FinetuneSettings(
+        model=settings.encoder(CLASSIFIERS[name]),
+        task=str(settings.file(TASK_FOLDER)),
+        output=settings.file(name),
+        epochs=settings.epochs,
+        batch_size=16,
+        learning_rate=settings.learning_rate,
+        max_length=64,
+        seed=settings.seed,
+        data=settings.output,
+    )
+    return finetune(chosen, resume=True, console=stage.console, command=list(stage.command))
+
+
+def attack_classifier(stage: Stage, name: str, judge: str) -> dict[str, Any]:
+    """Attack a classifier on sentences of its test split.
+
+    Args:
+        stage: the demo.
+        name: the classifier's.
+        judge: the sentence encoder, with a smallest cosine, that changed sentences have to stay similar by.
+    """
+    from holdfast.attacks.resources import LIGHT
+    from holdfast.attacks.run import AttackSettings, attack
+
+    settings = stage.settings
+    output = settings.attack_file(name)
+    if output.exists():
+        return read_result(output)
+    chosen = AttackSettings(
+        model=str(settings.file(name)),
+        recipes=stage.recipes,
+        task=str(settings.file(TASK_FOLDER)),
+        split="test",
+        examples=settings.attacked,
+        resources=replace(LIGHT, masked_lm=settings.model, similarity=judge),
+        seed=settings.seed,
+        data=settings.output,  # and not the user's data sets: the demo measures the same without them
+        output=output,
+    )
+    return attack(chosen, resume=True, console=stage.console, command=stage.command)
+
+
+def judge_of(settings: DemoSettings, similarity: dict[str, Any]) -> str:
+    """SimCSE's encoder, and the cosine half-way between other sentences' and 1: what an attack may not fall below.
+
+    The recipes' own limits are of the Universal Sentence Encoder's space and mean nothing in another one.
+
+    Args:
+        settings: the demo's.
+        similarity: what was measured of that encoder.
+    """
+    (distance,) = (row["metrics"]["distance"] for row in similarity["results"] if row["task"] == "demo-spread")
+    return f"{settings.file(METHODS[0])}@{1 - distance / 200:.3f}"
+
+
+def audit_encoder(stage: Stage, name: str) -> dict[str, Any]:
+    """The report card of an encoder, on the sentences of the graded pairs."""
+    from holdfast.audit import AuditSettings, audit
+
+    settings = stage.settings
+    output = settings.audit_file(name)
+    if output.exists():
+        return read_result(output)
+    chosen = AuditSettings(
+        model=settings.encoder(name),
+        texts=str(settings.file(PAIRS_FILE)),
+        examples=settings.audited,
+        masked_lm=stage.masked_lm,
+        seed=settings.seed,
+        data=settings.output,
+    )
+    result = audit(chosen, console=stage.console, command=stage.command)
+    write_result(output, result)
+    return result
+
+
+def write_demo_report(stage: Stage, report: Path) -> None:
+    """The page of all results. It is written last: where it is, the demo is finished."""
+    from holdfast.report import write_report
+
+    write_report([str(path) for path in stage.settings.results], report, title="The holdfast demo")
