@@ -38,9 +38,11 @@ columns:
   park: {inspection: &pairs {kind: similarity, texts: [[a dog runs, a dog runs], [a dog runs, child plays]]},
          measure: similarity/1.similarity}
   child: {inspection: *pairs, measure: similarity/2.similarity}
+averages:
+  Mean: [park, child]
 published:
-  USE: [74.92, null, null]
-  mean: [50, null, null]
+  USE: [74.92, null, null, 3.5]
+  mean: [50, null, null, null]
 """
 
 
@@ -70,10 +72,10 @@ def test_baselines_are_made_and_measured(settings: Settings, stsb: Path, tmp_pat
     assert not said["glove"]["inputs"]
     assert rows["USE", "STS-B"]["not_run"] == ["quoted: no code"]
     text = markdown(result)
-    assert "| USE | not run (74.92) | not run | not run |" in text
+    assert "| USE | not run (74.92) | not run | not run | not run (3.500) |" in text
     assert "3 values are of samples of test sets (of up to 56 rows)" in text
     ours = rows["mean", "STS-B"]["metrics"]["mean"]
-    assert f"{ours:.1f} (50, {ours - 50:+.1f})".replace("-", "−") in text
+    assert f"{ours:.1f} (50.0, {ours - 50:+.1f})".replace("-", "−") in text
     assert f"| {rows['mean', 'child']['metrics']['mean']:.3f} |" in text
     again = reproduce(settings(TABLE))  # without the vectors
     (glove,) = (row for row in again["results"] if (row["task"], row["split"]) == ("GloVe", "park"))

@@ -159,7 +159,7 @@ def test_the_table_for_reading(settings: Settings) -> None:
     assert lines[header + 1] == "| --- | ---: | ---: | ---: | ---: |"
     assert lines[header + 2].startswith("| NP | ")
     mean = result["results"][0]["metrics"]["mean"]
-    assert f"{mean:.1f} (90, {mean - 90:+.1f})".replace("-", "−") in lines[header + 2]
+    assert f"{mean:.1f} (90.0, {mean - 90:+.1f})".replace("-", "−") in lines[header + 2]
     assert "1 seed." in text
     tex = latex(result)
     assert r"\begin{tabular}{lrrrr}" in tex
@@ -178,7 +178,7 @@ def test_latex_and_markdown_escape() -> None:
         "command": "c",
         "created": "2026-01-01T00:00",
     }  # fmt: skip
-    assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2, $-$1.0) \\" in latex(result)
+    assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2.0, $-$1.0) \\" in latex(result)
     assert r"x|y & 50 \%" in latex(result)
     assert r"| x\|y | 50 % |" in markdown(result)
 

@@ -23,19 +23,17 @@ def value_of(row: Mapping[str, Any]) -> str:
 
 def beside(row: Mapping[str, Any]) -> str:
     """The published value, and our mean's difference from it; nothing where none was published."""
-    published = row["published"]
+    published, digits = row["published"], row.get("digits", 1)
     if published is None:
         return ""
+    printed = _signed(published, max(digits, len(f"{published:g}".partition(".")[2])))
     if "mean" not in row["metrics"]:
-        return _signed(published)
-    digits = row.get("digits", 1)
-    difference = row["metrics"]["mean"] - published
-    return f"{_signed(published)}, {_signed(difference, digits, plus=True)}"
+        return printed
+    return f"{printed}, {_signed(row['metrics']['mean'] - published, digits, plus=True)}"
 
 
-def _signed(value: float, digits: int | None = None, *, plus: bool = False) -> str:
-    sign = "+" if plus else ""
-    return (f"{value:g}" if digits is None else f"{value:{sign}.{digits}f}").replace("-", "−")
+def _signed(value: float, digits: int, *, plus: bool = False) -> str:
+    return f"{value:{'+' if plus else ''}.{digits}f}".replace("-", "−")
 
 
 def cells_of(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
 from holdfast.experiments.measures import measured, row_of
 from holdfast.experiments.parallel import devices_here, make_side_by_side
-from holdfast.experiments.render import latex, markdown
+from holdfast.experiments.render import QUOTED, latex, markdown
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import do
 from holdfast.files import write_text
@@ -267,11 +267,19 @@ def _averages(definition: Definition, rows: Sequence[Mapping[str, Any]], seeds: 
                     "metrics": _mean_and_spread(values),
                     "values": values,
                     "published": definition.published_value(row, average),
-                    "not_run": [] if whole else ["not all of its columns were run"],
+                    "not_run": [] if whole else _why_no_average([of_row[column] for column in columns]),
                     "cells": [],
                 }
             )
     return found
+
+
+def _why_no_average(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of a row that is quoted its own reason; else that a column is missing."""
+    reasons = list(dict.fromkeys(reason for column in columns for reason in column["not_run"]))
+    if reasons and all(reason.startswith(QUOTED) for reason in reasons):
+        return reasons
+    return ["not all of its columns were run"]
 
 
 def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
