@@ -153,12 +153,15 @@ def test_distances_in_another_space(planner: Planner, tmp_path: Path, settings: 
     said = {"encoder": {"method": "none"}, "classifier": {"task": "sst2"}, "attack": {"recipe": "typos"}}
     cell = planner.plan({**said, "distances_in": {"encoder": {"method": "simcse"}, "pairs": 3}}, 1)
     assert cell.kind == "distances"
+    assert cell.settings == {"pairs": 3, "outcome": "succeeded", "seed": 1}
     assert cell.inputs["texts"].key == planner.plan(said, 1).key
     assert cell.inputs["within"].kind == "classifier"
     assert [taken.kind for taken in cell.inputs["within"].inputs.values()] == ["encoder"]
     # Made with texts that are there, in an encoder's space.
     start = planner.plan({"encoder": {"method": "none"}}, 1)
-    made = Cell("distances", {"pairs": 3, "seed": 1}, {"texts": Cell("attack", {}), "within": start})
+    made = Cell(
+        "distances", {"pairs": 3, "outcome": "succeeded", "seed": 1}, {"texts": Cell("attack", {}), "within": start}
+    )
     store = Store(tmp_path / "cells")
     texts = ["a dog runs", "child plays", "the child sings", "a man runs", "a cat eats"]
     attacked = new_result("attack", model="x", identity={"model_sha256": "", "model_files": {}}, protocol={}, seed=1)

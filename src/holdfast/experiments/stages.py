@@ -25,6 +25,7 @@ from holdfast.data.registry import locate
 from holdfast.data.sources import resolve
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
@@ -119,7 +120,8 @@ class Planner:
             return Cell("transfer", {}, {"texts": attacked, "on": on}, label=f"{attacked.label} → {on.label}")
         if "distances_in" in pipeline:
             says = dict(pipeline["distances_in"])
-            settings = {"pairs": says.pop("pairs", _PAIRS_DRAWN), "seed": seed}
+            outcome = one_of("distances_in: outcome", str(says.pop("outcome", OUTCOMES[0])), OUTCOMES)
+            settings = {"pairs": says.pop("pairs", _PAIRS_DRAWN), "outcome": outcome, "seed": seed}
             within = self._other(pipeline, says, seed)
             label = f"{attacked.label}, in {within.label}"
             return Cell("distances", settings, {"texts": attacked, "within": within}, label=label)

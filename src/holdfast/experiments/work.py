@@ -195,7 +195,7 @@ def _distances(work: Work) -> None:
     from holdfast.evaluation.projection import drawn, project
 
     said, model = work.cell.settings, work.inputs["within"]
-    (pairs,) = read_pairs(work.inputs["texts"])
+    (pairs,) = read_pairs(work.inputs["texts"], outcome=said["outcome"])
     check_single_texts(str(model), [pairs])
     encoder = load_space_encoder(str(model))
     vectors = encode_sentences(encoder, [*pairs.clean, *pairs.adversarial])
@@ -207,7 +207,7 @@ def _distances(work: Work) -> None:
         command=work.command,
         model=str(model),
         path=model,
-        protocol={"attacked": str(work.inputs["texts"]), "outcome": "succeeded", **said},
+        protocol={"attacked": str(work.inputs["texts"]), **said},
         seed=said["seed"],
         results=[space_of_pairs(pairs, clean, adversarial)],
         device=str(encoder.device),
