@@ -218,3 +218,17 @@ def test_hard_positives_are_other_texts(masked_lm: Path) -> None:
     assert changed == rows[0]["metrics"]["changed"]
     assert all(bool((value == before[name]).all()) for name, value in encoder.state_dict().items())
     assert [module.training for module in encoder.modules()] == modes
+
+
+def test_what_is_no_number_stands_beside_the_value() -> None:
+    from holdfast.experiments.definition import read_definition
+    from holdfast.experiments.run import _Entry, _extras
+
+    plane = {"points": []}
+    rows = [{"task": "space-attacked", "split": "attacked", "n": 5, "metrics": {"d_pos": 1.0}, "told": ["a line"]}]
+    result = {"results": rows, "coordinates": plane}
+    figure, table = (read_definition(name, "smoke") for name in ("adcl/figure3", "adcl/table4"))
+    entry = _Entry(figure.rows[0], "d_pos", "d_pos", 1, [])
+    assert _extras(figure, entry, result) == {"told": ["a line"], "coordinates": plane}
+    assert _extras(table, entry, result) == {"told": ["a line"]}  # a table draws no planes
+    assert _extras(table, _Entry(figure.rows[0], "x", "sts", 1, []), {"results": []}) == {}
