@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -264,3 +265,24 @@ def test_a_prompt_model_is_refused_in_one_line(settings: Settings, tiny: Path, t
     with pytest.raises(UserError, match="prompt model"):
         finetune(settings(model=str(tmp_path / "prompted")))
     assert not settings().folder.exists()
+
+
+def test_a_classifier_is_measured_on_a_sample(settings: Settings, tmp_path: Path) -> None:
+    short = {"epochs": 1.0, "examples": 32}
+    whole = finetune(settings(**short, output=tmp_path / "whole"))
+    cut = finetune(settings(**short, test_examples=10, output=tmp_path / "cut"))
+    again = finetune(settings(**short, test_examples=10, output=tmp_path / "again"))
+    tests = {row["split"]: row for row in cut["results"] if row["split"].startswith("test")}
+    assert tests
+    for row in whole["results"]:
+        assert "sample" not in row
+        if row["split"] not in tests:  # what selects stays whole
+            assert next(other for other in cut["results"] if other["split"] == row["split"]) == row
+            continue
+        own = tests[row["split"]]
+        assert own["n"] == 10 < row["n"]
+        assert own["sample"] == {"of": row["n"]}
+        chosen = sorted(random.Random(42).sample(range(row["n"]), 10))
+        assert own["items"]["correct"] == [row["items"]["correct"][number] for number in chosen]
+        assert f"10 of {row['n']:,}" in cut["protocol"]["notes"][-1]
+    assert [row["metrics"] for row in again["results"]] == [row["metrics"] for row in cut["results"]]

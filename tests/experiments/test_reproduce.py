@@ -158,7 +158,8 @@ def test_the_table_for_reading(settings: Settings) -> None:
     header = lines.index("| encoder | Acc. | Typos | Queries | Mean |")
     assert lines[header + 1] == "| --- | ---: | ---: | ---: | ---: |"
     assert lines[header + 2].startswith("| NP | ")
-    assert "(90)" in lines[header + 2]
+    mean = result["results"][0]["metrics"]["mean"]
+    assert f"{mean:.1f} (90.0, {mean - 90:+.1f})".replace("-", "−") in lines[header + 2]
     assert "1 seed." in text
     tex = latex(result)
     assert r"\begin{tabular}{lrrrr}" in tex
@@ -177,7 +178,7 @@ def test_latex_and_markdown_escape() -> None:
         "command": "c",
         "created": "2026-01-01T00:00",
     }  # fmt: skip
-    assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2) \\" in latex(result)
+    assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2.0, $-$1.0) \\" in latex(result)
     assert r"x|y & 50 \%" in latex(result)
     assert r"| x\|y | 50 % |" in markdown(result)
 
@@ -191,19 +192,34 @@ def test_measures() -> None:
     }
     assert measured("accuracy", result) == 2.0  # a test split before any other
     assert measured("b.accuracy", result) == 4.0
+    assert measured("a/dev.accuracy", result) == 1.0
+    assert measured("b/test.accuracy", result) == 4.0
     assert measured("transfer", result) == pytest.approx(7 / 3)
+    stroke = {"results": [row("textfooler/mr", "all", accuracy=5.0), row("textfooler", "mr", accuracy=6.0)]}
+    assert measured("textfooler/mr.accuracy", stroke) == 5.0
+    dev = {
+        "results": [{**row("mr", "all", accuracy=1.0), "dev_accuracy": 70.0}, {**row("cr", "all"), "dev_accuracy": 80}]
+    }
+    assert measured("transfer_dev", dev) == 75.0
+    assert measured("seconds_per_example", {"results": [], "timing": {"seconds_per_example": 0.5}}) == 0.5
+    attacked = {"results": [row("a", "test", accuracy=90.0, accuracy_under_attack=30.0)]}
+    assert measured("accuracy_drop", attacked) == 60.0
     tasks = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     sts = {"results": [row(task, "test", spearman=float(number)) for number, task in enumerate(tasks)]}
     assert measured("sts", sts) == 3.0
     for measure, rows, why in [
         ("sts", result, "the result has no sts"),
         ("f1", result, "the result has no f1"),
+        ("a/train.accuracy", result, "the result has no a/train.accuracy"),
+        ("accuracy_drop", [row("a", "test", accuracy=90.0)], "the result has no accuracy_drop"),
+        ("seconds_per_example", result, "the result has no seconds_per_example"),
+        ("transfer_dev", result, "the result has no transfer_dev"),
         ("c.accuracy", result, "the result has no c.accuracy"),
         ("replaced", {"results": [row("a", "test", attacked=3, succeeded=0)]}, "no attack succeeded"),
         ("success_rate", {"results": [row("a", "test", attacked=0, succeeded=0)]}, "no example could be attacked"),
     ]:
         with pytest.raises(UserError, match=why):
-            measured(measure, rows)
+            measured(measure, {"results": rows} if isinstance(rows, list) else rows)
 
 
 def test_mistakes(settings: Settings) -> None:
@@ -221,6 +237,8 @@ def test_the_list_names_every_table() -> None:
     tables = {table["table"]: table for table in describe_tables()}
     assert tables["robustembed/table4"]["rows"] == 15
     assert tables["robustembed/table4"]["columns"] == 3
+    assert tables["robustembed/table4"]["kind"] == "table"
+    assert tables["robustembed/figure2"]["kind"] == "figure"
 
 
 DIE = """
@@ -289,7 +307,7 @@ def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> 
     ]
     assert main([*words, "--similarity", str(given.model)]) == 0
     out = capsys.readouterr()
-    assert "Small: ours (published)" in out.out
+    assert "Small: ours (published, difference)" in out.out
     assert "[1/2] classifier: tiny on sst2 (none)" in out.err
     assert main([*words, "--similarity", str(given.model), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "reproduce"
@@ -297,3 +315,45 @@ def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> 
     assert "adcl/table1" in capsys.readouterr().out
     assert main(["reproduce", "adcl/tabel1"]) == 2
     assert "did you mean 'adcl/table1'" in capsys.readouterr().err
+
+
+def test_a_file_of_ones_own_gives_the_result_its_name(settings: Settings) -> None:
+    given = settings()
+    assert given.result_file == given.output / "small-paper.json"
+    assert settings(table=TABLE, scale="smoke").result_file.name == "small-smoke.json"
+    known = ReproduceSettings("robustembed/figure2", "smoke", given.output)
+    assert known.result_file == given.output / "robustembed-figure2-smoke.json"
+
+
+@pytest.mark.slow
+def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[str], tmp_path: Path) -> None:
+    whole = reproduce(settings())
+    made.clear()
+    table = TABLE.replace("max_steps: 2, batch_size: 4", "max_steps: 2, batch_size: 400", 1)
+    beside = reproduce(settings(output=tmp_path / "beside", jobs=2))
+    assert made == []  # in other processes
+    assert values(beside) == values(whole)
+    assert reproduce(settings(output=tmp_path / "beside", jobs=2)) is not None
+    # A cell that fails takes with it what needs it, and nothing else.
+    failed = reproduce(settings(table, output=tmp_path / "beside", jobs=2))
+    assert values(failed)["NP", "Acc."] == values(whole)["NP", "Acc."]
+    assert all("400" in row["not_run"][0] for row in failed["results"] if row["task"] == "SimCSE" and row["cells"])
+
+
+def test_which_cells_are_ready() -> None:
+    from holdfast.experiments.cells import Cell
+    from holdfast.experiments.parallel import _ready
+
+    start = Cell("model", {}, where={"path": "/x"})
+    encoder = Cell("encoder", {"n": 1}, {"start": start})
+    classifier = Cell("classifier", {}, {"encoder": encoder})
+    other = Cell("encoder", {"n": 2}, {"start": start})
+    attack = Cell("attack", {}, {"victim": classifier})
+    waiting = [encoder, classifier, other, attack]
+    assert _ready(waiting, [], {}) == [encoder, other]
+    waiting.remove(encoder)
+    assert _ready(waiting, [encoder], {}) == [other]
+    failed = {encoder.key: "why"}
+    assert _ready(waiting, [], failed) == [other]
+    assert waiting == [other]
+    assert failed == {encoder.key: "why", classifier.key: "why", attack.key: "why"}

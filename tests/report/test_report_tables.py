@@ -143,7 +143,7 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
     assert texts(tables.transferability_table(transferred)) == [["a", "100.0", "40.0"], ["b", "35.0", "100.0"]]
     table = tables.reproduced_table(reproduced)
     assert table.columns == ("encoder", "Acc.", "Typos")
-    assert texts(table) == [["NP", "56.2 (90)", "– (80)"]]
+    assert texts(table) == [["NP", "56.2 (90.0, −33.8)", "– (80.0)"]]
     assert "Not run: no data" in table.note
     assert texts(tables.other_table(other)) == [["masks layer 0", "34", "16.300"]]
 

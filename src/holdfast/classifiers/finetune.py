@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifie
 from holdfast.classifiers.card import card
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.frozen import fit, with_head
-from holdfast.classifiers.material import Material, load_material
+from holdfast.classifiers.material import Material, load_material, sample
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.classifiers.start import new_classifier
@@ -74,6 +75,7 @@ def finetune(
         seed=settings.seed,
         data=settings.data,
     )
+    material = _measured_on(material, settings)
     if settings.frozen and material.regression:
         raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
     _tell(material, console)
@@ -200,8 +202,26 @@ def _finish(
     return result
 
 
+def _measured_on(material: Material, settings: FinetuneSettings) -> Material:
+    """The material with its test parts cut to ``test_examples`` texts, which a note says."""
+    if settings.test_examples is None:
+        return material
+    tests = tuple(sample(part, settings.test_examples, settings.seed) for part in material.tests)
+    whole = {part.split: len(part) for part in material.tests}
+    sampled = {part.split: whole[part.split] for part in tests if len(part) < whole[part.split]}
+    notes = [
+        f"measured on a sample of {part.split}, drawn by the seed: {len(part):,} of {whole[part.split]:,}"
+        for part in tests
+        if part.split in sampled
+    ]
+    return replace(material, tests=tests, notes=(*material.notes, *notes), sampled_from=sampled)
+
+
 def _rows(classifier: Classifier, material: Material) -> list[dict[str, Any]]:
-    return [score_row(classifier, material.task, part) for part in (material.dev, *material.tests)]
+    """A row for each part; one of a sample says of how many texts."""
+    rows = [score_row(classifier, material.task, part) for part in (material.dev, *material.tests)]
+    sampled = material.sampled_from
+    return [{**row, "sample": {"of": sampled[row["split"]]}} if row["split"] in sampled else row for row in rows]
 
 
 def _record(settings: FinetuneSettings, material: Material, identity: str) -> dict[str, Any]:

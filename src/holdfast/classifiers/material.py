@@ -10,7 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.attacks.classifier import Text
@@ -120,6 +120,7 @@ class Material:
         excluded: what was left out, and why.
         notes: what is odd about the data, in a line each.
         regression: whether a score is predicted and not a class.
+        sampled_from: for a test part that is a sample, by split, how many texts it was drawn from.
     """
 
     task: str
@@ -131,6 +132,7 @@ class Material:
     excluded: tuple[Exclusion, ...]
     notes: tuple[str, ...] = ()
     regression: bool = False
+    sampled_from: Mapping[str, int] = field(default_factory=dict)
 
 
 def load_material(
@@ -181,11 +183,18 @@ def load_material(
         Exclusion(selecting, len(dev), in_dev[selecting]),
         *(Exclusion(name, None) for name in absent),
     ]
-    if examples is not None and examples < len(train):
-        train = train.rows(sorted(random.Random(seed).sample(range(len(train)), examples)))
+    if examples is not None:
+        train = sample(train, examples, seed)
     _refuse_too_little(known, train, dev, classes)
     pairs, regression = len(known.columns) == 2, classes == [SCORE]
     return Material(_short(known), classes, pairs, train, dev, tuple(tests), tuple(excluded), notes, regression)
+
+
+def sample(part: Part, count: int, seed: int) -> Part:
+    """At most ``count`` of the rows, drawn by the seed and left in their order."""
+    if count >= len(part):
+        return part
+    return part.rows(sorted(random.Random(seed).sample(range(len(part)), count)))
 
 
 def hold_out(

@@ -34,6 +34,8 @@ class FinetuneSettings:
         learning_rate: peak, falling linearly to 0 without warm-up.
         max_length: tokens per text or pair, in training and in the finished model.
         examples: train on at most so many texts, drawn by the seed; None: on all.
+        test_examples: measure on at most so many texts of each test split, drawn by the seed; None: on all. What
+            selects stays whole.
         seed: of the head, the held-out part, the order and the dropout.
         precision: "auto" (bf16 where the machine has it and the defence can do with it), "fp32" or "bf16"; the result
             is measured in fp32.
@@ -54,6 +56,7 @@ class FinetuneSettings:
     learning_rate: float = 2e-5
     max_length: int = 128
     examples: int | None = None
+    test_examples: int | None = None
     seed: int = 42
     precision: Precision = "auto"
     data: Path | None = None
@@ -101,7 +104,7 @@ class FinetuneSettings:
             raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
         if processes() > 1:
             raise UserError("finetune runs in one process: start it without torchrun or accelerate launch")
-        for name in ("epochs", "max_steps", "batch_size", "learning_rate", "examples", "save_steps"):
+        for name in ("epochs", "max_steps", "batch_size", "learning_rate", "examples", "test_examples", "save_steps"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")

@@ -59,6 +59,9 @@ def finetune(
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text or pair. [default: 128]")] = None,
     examples: Annotated[int | None, typer.Option(help="Train on so many texts, drawn by the seed.")] = None,
+    test_examples: Annotated[
+        int | None, typer.Option(help="Measure on so many texts of each test split, drawn by the seed. [default: all]")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the head, the held-out part, the order and the dropout. [default: 42]")
     ] = None,

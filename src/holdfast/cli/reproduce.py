@@ -10,6 +10,7 @@ import typer
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
+from holdfast.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 )
 def reproduce(
     ctx: typer.Context,
-    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="PAPER/TABLE, a FILE.yaml, or list.")],
+    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="PAPER/TABLE, PAPER/FIGURE, FILE.yaml, or list.")],
     scale: Annotated[
         str, typer.Option(help="smoke (minutes on two cores), small (hours) or paper (a GPU and up).")
     ] = "smoke",
@@ -39,6 +40,12 @@ def reproduce(
     only: Annotated[
         str | None, typer.Option(help="Only rows whose name contains one of these words, joined by commas.")
     ] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Word vectors as text, for the rows of GloVe.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Cells that are made at once. [default: one on each GPU, or one]")
+    ] = None,
     resources: Annotated[
         str, typer.Option(metavar="SET", help="Of the attacks: paper or light; see `holdfast doctor`.")
     ] = "paper",
@@ -50,7 +57,7 @@ def reproduce(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
+    """Make a table or figure of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
     from holdfast.attacks.resources import choose
     from holdfast.data.folder import data_folder
     from holdfast.experiments.run import ReproduceSettings, describe_tables
@@ -61,8 +68,8 @@ def reproduce(
         if as_json:
             print_json(tables)
         else:
-            rows = [[t["table"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in tables]
-            console().print(table(["table", "what it shows", "source", "size"], rows))
+            rows = [[t["table"], t["kind"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in tables]
+            console().print(table(["name", "kind", "what it shows", "source", "size"], rows))
         return
     data_folder(data)  # a folder that is named and not there is told before anything is loaded
     named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
@@ -76,19 +83,41 @@ def reproduce(
         resources=choose(resources, **named, similarity=similarity),
         seeds=seeds,
         only=[word.strip() for word in (only or "").split(",") if word.strip()],
+        vectors=vectors,
+        jobs=jobs,
     )
     with work_quietly():
         result = run(settings, console=progress_console(as_json), command=ctx.obj)
+        pictures, why_not = _pictures(settings.result_file, result)
     if as_json:
         print_json(result)
         return
     out = console()
     out.print(_table(result))
-    from holdfast.experiments.render import reasons
+    from holdfast.experiments.render import notes, reasons, told_texts
 
+    for line in (*notes(result), *told_texts(result)):
+        out.print(line, markup=False, highlight=False)
     for reason in reasons(result):
         out.print(f"not run: {reason}", markup=False, highlight=False)
+    for line in (*pictures, *why_not):
+        out.print(line, markup=False, highlight=False)
     out.print(f"{settings.result_file} (also .md and .tex)", markup=False, highlight=False)
+
+
+def _pictures(path: Path, result: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The pictures of a figure that were written, and why there are none."""
+    from holdfast.report.plots import check_plots
+    from holdfast.report.reproduced import write_pictures
+
+    if result["protocol"]["figure"] is None:
+        return [], []
+    try:
+        check_plots(path.parent)
+    except UserError:
+        return [], ["no picture: drawing needs matplotlib: pip install 'holdfast[report]'"]
+    written = write_pictures(path, result)
+    return [str(picture) for picture in written], [] if written else ["no picture: nothing to draw was measured"]
 
 
 def _table(result: dict[str, Any]) -> Table:
@@ -96,5 +125,5 @@ def _table(result: dict[str, Any]) -> Table:
 
     header, lines = laid_out(result)
     labels = len(result["results"][0]["labels"])
-    title = f"{result['protocol']['title']}: ours (published)"
+    title = f"{result['protocol']['title']}: ours (published, difference)"
     return table(header, lines, title=title, right=header[labels:])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.encoding import Precision, Progress
 from holdfast.errors import UserError, one_of
+from holdfast.evaluation.sample import sample_labelled, sample_pairs, sampled_row
 from holdfast.evaluation.space import evaluate_space
-from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, load_sts
-from holdfast.evaluation.transfer import TRANSFER_TASKS, load_transfer
+from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
+from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
 from holdfast.evaluation.vectors import Encode, encode_once
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def evaluate_tasks(
     precision: Precision = "fp32",
     progress: Progress | None = None,
     started: Callable[[str], None] | None = None,
+    limit: int | None = None,
 ) -> list[dict[str, Any]]:
     """A row of results per task: similarity first, then transfer, then the shape of the space.
 
@@ -88,15 +90,21 @@ def evaluate_tasks(
         precision: of the encoder, ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences) while encoding.
         started: called with a task's id when its vectors are there and its scoring begins.
+        limit: measure on about so many rows of each part of a task, the same ones for every model, and say so in the
+            row: ``sample: {of, seed}``. A quick look, and no score of the task. Not of "space", which is one set.
 
     Raises:
         UserError: data that is missing or damaged, found before anything is encoded; vectors without a score.
     """
+    if limit is not None and limit < 2:
+        raise UserError(f"a limit of {limit} rows leaves nothing to measure: it takes at least 2")
     loaded: list[LoadedTask] = []
     for names, load in ((ALL_STS_TASKS, load_sts), (TRANSFER_TASKS, load_transfer)):
         loaded += [load(task, data=data, text=text) for task in tasks if task in names]
     if "space" in tasks:
         loaded.append(_Space(model, data))
+    if limit is not None:
+        loaded = [_sampled(task, limit) for task in loaded]
     sentences = (sentence for task in loaded for sentence in task.sentences)
     encode = encode_once(model, sentences, precision=precision, progress=progress)
     rows = []
@@ -105,3 +113,58 @@ def evaluate_tasks(
             started(task.name)
         rows.append(task.score(encode))
     return rows
+
+
+def evaluate_sts_dev(
+    model: SentenceTransformer, *, data: Path | None = None, text: str = "raw", limit: int | None = None
+) -> list[dict[str, Any]]:
+    """One row, of the STS-B dev pairs: what the papers' ablations are told on, and what training selects by.
+
+    Args:
+        model: any SentenceTransformer.
+        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: ``"raw"``, or ``"senteval"``.
+        limit: as for `evaluate_tasks`.
+
+    Raises:
+        UserError: as `evaluate_tasks`.
+    """
+    from holdfast.data.registry import load_pairs
+
+    task: LoadedTask = StsTask(load_pairs("stsb", "dev", data=data, text=text))
+    if limit is not None:
+        task = _sampled(task, limit)
+    return [task.score(encode_once(model, task.sentences))]
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """A task of which a sample is left; ``of`` is how many rows it had."""
+
+    task: LoadedTask
+    of: int
+
+    @property
+    def name(self) -> str:
+        return self.task.name
+
+    @property
+    def sentences(self) -> Iterable[str]:
+        return self.task.sentences
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        return sampled_row(self.task.score(encode), self.of)
+
+
+def _sampled(task: LoadedTask, limit: int) -> LoadedTask:
+    """The task on some of its rows, where it has more."""
+    if isinstance(task, StsTask):
+        of, pairs = len(task.pairs.scores), sample_pairs(task.pairs, limit)
+        return task if len(pairs.scores) == of else _Sampled(replace(task, pairs=pairs), of)
+    if isinstance(task, TransferTask):
+        parts = {name: sample_labelled(part, limit, least=FOLDS + 2) for name, part in task.parts.items()}
+        measured = "test" if "test" in parts else "all"
+        if all(len(parts[name].labels) == len(part.labels) for name, part in task.parts.items()):
+            return task
+        return _Sampled(replace(task, parts=parts), len(task.parts[measured].labels))
+    return task

@@ -1,1 +1,1 @@
-"""The papers' tables: what is in each cell, how it is made, and what was published; made cell by cell, resumable."""
+"""The papers' tables and figures: what is in each cell, how it is made, what was published; cell by cell, resumable."""

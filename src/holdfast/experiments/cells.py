@@ -21,6 +21,8 @@ CELL_FILE = "cell.json"
 """Written last of all into a cell's folder: where it is, the cell is finished."""
 
 _KEY_DIGITS = 12
+_MODELS = ("encoder", "baseline", "classifier")
+"""The kinds whose product is a model's folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,8 @@ class Cell:
     """One piece of work: a training, a classifier, an attack, an evaluation.
 
     Args:
-        kind: "model", "encoder", "classifier", "attack", "evaluation" or "transfer".
+        kind: "model", "encoder", "baseline", "classifier", "attack", "evaluation", "inspection", "transfer" or
+            "distances".
         settings: everything that decides the product and is no other cell; JSON values.
         inputs: the cells whose products it takes, by their part in it.
         where: what has to be known to do it and does not decide the product: where a model or a corpus lies.
@@ -83,7 +86,7 @@ class Store:
         """A model's folder, or a result file."""
         if cell.kind == "model":
             return self.place(cell)
-        return self.place(cell) / ("model" if cell.kind in ("encoder", "classifier") else "results.json")
+        return self.place(cell) / ("model" if cell.kind in _MODELS else "results.json")
 
     def finished(self, cell: Cell) -> bool:
         """Whether there is nothing left to do for it.

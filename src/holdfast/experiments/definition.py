@@ -12,7 +12,11 @@ columns:
   Acc.: {measure: accuracy}
   PWWS: {attack: {recipe: pwws}, measure: success_rate}
 averages: {Avg.: [PWWS]}
+cells: {AG NP: {PWWS: {not_run: no time}}} # what single cells say besides
 published: {AG NP: [94.2, 63.6]}      # in the order of the columns; null where there is none
+digits: 2                             # decimals that are shown; a column can have its own
+note: What is read how.
+figure: {kind: scatter, x: Acc., y: PWWS} # for a figure of a paper: how it is drawn
 scales: {smoke: {only: {data: [AG]}}} # what a scale changes in this table
 ```
 
@@ -23,20 +27,38 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.values import read_yaml
 
-STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to")
+STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "distances_in", "inspection")
 """What a cell may say: which encoder, which classifier on it, which attack; or which evaluation of the encoder."""
 
 SCALES = ("smoke", "small", "paper")
-_KEYS = ("title", "source", "claim", "shared", "rows", "skip", "columns", "averages", "published", "scales")
+_KEYS = ("title", "source", "claim", "note", "digits", "shared", "rows", "skip", "columns", "cells", "averages",
+         "published", "figure", "scales")  # fmt: skip
 _NEEDED = ("title", "source", "rows", "columns")
-_CELL_KEYS = (*STAGES, "measure", "not_run")
+_CELL_KEYS = (*STAGES, "measure", "digits", "not_run")
+_CHANGES = ("shared", "only", "drop", "rows", "columns")
+_DIGITS = 1
+
+WHOLE_ROW = "*"
+"""In place of a column, under ``cells``: all cells of that row, which its labels together name."""
+
+FIGURES = {
+    "lines": ("kind", "y", "panels"),
+    "scatter": ("kind", "x", "y", "join"),
+    "pairs": ("kind",),
+}
+"""The kinds of figures and what each is told.
+
+``lines``: a line per row over ``panels``, each ``{x: name of the axis, points: {column: place on it}}``. ``scatter``: a
+point per row, ``x`` and ``y`` are columns; points with the same label on the axis ``join`` are joined. ``pairs``: clean
+and adversarial texts as points of a plane, from cells with ``distances_in``.
+"""
 
 Pipeline = dict[str, Any]
 
@@ -68,6 +90,11 @@ class Definition:
         averages: for each further column the names of those it is the mean of.
         published: for each row's name the published values, in the order of the columns and then the averages.
         shared: what all cells have in common.
+        singles: for a row's name and a column what that cell says besides.
+        digits: decimals that are shown.
+        note: how it is read where the paper leaves that open.
+        figure: how it is drawn (see `FIGURES`); None for a table.
+        left_out: what the scale leaves out, in words.
     """
 
     name: str
@@ -79,10 +106,16 @@ class Definition:
     averages: Mapping[str, Sequence[str]]
     published: Mapping[str, Sequence[float | None]]
     shared: Pipeline
+    singles: Mapping[str, Mapping[str, Pipeline]] = field(default_factory=dict)
+    digits: int = _DIGITS
+    note: str = ""
+    figure: Mapping[str, Any] | None = None
+    left_out: tuple[str, ...] = ()
 
     def cell(self, row: Row, column: str) -> Pipeline:
         """What a cell is made of."""
-        return merged(self.shared, row.says, self.columns[column])
+        own = self.singles.get(row.name, {})
+        return merged(self.shared, row.says, self.columns[column], own.get(WHOLE_ROW, {}), own.get(column, {}))
 
     def published_value(self, row: Row, column: str) -> float | None:
         """The published value of a cell or an average; None where there is none."""
@@ -99,6 +132,11 @@ def merged(*parts: Mapping[str, Any]) -> Pipeline:
             both = isinstance(before, Mapping) and isinstance(value, Mapping)
             whole[key] = merged(before, value) if both else value  # type: ignore[arg-type]
     return whole
+
+
+def _among(label: str | None, said: Any) -> bool:
+    """Whether ``said``, a label or a list of them, holds ``label``."""
+    return label in said if isinstance(said, list) else label == said
 
 
 def tables_folder() -> Path:
@@ -149,28 +187,24 @@ class _Reader:
         for key in self._mapping(("scales",)):
             if key not in SCALES:
                 raise self._wrong(("scales", key), f"unknown scale {key!r}{did_you_mean(key, SCALES)}")
-        changes = self._mapping(("scales", scale)) if scale in self._mapping(("scales",)) else {}
-        if changes:
-            self._known(("scales", scale), ("shared", "only", "drop", "rows"))
+        at = ("scales", scale)
+        changes = self._mapping(at)
+        self._known(at, _CHANGES)
+        dropped = changes.get("drop", ())
         columns = {
-            column: self._says(("columns", column))
+            column: merged(self._says(("columns", column)), self._says((*at, "columns", column)))
             for column in self._mapping(("columns",))
-            if column not in changes.get("drop", ())
+            if column not in dropped
         }
-        for column, says in columns.items():
-            if "measure" not in says:
-                raise self._wrong(("columns", column), f"the column {column!r} has no 'measure'")
-        rows = tuple(self._rows(changes.get("only", {}), ("scales", scale, "rows")))
+        rows = tuple(self._rows(changes.get("only", {}), (*at, "rows")))
         if not rows or not columns:
             raise UserError(f"{self.path}: no rows or no columns are left at the scale {scale}")
         averages = {
             name: [column for column in over if column in columns]
             for name, over in self._mapping(("averages",)).items()
         }
-        shared = self._says(("shared",)) if "shared" in whole else {}
-        if "shared" in changes:
-            shared = merged(shared, self._says(("scales", scale, "shared")))
-        return Definition(
+        averages = {name: over for name, over in averages.items() if over}
+        definition = Definition(
             name=name,
             title=str(whole["title"]),
             source=str(whole["source"]),
@@ -179,8 +213,69 @@ class _Reader:
             columns=columns,
             averages=averages,
             published=self._published(columns, averages),
-            shared=shared,
+            shared=merged(self._says(("shared",)), self._says((*at, "shared"))),
+            singles=self._singles(),
+            digits=self._digits(("digits",), whole),
+            note=str(whole.get("note", "")),
+            figure=self._figure(columns),
+            left_out=tuple(self._left_out(changes)),
         )
+        self._check_measures(definition)
+        return definition
+
+    def _check_measures(self, definition: Definition) -> None:
+        """Every cell that is made says what of it is shown."""
+        for row, column in itertools.product(definition.rows, definition.columns):
+            cell = definition.cell(row, column)
+            if "measure" not in cell and "not_run" not in cell:
+                raise self._wrong(("columns", column), f"the column {column!r} has no 'measure'")
+            self._digits(("columns", column, "digits"), cell)
+
+    def _digits(self, at: tuple[str, ...], says: Mapping[str, Any]) -> int:
+        digits = says.get("digits", _DIGITS)
+        if type(digits) is not int or not 0 <= digits <= 9:
+            raise self._wrong(at, f"'digits' takes a whole number from 0 to 9, not {digits!r}")
+        return digits
+
+    def _singles(self) -> dict[str, dict[str, Pipeline]]:
+        """What single cells say, of rows and columns that are in the file."""
+        names, columns = [row.name for row in self._rows({})], self._mapping(("columns",))
+        for name in self._mapping(("cells",)):
+            if name not in names:
+                raise self._wrong(("cells", name), f"there is no row {name!r}{did_you_mean(name, names)}")
+            self._known(("cells", name), [*columns, WHOLE_ROW])
+        return {
+            name: {column: self._says(("cells", name, column)) for column in own}
+            for name, own in self._mapping(("cells",)).items()
+        }
+
+    def _figure(self, columns: Mapping[str, Pipeline]) -> dict[str, Any] | None:
+        """How the table is drawn, with the columns that are left."""
+        figure = self._mapping(("figure",))
+        if not figure:
+            return None
+        kind = figure.get("kind")
+        if kind not in FIGURES:
+            raise self._wrong(("figure", "kind"), f"a figure's kind is one of {', '.join(FIGURES)}, not {kind!r}")
+        self._known(("figure",), FIGURES[kind])
+        everything = [*self._mapping(("columns",)), *self._mapping(("averages",))]
+        named = [figure.get("x"), figure.get("y")] if kind == "scatter" else []
+        panels = [dict(panel) for panel in figure.get("panels", ())]
+        for panel in panels:
+            named += panel["points"]
+            panel["points"] = {column: float(x) for column, x in panel["points"].items() if column in columns}
+        for column in named:
+            if column not in everything:
+                raise self._wrong(("figure",), f"there is no column {column!r}{did_you_mean(str(column), everything)}")
+        return {**figure, **({"panels": [panel for panel in panels if panel["points"]]} if panels else {})}
+
+    def _left_out(self, changes: Mapping[str, Any]) -> Iterator[str]:
+        """What a scale leaves out: labels of the rows' axes, columns."""
+        for axis, kept in changes.get("only", {}).items():
+            out = [label for label in self._mapping(("rows", axis)) if label not in kept]
+            yield f"{axis} {', '.join(out)}"
+        if dropped := changes.get("drop", ()):
+            yield f"columns {', '.join(dropped)}"
 
     def _rows(self, only: Mapping[str, Sequence[str]], changes: tuple[str, ...] = ()) -> Iterator[Row]:
         """The product of the axes, without what is skipped; ``changes`` is where a scale changes rows."""
@@ -194,7 +289,7 @@ class _Reader:
         for chosen in map(dict, itertools.product(*choices)):
             if any(chosen[axis] not in wanted for axis, wanted in only.items()):
                 continue
-            if any(all(chosen.get(axis) == label for axis, label in out.items()) for out in skipped):
+            if any(all(_among(chosen.get(axis), out[axis]) for axis in out) for out in skipped):
                 continue
             says = [
                 self._says((*at, axis, label)) for at in (("rows",), changes) if at for axis, label in chosen.items()
@@ -205,7 +300,7 @@ class _Reader:
         self, columns: Mapping[str, Pipeline], averages: Mapping[str, Sequence[str]]
     ) -> dict[str, list[float | None]]:
         """The published values of the columns that are left, for every row of the file."""
-        everything = [*self._mapping(("columns",)), *averages]
+        everything = [*self._mapping(("columns",)), *self._mapping(("averages",))]
         kept = [everything.index(column) for column in (*columns, *averages)]
         found = {}
         names = {row.name for row in self._rows({})}

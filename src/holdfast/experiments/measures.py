@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.errors import UserError
@@ -15,27 +15,54 @@ def measured(measure: str, result: Mapping[str, Any]) -> float:
 
     Args:
         measure: "sts" (the mean Spearman of the seven test sets), "transfer" (the mean accuracy of all transfer tasks
-            that were measured), a metric such as "accuracy" or "success_rate" of the first test split there is, else
-            of the first row; or "TASK.METRIC" for one task's.
+            that were measured), "transfer_dev" (likewise, of the parts that chose the penalty), "seconds_per_example"
+            (of an attack), "accuracy_drop" (accuracy before an attack less that under it); a metric such as "accuracy"
+            or "success_rate" of the first test split there is, else of the first row; or "TASK.METRIC" for one task's,
+            "TASK/SPLIT.METRIC" for one split's.
         result: as a command wrote it.
 
     Raises:
         UserError: the result has no such number.
     """
     rows = result["results"]
+    value: Any
     if measure == "sts":
         value = average(row for row in rows if "spearman" in row["metrics"])
     elif measure == "transfer":
-        accuracies = [row["metrics"]["accuracy"] for row in rows if "accuracy" in row["metrics"]]
-        value = statistics.mean(accuracies) if accuracies else None
+        value = _mean(row["metrics"]["accuracy"] for row in rows if "accuracy" in row["metrics"])
+    elif measure == "transfer_dev":
+        value = _mean(row["dev_accuracy"] for row in rows if "dev_accuracy" in row)
+    elif measure == "seconds_per_example":
+        value = result.get("timing", {}).get(measure)
     else:
-        task, _, metric = measure.rpartition(".")
-        own = [row for row in rows if not task or row["task"] == task]
-        own.sort(key=lambda row: not str(row["split"]).startswith("test"))  # stable: the first test split comes first
-        value = own[0]["metrics"].get(metric) if own else None
+        metrics = (row_of(measure, result) or {"metrics": {}})["metrics"]
+        metric = measure.rpartition(".")[2]
+        value = _drop(metrics) if metric == "accuracy_drop" else metrics.get(metric)
     if value is None:
         raise UserError(_why(measure, result))
     return float(value)
+
+
+def row_of(measure: str, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The row that "METRIC", "TASK.METRIC" or "TASK/SPLIT.METRIC" is of; None where the result has none."""
+    name = measure.rpartition(".")[0]
+    task, _, split = name.partition("/")
+    rows = [row for row in result["results"] if not name or row["task"] in (task, name)]
+    if split and not any(row["task"] == name for row in rows):  # a task may have a stroke in its own name
+        rows = [row for row in rows if row["split"] == split]
+    rows.sort(key=lambda row: not str(row["split"]).startswith("test"))  # stable: the first test split comes first
+    return rows[0] if rows else None
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    held = list(values)
+    return statistics.mean(held) if held else None
+
+
+def _drop(metrics: Mapping[str, float]) -> float | None:
+    if "accuracy" not in metrics or "accuracy_under_attack" not in metrics:
+        return None
+    return metrics["accuracy"] - metrics["accuracy_under_attack"]
 
 
 def _why(measure: str, result: Mapping[str, Any]) -> str:

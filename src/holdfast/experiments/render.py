@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 NOT_RUN = "–"
+QUOTED = "quoted"
+"""What the reason of a cell begins with that the paper quotes or makes by code which holdfast does not have."""
+QUOTED_ROW = "not run"
 
 
 def value_of(row: Mapping[str, Any]) -> str:
-    """Mean ± standard deviation over the seeds, or a dash for what was not run."""
-    metrics = row["metrics"]
+    """Mean ± standard deviation over the seeds; of what was not run a dash, of a row that is quoted "not run"."""
+    metrics, digits = row["metrics"], row.get("digits", 1)
     if "mean" not in metrics:
-        return NOT_RUN
-    spread = f" ± {metrics['std']:.1f}" if "std" in metrics else ""
-    return f"{metrics['mean']:.1f}{spread}"
+        return QUOTED_ROW if any(reason.startswith(QUOTED) for reason in row["not_run"]) else NOT_RUN
+    spread = f" ± {metrics['std']:.{digits}f}" if "std" in metrics else ""
+    return f"{_signed(metrics['mean'], digits)}{spread}"
+
+
+def beside(row: Mapping[str, Any]) -> str:
+    """The published value, and our mean's difference from it; nothing where none was published."""
+    published, digits = row["published"], row.get("digits", 1)
+    if published is None:
+        return ""
+    printed = _signed(published, max(digits, len(f"{published:g}".partition(".")[2])))
+    if "mean" not in row["metrics"]:
+        return printed
+    return f"{printed}, {_signed(row['metrics']['mean'] - published, digits, plus=True)}"
+
+
+def _signed(value: float, digits: int, *, plus: bool = False) -> str:
+    return f"{value:{'+' if plus else ''}.{digits}f}".replace("-", "−")
 
 
 def cells_of(row: Mapping[str, Any]) -> str:
-    """Our value, and the published one in brackets."""
-    published = row["published"]
-    return value_of(row) + ("" if published is None else f" ({published:g})")
+    """Our value; in brackets the published one and the difference."""
+    told = beside(row)
+    return value_of(row) + (f" ({told})" if told else "")
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -44,6 +63,36 @@ def reasons(result: Mapping[str, Any]) -> list[str]:
     return [f"{reason} ({_some(cells)})" for reason, cells in found.items()]
 
 
+def notes(result: Mapping[str, Any]) -> list[str]:
+    """What has to be known to read the table: how the paper was read, what ours started from, what was left out."""
+    protocol = result["protocol"]
+    lines = [str(protocol["note"])] if protocol.get("note") else []
+    if result.get("model"):
+        whose = "the published values are of the paper's own models"
+        lines.append(f"Our rows start from {result['model']} where they name no other model; {whose}.")
+    if left_out := protocol.get("left_out"):
+        lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
+    sampled = [row for row in result["results"] if "sample" in row]
+    if sampled:
+        most = max(row["sample"]["of"] for row in sampled)
+        lines.append(f"{len(sampled)} values are of samples of test sets (of up to {most:,} rows), drawn by a seed.")
+    return lines
+
+
+def told_texts(result: Mapping[str, Any]) -> list[str]:
+    """The texts that cells hold besides their numbers, each once, under the names of row and column."""
+    found: dict[tuple[str, ...], str] = {}
+    for row in result["results"]:
+        if row.get("told"):
+            found.setdefault(tuple(row["told"]), f"{row['task']}, {row['split']}")
+    return [f"{name}: {line}" for lines, name in found.items() for line in lines]
+
+
+def _plain(text: str) -> str:
+    """A text of a cell as Markdown shows it."""
+    return _MARKED.sub(r"\\\1", text.replace("\n", " "))
+
+
 def _some(names: Sequence[str], count: int = 3) -> str:
     more = len(names) - count
     return "; ".join(names[:count]) + (f"; and {more} more" if more > 0 else "")
@@ -57,7 +106,8 @@ def markdown(result: Mapping[str, Any]) -> str:
     parts = [
         f"# {protocol['title']}\n",
         f"{protocol['source']}; scale {protocol['scale']}, {protocol['seeds']} seed{'s' * (protocol['seeds'] > 1)}. "
-        "Ours (published).\n",
+        "Ours (published, difference).\n",
+        *(f"{line}\n" for line in notes(result)),
         _line(header),
         _line(["---"] * labels + ["---:"] * (len(header) - labels)),
         *(_line(line) for line in lines),
@@ -65,7 +115,19 @@ def markdown(result: Mapping[str, Any]) -> str:
     ]
     if told := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in told), ""]
+    if texts := told_texts(result):
+        parts += ["Texts, of the first seed:\n", *(f"- {_plain(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])
+
+
+def listing(tables: Sequence[Mapping[str, Any]]) -> str:
+    """The tables and figures that come with holdfast as Markdown, from `describe_tables`."""
+    header = ("name", "what it shows", "source", "rows × columns")
+    rows = [(f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}") for t in tables]
+    return "\n".join([_line(header), _line(["---"] * len(header)), *(_line(row) for row in rows)]) + "\n"
+
+
+_MARKED = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -75,7 +137,8 @@ def _line(cells: Sequence[str]) -> str:
 _LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
           "±": r"$\pm$", "–": "--", "−": "$-$", "δ": r"$\delta$",
-          "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$"}  # fmt: skip
+          "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "α": r"$\alpha$", "β": r"$\beta$",
+          "γ": r"$\gamma$", "λ": r"$\lambda$", "τ": r"$\tau$", "φ": r"$\phi$", "∞": r"$\infty$"}  # fmt: skip
 
 
 def latex(result: Mapping[str, Any]) -> str:

@@ -15,8 +15,9 @@ from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.errors import UserError, one_of
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
-from holdfast.experiments.measures import measured
-from holdfast.experiments.render import latex, markdown
+from holdfast.experiments.measures import measured, row_of
+from holdfast.experiments.parallel import devices_here, make_side_by_side
+from holdfast.experiments.render import QUOTED, latex, markdown
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import do
 from holdfast.files import holding, output_lock, write_text
@@ -41,6 +42,8 @@ class ReproduceSettings:
         resources: of the attacks.
         seeds: how many seeds; each begins anew at the encoder's training.
         only: only rows whose name contains one of these.
+        vectors: word vectors for GloVe's rows.
+        jobs: how many cells are made at once; None: one on each GPU, or one.
     """
 
     table: str
@@ -52,11 +55,14 @@ class ReproduceSettings:
     resources: ResourceNames = PAPER
     seeds: int = 1
     only: Sequence[str] = ()
+    vectors: Path | None = None
+    jobs: int | None = None
 
     @property
     def result_file(self) -> Path:
-        """Where the result goes; the same name with .md and .tex holds the table."""
-        return self.output / f"{Path(self.table).with_suffix('').as_posix().replace('/', '-')}-{self.scale}.json"
+        """Where the result goes; the same name with .md and .tex holds the table. Of a file it has the file's name."""
+        name = self.table.replace("/", "-") if self.table in known_tables() else Path(self.table).stem
+        return self.output / f"{name}-{self.scale}.json"
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class _Entry:
     row: Row
     column: str
     measure: str
+    digits: int
     cells: Sequence[Cell | str]
 
 
@@ -86,18 +93,19 @@ def reproduce(
     console = console or Console(quiet=True)
     command = ["holdfast", "reproduce", settings.table] if command is None else command
     one_of("--scale", settings.scale, SCALES)
-    if settings.seeds < 1:
-        raise UserError(f"--seeds must be at least 1, got {settings.seeds}")
+    for option, value in (("--seeds", settings.seeds), ("--jobs", settings.jobs)):
+        if value is not None and value < 1:
+            raise UserError(f"{option} must be at least 1, got {value}")
     definition = read_definition(settings.table, settings.scale)
     scale = _scale(settings.scale)
     model, corpus = settings.model or scale.pop("model", None), settings.corpus or scale.pop("corpus", None)
     tasks = scale.pop("tasks", {})
     identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
-    setting = Setting(model, corpus, settings.data, settings.resources, tasks, scale)
+    setting = Setting(model, corpus, settings.data, settings.resources, tasks, scale, settings.vectors)
     entries = _entries(definition, setting, settings)
     store = Store(settings.output / "cells")
     began = time.monotonic()
-    failed = _make(entries, store, setting, console, command)
+    failed = _make(entries, store, setting, settings.jobs or devices_here(), console, command)
     rows = [_row(definition, entry, store, failed) for entry in entries]
     rows += _averages(definition, rows, settings.seeds)
     result = new_result(
@@ -110,6 +118,9 @@ def reproduce(
             "title": definition.title,
             "source": definition.source,
             "claim": definition.claim,
+            "note": definition.note,
+            "figure": definition.figure,
+            "left_out": list(definition.left_out),
             "scale": settings.scale,
             "seeds": settings.seeds,
             "corpus": corpus,
@@ -142,23 +153,27 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
     entries = []
     for row in rows:
         for column in definition.columns:
-            pipeline = merged(setting.scale, definition.cell(row, column))
-            # A scale speaks of stages that not every cell has.
-            said = {**definition.shared, **row.says, **definition.columns[column]}
-            pipeline = {stage: says for stage, says in pipeline.items() if stage in said}
-            measure = pipeline.pop("measure")
+            said = definition.cell(row, column)
+            measure, digits = said.pop("measure", ""), said.pop("digits", definition.digits)
+            pipeline = merged(_of_scale(setting.scale, said), said)
             cells: list[Cell | str] = []
             for seed in range(1, settings.seeds + 1):
                 try:
                     cells.append(planner.plan(pipeline, seed))
                 except UserError as error:
                     cells.append(str(error))
-            entries.append(_Entry(row, column, measure, cells))
+            entries.append(_Entry(row, column, measure, digits, cells))
     return entries
 
 
+def _of_scale(scale: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a scale says of the stages that a cell has; what it says of trainings is not of baselines."""
+    trained = "baseline" not in said.get("encoder", {})
+    return {stage: says for stage, says in scale.items() if stage in said and (trained or stage != "encoder")}
+
+
 def _make(
-    entries: Sequence[_Entry], store: Store, setting: Setting, console: Console, command: list[str]
+    entries: Sequence[_Entry], store: Store, setting: Setting, jobs: int, console: Console, command: list[str]
 ) -> dict[str, str]:
     """Make every cell once, inputs first, and return for each that could not be made the reason."""
     cells = in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
@@ -168,6 +183,8 @@ def _make(
             store.discard(cell)
     todo = [cell for cell in cells if not store.finished(cell)]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
+    if jobs > 1 and len(todo) > 1:
+        return make_side_by_side(todo, store, setting, jobs, console=console, command=command)
     failed: dict[str, str] = {}
     for number, cell in enumerate(todo, start=1):
         cause = next((failed[taken.key] for taken in cell.inputs.values() if taken.key in failed), None)
@@ -190,12 +207,15 @@ def _row(definition: Definition, entry: _Entry, store: Store, failed: Mapping[st
     """A row of the result: one value of the table."""
     values: list[float] = []
     reasons: list[str] = []
+    extras: dict[str, Any] = {}
     for cell in entry.cells:
         reason = cell if isinstance(cell, str) else failed.get(cell.key)
         if reason is None:
             assert isinstance(cell, Cell)
+            result = _result_of(cell, store)
             try:
-                values.append(measured(entry.measure, _result_of(cell, store)))
+                values.append(measured(entry.measure, result))
+                extras = extras or _extras(definition, entry, result)
             except UserError as error:
                 reason = str(error)
         if reason is not None:
@@ -207,12 +227,23 @@ def _row(definition: Definition, entry: _Entry, store: Store, failed: Mapping[st
         "n": len(values),
         "labels": dict(entry.row.labels),
         "measure": entry.measure,
+        "digits": entry.digits,
         "metrics": _mean_and_spread(values),
         "values": values,
         "published": definition.published_value(entry.row, entry.column),
         "not_run": list(dict.fromkeys(reasons)),
         "cells": keys,
+        **extras,
     }
+
+
+def _extras(definition: Definition, entry: _Entry, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the first seed's result is no number: texts for people, points of a plane, that it is of a sample."""
+    row = row_of(entry.measure, result) or {}
+    extras = {name: row[name] for name in ("told", "sample") if name in row}
+    if (definition.figure or {}).get("kind") == "pairs" and "coordinates" in result:
+        extras["coordinates"] = result["coordinates"]
+    return extras
 
 
 def _result_of(cell: Cell, store: Store) -> dict[str, Any]:
@@ -237,14 +268,23 @@ def _averages(definition: Definition, rows: Sequence[Mapping[str, Any]], seeds: 
                     "n": len(values),
                     "labels": dict(row.labels),
                     "measure": "mean of " + ", ".join(columns),
+                    "digits": max(of_row[column]["digits"] for column in columns),
                     "metrics": _mean_and_spread(values),
                     "values": values,
                     "published": definition.published_value(row, average),
-                    "not_run": [] if whole else ["not all of its columns were run"],
+                    "not_run": [] if whole else _why_no_average([of_row[column] for column in columns]),
                     "cells": [],
                 }
             )
     return found
+
+
+def _why_no_average(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of a row that is quoted its own reason; else that a column is missing."""
+    reasons = list(dict.fromkeys(reason for column in columns for reason in column["not_run"]))
+    if reasons and all(reason.startswith(QUOTED) for reason in reasons):
+        return reasons
+    return ["not all of its columns were run"]
 
 
 def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
@@ -255,11 +295,12 @@ def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def describe_tables() -> list[dict[str, Any]]:
-    """Every table that comes with holdfast: name, title, source, and the size of it all."""
+    """Every table and figure that comes with holdfast: name, kind, title, source, and the size of it all."""
     tables = [read_definition(name, "paper") for name in known_tables()]
     return [
         {
             "table": table.name,
+            "kind": "figure" if table.figure is not None else "table",
             "title": table.title,
             "source": table.source,
             "rows": len(table.rows),

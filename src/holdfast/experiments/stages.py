@@ -1,7 +1,8 @@
 """From what a table says of a cell to the pieces of work behind it, with every default of today written out.
 
-The stages are an encoder (a method trained on a corpus, or the model as it is), a classifier on it, and an attack on
-either; or an evaluation of the encoder; or another classifier that is given the attack's texts.
+The stages are an encoder (a method trained on a corpus, a baseline, or the model as it is), a classifier on it, and an
+attack on either; or an evaluation of the encoder, or a closer look at it; or another classifier that is given the
+attack's texts, or another model in whose space they are measured.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, get_type_hints
 
 from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.attacks.run import AttackSettings, make_recipes
+from holdfast.baselines.registry import BASELINES
+from holdfast.baselines.settings import BaselineSettings
 from holdfast.classifiers.defences import all_options
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.data.folder import data_folder
@@ -22,6 +25,7 @@ from holdfast.data.registry import locate
 from holdfast.data.sources import resolve
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
@@ -37,7 +41,17 @@ AS_IT_IS = "none"
 OF_TASK = "task:"
 """What a corpus begins with that is the training texts of a labelled task: in-domain pre-training."""
 
+STSB_DEV = "stsb-dev"
+"""The task of an evaluation that is the STS-B dev pairs, which ablations are told on."""
+
+INSPECTIONS = ("similarity", "masks", "hard-positives")
+"""What a closer look may be at, each on given texts: how alike an encoder finds pairs of them, what L2P-CSR weakens in
+them, what ADCL's attack makes of them."""
+
+_PAIRS_DRAWN = 50
+
 _ENCODER_OWN = ("method", "model", "corpus", "sentences")
+_NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
 _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
 _NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps")
@@ -56,6 +70,7 @@ class Setting:
         resources: of the attacks.
         tasks: for each task what a scale says of the cells on it.
         scale: what a scale says of all cells.
+        vectors: the word vectors of the baseline "glove".
     """
 
     model: str | None
@@ -64,6 +79,7 @@ class Setting:
     resources: ResourceNames = PAPER
     tasks: Mapping[str, Pipeline] = field(default_factory=dict)
     scale: Pipeline = field(default_factory=dict)
+    vectors: Path | None = None
 
 
 class Planner:
@@ -89,25 +105,42 @@ class Planner:
         encoder = self._encoder(pipeline.get("encoder", {}), seed)
         if "evaluation" in pipeline:
             return self._evaluation(pipeline["evaluation"], encoder)
+        if "inspection" in pipeline:
+            return self._inspection(pipeline["inspection"], encoder, seed)
         victim = encoder
         if "classifier" in pipeline:
             victim = self._classifier(pipeline["classifier"], encoder, seed)
-        if "attack" not in pipeline:
+        # Without a recipe, what is said of attacks, for a whole table or row, is not of this cell.
+        if "attack" not in pipeline or ("classifier" in pipeline and "recipe" not in pipeline["attack"]):
             return victim
         task = pipeline["attack"].get("task", pipeline.get("classifier", {}).get("task"))
         attacked = self._attack({"task": task, **self._of_task(task, "attack"), **pipeline["attack"]}, victim, seed)
-        if "transfer_to" not in pipeline:
-            return attacked
-        other = merged({key: pipeline[key] for key in ("encoder", "classifier")}, pipeline["transfer_to"])
-        on = self._classifier(other["classifier"], self._encoder(other["encoder"], seed), seed)
-        return Cell("transfer", {}, {"texts": attacked, "on": on}, label=f"{attacked.label} → {on.label}")
+        if "transfer_to" in pipeline:
+            on = self._other(pipeline, pipeline["transfer_to"], seed)
+            return Cell("transfer", {}, {"texts": attacked, "on": on}, label=f"{attacked.label} → {on.label}")
+        if "distances_in" in pipeline:
+            says = dict(pipeline["distances_in"])
+            outcome = one_of("distances_in: outcome", str(says.pop("outcome", OUTCOMES[0])), OUTCOMES)
+            settings = {"pairs": says.pop("pairs", _PAIRS_DRAWN), "outcome": outcome, "seed": seed}
+            within = self._other(pipeline, says, seed)
+            label = f"{attacked.label}, in {within.label}"
+            return Cell("distances", settings, {"texts": attacked, "within": within}, label=label)
+        return attacked
+
+    def _other(self, pipeline: Pipeline, says: Pipeline, seed: int) -> Cell:
+        """Another classifier, or encoder where there is none: the pipeline's own but for what is said."""
+        other = merged({key: pipeline[key] for key in ("encoder", "classifier") if key in pipeline}, says)
+        encoder = self._encoder(other.get("encoder", {}), seed)
+        return self._classifier(other["classifier"], encoder, seed) if "classifier" in other else encoder
 
     def _of_task(self, task: Any, stage: str) -> Pipeline:
         """What the scale says of cells on a task."""
         return dict(self.setting.tasks.get(str(task), {}).get(stage, {}))
 
     def _encoder(self, says: Mapping[str, Any], seed: int) -> Cell:
-        """The model as it is, or a training from it."""
+        """The model as it is, a training from it, or a baseline."""
+        if "baseline" in says:
+            return self._baseline(says, seed)
         model = says.get("model", self.setting.model)
         if model is None:
             raise UserError("no model to start from: give --model")
@@ -115,14 +148,42 @@ class Planner:
         method = str(says.get("method", AS_IT_IS))
         if method == AS_IT_IS:
             return start
-        corpus = says.get("corpus", self.setting.corpus)
-        if corpus is None:
-            raise UserError("no corpus to train on: give --corpus")
+        corpus = self._corpus(says)
         if str(corpus).startswith(OF_TASK) and "/" not in str(corpus):
             split = self._of_task(str(corpus).removeprefix(OF_TASK), "classifier").get("train_split")
             corpus = corpus if split is None else f"{corpus}/{split}"
         settings = self._training(says, method, str(corpus), seed)
         return Cell("encoder", settings, {"start": start}, {"corpus": str(corpus)}, f"{method}, seed {seed}")
+
+    def _baseline(self, says: Mapping[str, Any], seed: int) -> Cell:
+        """What ``holdfast baseline`` makes."""
+        name = one_of("encoder: baseline", str(says["baseline"]), tuple(BASELINES))
+        takes = (*BASELINES[name].needs, *BASELINES[name].takes)
+        of_scale = {key: value for key, value in self.setting.scale.get("baseline", {}).items() if key in takes}
+        own = {key: value for key, value in says.items() if key not in ("baseline", "model", "corpus")}
+        given = _fitted({**of_scale, **own}, BaselineSettings, _NOT_OF_BASELINE, "encoder")
+        settings: dict[str, Any] = {"name": name, **given}
+        inputs, where = {}, {}
+        if "options" in takes:
+            from holdfast.baselines.flow_training import FlowOptions
+
+            settings["options"] = dataclasses.asdict(FlowOptions.of(given.get("options") or {}))
+        if "model" in takes:
+            inputs["start"] = self._encoder({"model": says.get("model", self.setting.model), "method": AS_IT_IS}, seed)
+        if "vectors" in takes:
+            if self.setting.vectors is None:
+                raise UserError(f"the baseline {name} needs word vectors: give --vectors FILE")
+            settings["vectors"], where["vectors"] = self._file(self.setting.vectors), str(self.setting.vectors)
+        if "corpus" in takes:
+            where["corpus"] = str(self._corpus(says))
+            settings["corpus"], settings["seed"] = self._corpus_identity(where["corpus"]), seed
+        return Cell("baseline", settings, inputs, where, name)
+
+    def _corpus(self, says: Mapping[str, Any]) -> Any:
+        corpus = says.get("corpus", self.setting.corpus)
+        if corpus is None:
+            raise UserError("no corpus to train on: give --corpus")
+        return corpus
 
     def _training(self, says: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
         """All settings of a training."""
@@ -160,6 +221,8 @@ class Planner:
         given = _fitted(says, FinetuneSettings, _NOT_OF_CLASSIFIER, "classifier")
         settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
+        if record["test_examples"] is None:
+            del record["test_examples"]  # what is measured whole is the same work as before there was such a limit
         record.update(
             options=all_options(settings.defence, settings.options), seed=seed, data=self._task_identity(task)
         )
@@ -193,16 +256,39 @@ class Planner:
     def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
         """Tasks that are measured on the encoder's vectors."""
         for name in says:
-            one_of("evaluation", name, ("tasks", "text", "pooling"))
-        tasks = task_names(str(says.get("tasks", "sts")), "evaluation: tasks")
-        settings = {
+            one_of("evaluation", name, ("tasks", "text", "pooling", "limit"))
+        words = [word.strip() for word in str(says.get("tasks", "sts")).split(",")]
+        known = ",".join(word for word in words if word != STSB_DEV)
+        tasks = task_names(known, "evaluation: tasks") if known or STSB_DEV not in words else []
+        tasks += [STSB_DEV] * (STSB_DEV in words)
+        settings: dict[str, Any] = {
             "tasks": tasks,
             "text": str(says.get("text", "raw")),
             "pooling": says.get("pooling"),
-            "data": {task: self._task_identity("stsb" if task == "space" else task) for task in tasks},
+            "data": {task: self._task_identity("stsb" if task in ("space", STSB_DEV) else task) for task in tasks},
         }
+        if says.get("limit") is not None:
+            settings["limit"] = fitted("evaluation: limit", says["limit"], int)
         label = f"{says.get('tasks', 'sts')} of {encoder.label}"
         return Cell("evaluation", settings, {"encoder": encoder}, label=label)
+
+    def _inspection(self, says: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
+        """A closer look at what an encoder makes of given texts."""
+        for name in says:
+            one_of("inspection", name, ("kind", "texts", "options"))
+        kind = one_of("inspection: kind", str(says.get("kind")), INSPECTIONS)
+        texts = says.get("texts")
+        if not isinstance(texts, list) or not texts:
+            raise UserError("an inspection needs texts")
+        settings: dict[str, Any] = {"kind": kind, "texts": texts}
+        where = {}
+        if kind != "similarity":
+            settings["seed"] = seed
+        if kind == "hard-positives":
+            settings["options"] = method_options("adcl", None, says.get("options", {}))
+            where["masked_lm"] = self.setting.resources.masked_lm
+            settings["masked_lm"] = self._start(resolve_model(where["masked_lm"])).settings
+        return Cell("inspection", settings, {"encoder": encoder}, where, f"{kind} of {encoder.label}")
 
     def _task_identity(self, task: str) -> dict[str, Any]:
         """The hashes of a task's files here; of one that comes from the hub its name."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.experiments.cells import Cell, Store
-from holdfast.experiments.stages import OF_TASK, Setting
+from holdfast.experiments.stages import OF_TASK, STSB_DEV, Setting
 from holdfast.files import write_text
 from holdfast.results import new_result, write_result
 
@@ -46,10 +47,13 @@ def do(cell: Cell, store: Store, setting: Setting, console: Console, command: li
     """
     makers: Mapping[str, Callable[[Work], None]] = {
         "encoder": _train,
+        "baseline": _baseline,
         "classifier": _finetune,
         "attack": _attack,
         "evaluation": _evaluate,
+        "inspection": _inspect,
         "transfer": _transfer,
+        "distances": _distances,
     }
     inputs = {name: store.product(taken) for name, taken in cell.inputs.items()}
     store.place(cell).mkdir(parents=True, exist_ok=True)
@@ -73,6 +77,21 @@ def _train(work: Work) -> None:
         **settings,
     )
     train(config, resume=True, console=work.console, command=work.command)
+
+
+def _baseline(work: Work) -> None:
+    from holdfast.baselines.run import make_baseline
+    from holdfast.baselines.settings import BaselineSettings
+
+    said = {name: value for name, value in work.cell.settings.items() if name not in ("corpus", "vectors")}
+    said |= {name: Path(value) if name == "vectors" else value for name, value in work.cell.where.items()}
+    if "start" in work.inputs:
+        said["model"] = str(work.inputs["start"])
+    if "corpus" in said:
+        said["data"] = work.setting.data
+    if work.output.exists():
+        shutil.rmtree(work.output)  # a baseline that was interrupted is made anew
+    make_baseline(BaselineSettings(output=work.output, **said), console=work.console, command=work.command)
 
 
 def _corpus_of_task(work: Work, name: str) -> Path:
@@ -116,22 +135,84 @@ def _attack(work: Work) -> None:
 
 
 def _evaluate(work: Work) -> None:
-    from holdfast.evaluation.run import evaluate_tasks
+    from holdfast.evaluation.run import evaluate_sts_dev, evaluate_tasks
     from holdfast.models import load_sentence_transformer
 
     said, model = work.cell.settings, work.inputs["encoder"]
     encoder = load_sentence_transformer(str(model), pooling=said["pooling"])
-    rows = evaluate_tasks(encoder, said["tasks"], data=work.setting.data, text=said["text"])
+    tasks, limit = [task for task in said["tasks"] if task != STSB_DEV], said.get("limit")
+    rows = evaluate_tasks(encoder, tasks, data=work.setting.data, text=said["text"], limit=limit) if tasks else []
+    if STSB_DEV in said["tasks"]:
+        rows += evaluate_sts_dev(encoder, data=work.setting.data, text=said["text"], limit=limit)
     result = new_result(
         "evaluate",
         command=work.command,
         model=str(model),
         path=model,
-        protocol={key: said[key] for key in ("tasks", "text", "pooling")},
+        protocol={key: said[key] for key in ("tasks", "text", "pooling", "limit") if key in said},
         seed=None,
         results=rows,
         device=str(encoder.device),
     )
+    write_result(work.output, result)
+
+
+def _inspect(work: Work) -> None:
+    from holdfast.experiments import inspections
+    from holdfast.models import load_sentence_transformer
+
+    said, model = work.cell.settings, work.inputs["encoder"]
+    encoder = load_sentence_transformer(str(model))
+    if said["kind"] == "similarity":
+        rows = inspections.similarities(encoder, said["texts"])
+    elif said["kind"] == "masks":
+        rows = inspections.masks(encoder, model, said["texts"], seed=said["seed"])
+    else:
+        options = {**said["options"], "masked_lm": str(work.cell.where["masked_lm"])}
+        rows = inspections.hard_positives(encoder, said["texts"], options=options, seed=said["seed"])
+    result = new_result(
+        "inspection",
+        command=work.command,
+        model=str(model),
+        path=model,
+        protocol={"kind": said["kind"], "texts": said["texts"]},
+        seed=said.get("seed"),
+        results=rows,
+        device=str(encoder.device),
+    )
+    write_result(work.output, result)
+
+
+def _distances(work: Work) -> None:
+    """d_pos, d_neg and δ of an attack's texts in a model's space, and some of them as points of a plane."""
+    from holdfast.encoding import encode_sentences
+    from holdfast.evaluation.adversarial_space import (
+        check_single_texts,
+        load_space_encoder,
+        read_pairs,
+        space_of_pairs,
+    )
+    from holdfast.evaluation.projection import drawn, project
+
+    said, model = work.cell.settings, work.inputs["within"]
+    (pairs,) = read_pairs(work.inputs["texts"], outcome=said["outcome"])
+    check_single_texts(str(model), [pairs])
+    encoder = load_space_encoder(str(model))
+    vectors = encode_sentences(encoder, [*pairs.clean, *pairs.adversarial])
+    clean, adversarial = vectors[: len(pairs)], vectors[len(pairs) :]
+    chosen, rows = drawn(pairs, said["pairs"], said["seed"])
+    plane = project(chosen, clean[rows], adversarial[rows], seed=said["seed"])
+    result = new_result(
+        "space",
+        command=work.command,
+        model=str(model),
+        path=model,
+        protocol={"attacked": str(work.inputs["texts"]), **said},
+        seed=said["seed"],
+        results=[space_of_pairs(pairs, clean, adversarial)],
+        device=str(encoder.device),
+    )
+    result["coordinates"] = plane.as_json()
     write_result(work.output, result)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import synonyms_file
 from holdfast.audit import AuditSettings, audit
 from holdfast.errors import UserError
+from holdfast.files import holding, is_first_process, locked, made_for
 from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.config import TrainConfig
@@ -101,6 +103,17 @@ class HardenSettings:
         )
 
 
+@contextlib.contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """Have the output to this run alone, audits included; the training locks the folder itself besides."""
+    with contextlib.ExitStack() as stack:
+        if is_first_process():
+            stack.enter_context(made_for(output.parent))
+            stack.enter_context(locked(output.parent / f".{output.name}.lock", output))
+        yield
+
+
+@holding(lambda settings: _alone(settings.output))
 def harden(
     settings: HardenSettings,
     *,

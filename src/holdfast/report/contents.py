@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from holdfast.report import figures, tables, training
 from holdfast.report.examples import Examples, collect_examples
 from holdfast.report.parts import Block, Card, Cell, Figure, Section, Table, colour
+from holdfast.report.reproduced import reproduced_charts
 from holdfast.report.scores import Scores
 from holdfast.report.sources import OF_SEVERAL, TRAININGS, Source, models_of
 
@@ -156,8 +157,12 @@ def _compared(sources: Sequence[Source]) -> Section:
 
 
 def _reproduced(sources: Sequence[Source]) -> Section:
-    own = [tables.reproduced_table(source) for source in sources if source.kind == "reproduce" and source.rows]
-    return Section("reproduced", "Tables of the papers", "", _blocks(Block(tables=_there(*own))))
+    own = [source for source in sources if source.kind == "reproduce" and source.rows]
+    blocks = (
+        Block(tables=_there(tables.reproduced_table(source)), figures=tuple(reproduced_charts(source)))
+        for source in own
+    )
+    return Section("reproduced", "Tables and figures of the papers", "", _blocks(*blocks))
 
 
 def _trained(sources: Sequence[Source], colours: figures.Colours) -> Section:

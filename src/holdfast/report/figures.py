@@ -230,10 +230,25 @@ def pairs_charts(sources: Sequence[Source]) -> list[Chart]:
     Raises:
         UserError: coordinates that are no points.
     """
-    return [_pairs_of(source, source.result["coordinates"]) for source in sources if "coordinates" in source.result]
+    return [
+        pairs_chart(source, source.result["coordinates"], id=f"pairs-{source.number}")
+        for source in sources
+        if "coordinates" in source.result
+    ]
 
 
-def _pairs_of(source: Source, plane: Any) -> Chart:
+def pairs_chart(source: Source, plane: Any, *, id: str, whose: str | None = None) -> Chart:
+    """Clean and adversarial texts as points of a plane.
+
+    Args:
+        source: the result that holds them.
+        plane: the points, as `holdfast space --coordinates` writes them.
+        id: the chart's.
+        whose: the model in whose space they are, as the title names it; None: the result's.
+
+    Raises:
+        UserError: coordinates that are no points.
+    """
     points = _points(source, plane)
     classes = sorted({own["clean"]["label"] for own in points if isinstance(own["clean"].get("label"), int)})
     coloured = 2 <= len(classes) <= 7 and all(isinstance(own["clean"].get("label"), int) for own in points)
@@ -255,9 +270,8 @@ def _pairs_of(source: Source, plane: Any) -> Chart:
         for place, name in enumerate(names)
         for kind, shape in _KINDS
     )
-    id = f"pairs-{source.number}"
     recipe = " ".join(str(plane[key]) for key in ("item", "recipe") if plane.get(key))
-    title = f"Texts before and after {recipe}, as {source.label} sees them"
+    title = f"Texts before and after {recipe}, as {whose or source.label} sees them"
     perplexity = number_of(plane.get("perplexity"))
     told = "" if perplexity is None else f", perplexity {perplexity:.3g}"
     note = f"{len(points):,} pairs, {plane.get('method', 't-SNE')}{told}: a clean text is a circle, its adversarial "

@@ -245,7 +245,7 @@ _SIDES = ("baseline", "other")
 
 def reproduced_table(source: Source) -> Table:
     """A paper's table: ours, and the published value beside it."""
-    from holdfast.experiments.render import reasons, value_of
+    from holdfast.experiments.render import beside, notes, reasons, value_of
 
     protocol, results = source.protocol, source.rows
     axes = list(results[0].get("labels", {}))
@@ -257,13 +257,17 @@ def reproduced_table(source: Source) -> Table:
         cells = []
         for column in columns:
             row = own.get(column)
-            published = None if row is None else row.get("published")
-            detail = "" if published is None else f"({published:g})"
-            cells.append(_NONE if row is None else Cell(value_of(row), detail, "the published value" if detail else ""))
+            if row is None:
+                cells.append(_NONE)
+                continue
+            compared = beside(row)
+            hover = "the published value, and ours less it" if compared else ""
+            cells.append(Cell(value_of(row), f"({compared})" if compared else "", hover))
         rows.append((*(Cell(str(labels.get(axis, ""))) for axis in axes), *cells))
     seeds = protocol.get("seeds", 1)
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
-    note += "mean ± standard deviation over seeds; in brackets what the paper printed."
+    note += "mean ± standard deviation over seeds; in brackets what the paper printed, and the difference."
+    note += "".join(f" {line}" for line in notes(source.result))
     if told := reasons(source.result):
         note += " Not run: " + "; ".join(told) + "."
     title = str(protocol.get("title") or protocol.get("table") or "Reproduced table")

@@ -8,12 +8,12 @@ Records with a ``state`` say when a part of the run began, and how it ended.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
+from holdfast.results import is_number
 
 RUN_FILE = "run.json"
 """What decides a run, beside its log."""
@@ -92,9 +92,7 @@ def _record(line: str) -> dict[str, Any] | None:
 
 def number_of(value: Any) -> float | None:
     """A finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
+    return float(value) if is_number(value) else None
 
 
 def curve(records: Iterable[Record], name: str) -> Curve:

@@ -1,0 +1,100 @@
+"""Cells side by side: a process for each device, each with one cell at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import UserError
+from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.stages import Setting
+from holdfast.experiments.work import do
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def devices_here() -> int:
+    """How many cells this machine makes at once: one on each GPU; one where there is none, which takes all cores."""
+    import torch
+
+    return max(1, torch.cuda.device_count())
+
+
+def make_side_by_side(
+    todo: Sequence[Cell], store: Store, setting: Setting, jobs: int, *, console: Console, command: list[str]
+) -> dict[str, str]:
+    """Make cells, each as soon as what it takes is there, and return for each that could not be made the reason.
+
+    Each process is new (no fork), sees one GPU, and is silent but for the line at a cell's start and end.
+
+    Args:
+        todo: unfinished cells, each after those that it takes.
+        store: where they are kept.
+        setting: the reproduction's.
+        jobs: how many processes.
+        console: for a line per cell.
+        command: for the record.
+    """
+    context = multiprocessing.get_context("spawn")
+    numbers = context.SimpleQueue()
+    for number in range(jobs):
+        numbers.put(number)
+    failed: dict[str, str] = {}
+    waiting, running = list(todo), dict[Future[str | None], Cell]()
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_settle, initargs=(numbers, jobs)) as pool:
+        while waiting or running:
+            for cell in _ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
+                waiting.remove(cell)
+                console.print(f"{cell.kind}: {cell.label}", markup=False, highlight=False)
+                running[pool.submit(_make, cell, store, setting, command)] = cell
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                cell, reason = running.pop(future), future.result()
+                if reason is not None:
+                    failed[cell.key] = reason
+                told = "made" if reason is None else f"not made: {reason}"
+                console.print(
+                    f"{told} ({cell.kind}: {cell.label}), {len(waiting)} more wait", markup=False, highlight=False
+                )
+    return failed
+
+
+def _ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) -> list[Cell]:
+    """The cells whose inputs are there. Those that take a cell that failed fail with it, and wait no more."""
+    for cell in list(waiting):
+        cause = next((failed[taken.key] for taken in cell.inputs.values() if taken.key in failed), None)
+        if cause is not None:
+            failed[cell.key] = cause
+            waiting.remove(cell)
+    missing = {cell.key for cell in (*waiting, *running)}
+    return [cell for cell in waiting if not any(taken.key in missing for taken in cell.inputs.values())]
+
+
+def _settle(numbers: Any, jobs: int) -> None:
+    """Take one GPU, before CUDA is asked for, and a share of the cores."""
+    import torch
+
+    number = numbers.get()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
+    if names:
+        os.environ["CUDA_VISIBLE_DEVICES"] = names[number % len(names)]
+    torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
+
+
+def _make(cell: Cell, store: Store, setting: Setting, command: list[str]) -> str | None:
+    """Make one cell in a process of its own; the reason why it could not be made."""
+    from rich.console import Console
+
+    began = time.monotonic()
+    try:
+        do(cell, store, setting, Console(quiet=True), command)
+    except UserError as error:
+        return str(error)
+    store.finish(cell, began)
+    return None

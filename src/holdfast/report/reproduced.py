@@ -1,0 +1,181 @@
+"""The figures of the papers, drawn from results of `holdfast reproduce` whose definition is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.report.figures import pairs_chart
+from holdfast.report.parts import MUTED, SHAPES, Cell, Chart, Key, Line, Mark, Table, colour
+from holdfast.report.sources import Source
+from holdfast.training.log import number_of
+
+PUBLISHED = "published"
+
+
+def reproduced_charts(source: Source) -> list[Chart]:
+    """The charts of a result of `reproduce`: none of a table, one of a scatter, one for each panel or plane.
+
+    Values that were not run are left out, and a chart without any is no chart. Published values are hollow.
+
+    Raises:
+        UserError: what the result says of its figure makes no sense.
+    """
+    figure = source.protocol.get("figure")
+    if not isinstance(figure, dict):
+        return []
+    try:
+        return _charts(source, figure)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{source.path}: its figure is not one of `holdfast reproduce`: {error!r}") from error
+
+
+def _charts(source: Source, figure: Mapping[str, Any]) -> list[Chart]:
+    kind = figure.get("kind")
+    if kind == "lines":
+        charts = [_lines(source, figure, panel, number) for number, panel in enumerate(figure["panels"], start=1)]
+    elif kind == "scatter":
+        charts = [_scatter(source, figure)]
+    elif kind == "pairs":
+        return _planes(source)
+    else:
+        return []
+    return [chart for chart in charts if chart.marks]
+
+
+def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
+    """The charts of a result as PNG and SVG beside its file: ``NAME.png``, or ``NAME-2.png`` for a further panel.
+
+    Args:
+        path: the result's file.
+        result: what it holds.
+
+    Raises:
+        UserError: matplotlib is missing, or a file cannot be written.
+    """
+    from dataclasses import replace
+
+    from holdfast.report.plots import write_plots
+
+    charts = reproduced_charts(Source(1, path, dict(result), (), 0))
+    named = [replace(chart, id=path.stem + (f"-{n}" if n > 1 else "")) for n, chart in enumerate(charts, start=1)]
+    return write_plots(named, path.parent) if named else []
+
+
+def _values(source: Source, column: str) -> dict[str, tuple[float | None, float | None]]:
+    """For each row's name our mean and the published value."""
+    return {
+        str(row["task"]): (number_of(row["metrics"].get("mean")), number_of(row["published"]))
+        for row in source.rows
+        if row["split"] == column
+    }
+
+
+def _title(source: Source) -> str:
+    return str(source.protocol.get("title") or source.protocol.get("table") or "Reproduced figure")
+
+
+def _note(source: Source, *more: str) -> str:
+    told = [f"{source.protocol.get('source', '')}; scale {source.protocol.get('scale', '')}.", *more]
+    return " ".join(part for part in told if part)
+
+
+def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], number: int) -> Chart:
+    """A line for each row over the columns of one panel."""
+    points: Mapping[str, float] = panel["points"]
+    names = list(dict.fromkeys(str(row["task"]) for row in source.rows))
+    held = {column: _values(source, column) for column in points}
+    lines, marks, rows = [], [], []
+    for place, name in enumerate(names):
+        shade, shape = colour(place), SHAPES[place % len(SHAPES)]
+        own: list[tuple[float, float]] = []
+        for column, x in points.items():
+            ours, published = held[column].get(name, (None, None))
+            if ours is not None:
+                own.append((x, ours))
+                marks.append(Mark(x, ours, shade, shape, f"{name}, {column}: {ours:.2f}"))
+            if published is not None:
+                marks.append(
+                    Mark(x, published, shade, shape, f"{name}, {column}: published {published:g}", hollow=True)
+                )
+            rows.append((Cell(name), Cell(column), _number(ours), _number(published)))
+        if len(own) > 1:
+            lines.append(Line(tuple(sorted(own)), shade, told=name))
+    x_axis, y_axis = str(panel.get("x", "")), str(figure.get("y", ""))
+    id = f"reproduced-{source.number}-panel-{number}"
+    hollow = any(mark.hollow for mark in marks)
+    keys = [Key(name, colour(n), SHAPES[n % len(SHAPES)], line=True) for n, name in enumerate(names)]
+    return Chart(
+        id=id,
+        title=_title(source) if len(figure.get("panels", ())) == 1 else f"{_title(source)}: {x_axis}",
+        note=_note(source, "Hollow: published." if hollow else ""),
+        x_axis=x_axis,
+        y_axis=y_axis,
+        lines=tuple(lines),
+        marks=tuple(marks),
+        legend=(*keys, *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ())),
+        data=Table(f"{id}-data", _title(source), ("row", x_axis, y_axis, PUBLISHED), tuple(rows), labels=2),
+    )
+
+
+def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
+    """A point for each row, at two of its columns; points that share a label of the axis ``join`` are joined."""
+    x_axis, y_axis, join = str(figure["x"]), str(figure["y"]), figure.get("join")
+    xs, ys = _values(source, x_axis), _values(source, y_axis)
+    labels = {str(row["task"]): row["labels"] for row in source.rows}
+    groups = list(dict.fromkeys(str(own.get(join, "")) for own in labels.values()))
+    # Where points are joined, colours are the labels of the other axes, and shapes those of the one that joins.
+    names = {name: " ".join(str(v) for axis, v in own.items() if axis != join) for name, own in labels.items()}
+    whole = list(dict.fromkeys(names.values()))
+    marks, rows, ends = [], [], dict[str, list[tuple[float, float]]]()
+    for name, own in labels.items():
+        group = str(own.get(join, ""))
+        shade, shape = colour(whole.index(names[name])), SHAPES[groups.index(group) % len(SHAPES)]
+        rows.append(
+            (Cell(name), *(_number(value, 3) for value in (xs[name][0], ys[name][0], xs[name][1], ys[name][1])))
+        )
+        for x, y, hollow in ((xs[name][0], ys[name][0], False), (xs[name][1], ys[name][1], True)):
+            if x is None or y is None:
+                continue
+            told = f"{name}{', published' if hollow else ''}: {x_axis} {x:.3f}, {y_axis} {y:.3f}"
+            marks.append(Mark(x, y, shade, shape, told, label="" if hollow or join else name, hollow=hollow))
+            if not hollow:
+                ends.setdefault(group, []).append((x, y))
+    joined = [Line(tuple(sorted(own)), MUTED) for own in ends.values() if join and len(own) > 1]
+    hollow = any(mark.hollow for mark in marks)
+    id = f"reproduced-{source.number}-scatter"
+    columns = ("row", x_axis, y_axis, f"{x_axis}, {PUBLISHED}", f"{y_axis}, {PUBLISHED}")
+    return Chart(
+        id=id,
+        title=_title(source),
+        note=_note(source, "Hollow: published." if hollow else ""),
+        x_axis=x_axis,
+        y_axis=y_axis,
+        lines=tuple(joined),
+        marks=tuple(marks),
+        legend=(
+            *(Key(name, colour(n), "circle") for n, name in enumerate(whole)),
+            *((Key(name, MUTED, SHAPES[n % len(SHAPES)]) for n, name in enumerate(groups)) if join else ()),
+            *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ()),
+        ),
+        data=Table(f"{id}-data", _title(source), columns, tuple(rows)),
+    )
+
+
+def _planes(source: Source) -> list[Chart]:
+    """The texts of each row in a plane, once."""
+    charts: list[Chart] = []
+    seen: set[str] = set()
+    for row in source.rows:
+        name = str(row["task"])
+        if "coordinates" in row and name not in seen:
+            seen.add(name)
+            id = f"reproduced-{source.number}-plane-{len(seen)}"
+            charts.append(pairs_chart(source, row["coordinates"], id=id, whose=f"{name}, {_title(source)}"))
+    return charts
+
+
+def _number(value: float | None, digits: int = 2) -> Cell:
+    return Cell("–" if value is None else f"{value:.{digits}f}")
