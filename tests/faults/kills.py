@@ -37,7 +37,7 @@ if __name__ == "__main__":  # before torch looks: a process with threads cannot 
 from small_world import RESUMABLE, jobs, make_world
 
 MAY_DIFFER = {
-    "created": "when it was written",
+    **dict.fromkeys(("created", "time"), "when it was written"),
     "timing": "how long it took",
     "command": "--resume",
     "content_sha256": "of the above",
@@ -49,8 +49,8 @@ MAY_DIFFER = {
     "passes": "forward passes that were made again",
 }
 """Keys of JSON that are not compared, and what they tell."""
-_CLOSING = "train_runtime"
-"""In the last record of metrics.jsonl, of how long a run took: there is none where nothing was left to train."""
+_OF_PARTS = {"train_runtime", "state"}
+"""In records of metrics.jsonl on a part of a run: when it began, how it ended, how long it took."""
 _TOOK = re.compile(rb"^\| took \|.*$", re.MULTILINE)
 """A line of a model card."""
 _ROUNDED = {"value"}  # of an attack's verdicts: its last digits change with the batch that a text is in
@@ -105,7 +105,7 @@ def main() -> int:
         )
     print(f"{dict(tally.broken)} in {tally.finished} runs, {dict(tally.by_job)}")
     print(f"{tally.ended_before} runs ended before the moment that was drawn; {time.monotonic() - began:.0f} s")
-    print(f"not compared: {', '.join(MAY_DIFFER)}, the last record of metrics.jsonl")
+    print(f"not compared: {', '.join(MAY_DIFFER)}, records of metrics.jsonl on a part of a run")
     print(f"rounded to 4 digits: {', '.join(_ROUNDED)}")
     for line in tally.wrong:
         print(f"WRONG: {line}")
@@ -283,7 +283,7 @@ def content(folder: Path) -> dict[str, Any]:
             found[name] = _without(json.loads(path.read_text(encoding="utf-8")))
         elif path.suffix == ".jsonl":
             records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            if records := [_without(record) for record in records if _CLOSING not in record]:
+            if records := [_without(record) for record in records if _OF_PARTS.isdisjoint(record)]:
                 found[name] = records
         else:
             found[name] = _TOOK.sub(b"", path.read_bytes()) if path.suffix == ".md" else path.read_bytes()
