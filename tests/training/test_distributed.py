@@ -15,7 +15,7 @@ import torch
 from holdfast.objectives import METHODS
 
 SCRIPT = Path(__file__).with_name("two_processes.py")
-HEADLESS = ("ct", "consert")
+HEADLESS = ("ct", "consert", "anchored")
 
 
 def launch(processes: int, arguments: list[str]) -> None:

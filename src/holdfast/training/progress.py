@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from holdfast.errors import UserError
 from holdfast.files import telling_write_errors, write_text
 from holdfast.training.log import BEGUN, FAILED, STOPPED, TRAINED, read_log
 from holdfast.training.process import this_process
@@ -122,7 +123,7 @@ class MetricsFile(TrainerCallback):
             ended["state"] = STOPPED
         elif error is not None:
             ended |= {"state": FAILED, "why": (str(error).splitlines() or [""])[0] or type(error).__name__}
-        with contextlib.suppress(OSError):  # a full disk has an error of its own, which this one must not hide
+        with contextlib.suppress(UserError):  # a full disk has an error of its own, which this one must not hide
             self._append(ended)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
