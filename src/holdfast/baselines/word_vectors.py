@@ -27,7 +27,7 @@ from holdfast.errors import UserError
 _MAX_LINE_CHARS = 1 << 18
 # Rows copied into one array at a time, and between two calls of the progress.
 _BLOCK = 1 << 14
-_HEADER = re.compile(r"\d+ \d+")
+_HEADER = re.compile(r"\d{1,18} \d{1,18}")
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def parse_log(text: str) -> tuple[dict[str, Any], ...]:
 def _record(line: str) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or type(record.get("step")) is not int:
         return None

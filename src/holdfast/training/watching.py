@@ -123,7 +123,7 @@ def _json(path: Path) -> dict[str, Any]:
     """A JSON object; an empty one where there is none, or none that can be read yet."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
