@@ -78,6 +78,15 @@ def write_json(target: Path, value: Any) -> None:
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where there is no such file, or it is damaged or not whole yet."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def sha256(path: Path) -> str:
     """The SHA-256 of a file's bytes, as hexadecimal digits."""
     digest = hashlib.sha256()

@@ -89,7 +89,7 @@ def has_masked_lm_head(folder: Path) -> bool:
     config = folder / "config.json"
     if not config.is_file():
         return False
-    names = json.loads(config.read_text(encoding="utf-8")).get("architectures") or []
+    names = _read_json_object(config).get("architectures") or []
     return any(str(name).endswith("ForMaskedLM") for name in names)
 
 

@@ -28,7 +28,8 @@ from holdfast.files import holding, sha256, telling_write_errors
 from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
-from holdfast.training.folder import LOCK_FILE, RESULT_FILE, alone
+from holdfast.training.folder import LOCK_FILE, alone
+from holdfast.training.log import RESULT_FILE
 
 _SEED = 42
 

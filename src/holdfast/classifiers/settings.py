@@ -13,6 +13,7 @@ from holdfast.data.tasks import task_named
 from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
 from holdfast.precision import Precision
+from holdfast.training.log import RESULT_FILE
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class FinetuneSettings:
     @property
     def result_file(self) -> Path:
         """Where the result goes."""
-        return self.output if self.output.suffix == ".json" else self.output / "results.json"
+        return self.output if self.output.suffix == ".json" else self.output / RESULT_FILE
 
     def completed(self) -> FinetuneSettings:
         """The settings with the defence's own where nothing was chosen.

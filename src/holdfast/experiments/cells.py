@@ -16,6 +16,7 @@ from holdfast.errors import UserError
 from holdfast.files import write_json
 from holdfast.models import model_identity
 from holdfast.results import read_with_state
+from holdfast.training.log import RESULT_FILE
 
 CELL_FILE = "cell.json"
 """Written last of all into a cell's folder: where it is, the cell is finished."""
@@ -86,7 +87,7 @@ class Store:
         """A model's folder, or a result file."""
         if cell.kind == "model":
             return self.place(cell)
-        return self.place(cell) / ("model" if cell.kind in _MODELS else "results.json")
+        return self.place(cell) / ("model" if cell.kind in _MODELS else RESULT_FILE)
 
     def finished(self, cell: Cell) -> bool:
         """Whether there is nothing left to do for it.
@@ -111,7 +112,7 @@ class Store:
         if _key_in(path) is None:
             return f"{path} is damaged"
         product = self.product(cell)
-        file = product / "results.json" if cell.kind in ("encoder", "classifier") else product
+        file = product / RESULT_FILE if cell.kind in ("encoder", "classifier") else product
         try:
             result, state = read_with_state(file)
         except UserError as error:

@@ -23,6 +23,7 @@ from holdfast.experiments.work import do
 from holdfast.files import holding, output_lock, write_text
 from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
+from holdfast.training.log import RESULT_FILE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -248,7 +249,7 @@ def _extras(definition: Definition, entry: _Entry, result: Mapping[str, Any]) ->
 
 def _result_of(cell: Cell, store: Store) -> dict[str, Any]:
     product = store.product(cell)
-    return read_result(product / "results.json" if product.is_dir() else product)
+    return read_result(product / RESULT_FILE if product.is_dir() else product)
 
 
 def _averages(definition: Definition, rows: Sequence[Mapping[str, Any]], seeds: int) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ from holdfast.pretraining.trainer import Clock, PretrainTrainer
 from holdfast.pretraining.vocabulary import load_tokenizer, own_tokenizer, tokenizer_hash
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
-from holdfast.training.log import METRICS_FILE
+from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
 
 CPU_GROUP_TOKENS = 2048
@@ -90,7 +90,7 @@ def pretrain(
     settings = settings.completed()
     console = console or Console(quiet=True)
     output = settings.output
-    finished = run_folder.finished_run(output, output / run_folder.RESULT_FILE, "pretrain", resume)
+    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume)
     if finished is not None:
         console.print(f"{output} is finished already: nothing to resume", highlight=False)
         run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
@@ -276,7 +276,7 @@ def _finish(
         device=str(model.device),
     )
     result |= {"made": made, "prompts": prompts}
-    write_result(output / run_folder.RESULT_FILE, result)
+    write_result(output / RESULT_FILE, result)
     run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
     return result
 

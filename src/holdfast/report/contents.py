@@ -11,7 +11,8 @@ from holdfast.report.examples import Examples, collect_examples
 from holdfast.report.parts import Block, Card, Cell, Figure, Section, Table, colour
 from holdfast.report.reproduced import reproduced_charts
 from holdfast.report.scores import Scores
-from holdfast.report.sources import OF_SEVERAL, TRAININGS, Source, models_of
+from holdfast.report.sources import OF_SEVERAL, Source, models_of
+from holdfast.training.log import TRAININGS
 
 _KNOWN = ("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "transfer", "reproduce")
 _VERDICTS = ("holds", "bends", "breaks", "absent")

@@ -10,10 +10,8 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.results import State, read_with_state, shown
-from holdfast.training.log import METRICS_FILE, read_log
+from holdfast.training.log import METRICS_FILE, TRAININGS, read_log
 
-TRAININGS = ("train", "finetune", "pretrain")
-"""Kinds of results beside which a run leaves its log."""
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
 """Kinds whose ``model`` is no single model."""
 

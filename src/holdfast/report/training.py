@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.report.figures import Colours
 from holdfast.report.parts import Cell, Chart, Key, Line, Mark, Table, colour
-from holdfast.report.sources import TRAININGS, Source
+from holdfast.report.sources import Source
 from holdfast.training import soundness
-from holdfast.training.log import RISES, Curve, curve, number_of, score_name, terms_of
+from holdfast.training.log import RISES, TRAININGS, Curve, curve, number_of, score_name, terms_of
 from holdfast.training.soundness import Flag
 
 _LOGARITHMIC = 50.0

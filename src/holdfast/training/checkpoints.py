@@ -7,15 +7,13 @@ a run that goes on from there meets the same evaluations again, and keeps the sa
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 
-from holdfast.files import sha256, write_json
+from holdfast.files import read_object, sha256, write_json
 
 SEAL = "sealed.json"
 BEST_FOLDER = "best"
@@ -34,7 +32,7 @@ def seal(checkpoint: Path) -> None:
 
 def is_intact(checkpoint: Path) -> bool:
     """Whether the checkpoint was sealed and every file is still as it was then."""
-    hashes = _read_object(checkpoint / SEAL)
+    hashes = read_object(checkpoint / SEAL)
     try:
         return bool(hashes) and all(sha256(checkpoint / name) == digest for name, digest in hashes.items())
     except (OSError, ValueError):  # a file is gone, or the name of one is damaged
@@ -46,7 +44,7 @@ def seal_best(path: Path, digest: str) -> None:
 
     The one that they have is kept beside it: a kill can come before the new file takes the old one's place.
     """
-    known = _read_object(path.with_name(SEAL)).get(BEST_FILE)
+    known = read_object(path.with_name(SEAL)).get(BEST_FILE)
     before = known[-1:] if isinstance(known, list) else []
     write_json(path.with_name(SEAL), {BEST_FILE: [*before, digest]})
 
@@ -55,7 +53,7 @@ def best_is_intact(folder: Path) -> bool:
     """Whether the best weights of a run are there, and as they were written."""
     path = folder / BEST_FOLDER / BEST_FILE
     try:
-        return sha256(path) in _read_object(path.with_name(SEAL)).get(BEST_FILE, [])
+        return sha256(path) in read_object(path.with_name(SEAL)).get(BEST_FILE, [])
     except (OSError, TypeError):
         return False
 
@@ -98,22 +96,13 @@ def latest_intact(folder: Path) -> tuple[Path | None, list[Path]]:
     lost: int | None = None  # the step of best weights that are not what they were
     for checkpoint in reversed(checkpoints(folder)):
         if is_intact(checkpoint):
-            best = _read_object(checkpoint / _BEST_NOTE).get("step")
+            best = read_object(checkpoint / _BEST_NOTE).get("step")
             if lost is None and best is not None and not best_is_intact(folder):
                 lost = best
             if lost is None or step_of(checkpoint) < lost:
                 return checkpoint, damaged
         damaged.append(checkpoint)
     return None, damaged
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is no such file or it is damaged."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def keep_newest(folder: Path, count: int) -> None:

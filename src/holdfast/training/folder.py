@@ -32,7 +32,6 @@ from holdfast.training.checkpoints import (
 )
 from holdfast.training.log import METRICS_FILE, RUN_FILE
 
-RESULT_FILE = "results.json"
 LOCK_FILE = ".lock"
 """Where it is, and locked, a run is at work in the folder."""
 _STAGING = ".export"
@@ -160,15 +159,16 @@ def clear(folder: Path, *, keep_checkpoints: bool) -> None:
 
 
 def forget_unless_resumable(folder: Path) -> None:
-    """After an error before the first checkpoint, leave the folder as if the run had not begun."""
+    """After an error before the first checkpoint, leave the folder as if the run had not begun.
+
+    `alone` removes it in the end, if it was made for the run.
+    """
     if checkpoints(folder) or not (folder / RUN_FILE).exists():
         return
     for name in (BEST_FOLDER, _EMPTY, _STAGING):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (RUN_FILE, METRICS_FILE):
         (folder / name).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:

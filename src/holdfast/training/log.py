@@ -18,6 +18,9 @@ from holdfast.results import is_number
 RUN_FILE = "run.json"
 """What decides a run, beside its log."""
 METRICS_FILE = "metrics.jsonl"
+RESULT_FILE = "results.json"
+TRAININGS = ("train", "finetune", "pretrain")
+"""Kinds of results beside which a run leaves its log."""
 BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
 """States: a part of the run began; it made its last step; a person stopped it; an error did."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
-from holdfast.files import holding
+from holdfast.files import holding, is_first_process
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.objectives import Objective
 from holdfast.prompt import template_length
@@ -34,7 +33,7 @@ from holdfast.training.checkpoints import latest_intact
 from holdfast.training.config import TrainConfig
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.export import export, model_card
-from holdfast.training.log import METRICS_FILE
+from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
 from holdfast.training.selection import KeepBest
@@ -64,7 +63,7 @@ def train(
     if processes() > 1:
         PartialState(cpu=not torch.cuda.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
-    if (resume or _is_first_process()) and (finished := _finished(config, resume)) is not None:
+    if (resume or is_first_process()) and (finished := _finished(config, resume)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
         return finished
     _quiet_transformers()
@@ -80,7 +79,7 @@ def train(
         )
     selection = _selection(config)
     record = _record(config, {**option_defaults(objective_type), **options}, corpus, selection, model)
-    checkpoint = run_folder.begin(config.output, record, console) if _is_first_process() else None
+    checkpoint = run_folder.begin(config.output, record, console) if is_first_process() else None
     if processes() > 1:
         dist.barrier()
         checkpoint, _ = latest_intact(config.output) if resume else (None, [])
@@ -92,7 +91,7 @@ def train(
         objective = _objective(config.method, objective_type, model, options)
         return _run(config, model, objective, corpus, record, checkpoint, console, command)
     except UserError:
-        if _is_first_process():
+        if is_first_process():
             run_folder.forget_unless_resumable(config.output)
         raise
 
@@ -196,18 +195,14 @@ def _finish(
         device=str(model.device),
     )
     result["selected"] = chosen
-    write_result(output / run_folder.RESULT_FILE, result)
+    write_result(output / RESULT_FILE, result)
     _clear(config)
     return result
 
 
-def _is_first_process() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0
-
-
 def _finished(config: TrainConfig, resume: bool) -> dict[str, Any] | None:
     """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
-    finished = run_folder.finished_run(config.output, config.output / run_folder.RESULT_FILE, "train", resume)
+    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume)
     if finished is not None:
         _clear(config)
     return finished

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +9,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.errors import UserError
+from holdfast.files import read_object
 from holdfast.training.log import (
     BEGUN,
     FAILED,
     METRICS_FILE,
+    RESULT_FILE,
     RISES,
     RUN_FILE,
     STOPPED,
     TRAINED,
+    TRAININGS,
     Curve,
     Record,
     curve,
@@ -91,7 +93,7 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
     now = time.time() if now is None else now
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: watch takes the folder of a run (its --output)")
-    log, record, result = read_log(folder / METRICS_FILE), _json(folder / RUN_FILE), _result(folder)
+    log, record, result = read_log(folder / METRICS_FILE), read_object(folder / RUN_FILE), _result(folder)
     state, told = _state(log, record, result, now)
     if not log:
         return Standing(folder, state, told, what=_what(record))
@@ -119,21 +121,12 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
     )
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is none, or none that can be read yet."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _result(folder: Path) -> dict[str, Any]:
     """The run's result: in its folder, or for ``finetune --output NAME.json`` beside it."""
-    result = _json(folder / "results.json")
-    if result.get("kind") in ("train", "finetune", "pretrain"):
+    result = read_object(folder / RESULT_FILE)
+    if result.get("kind") in TRAININGS:
         return result
-    beside = _json(folder.with_name(f"{folder.name}.json"))
+    beside = read_object(folder.with_name(f"{folder.name}.json"))
     return beside if beside.get("kind") == "finetune" else {}  # and not what was measured of the model
 
 
