@@ -47,6 +47,19 @@ DataFolder = Annotated[
     typer.Option("--data", metavar="DIR", help="Folder of labelled data sets. [default: $HOLDFAST_DATA, else the hub]"),
 ]
 
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")]
+MaxSteps = Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")]
+Column = Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")]
+MaxChars = Annotated[int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")]
+SaveSteps = Annotated[
+    int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
+]
+KeepCheckpoints = Annotated[int | None, typer.Option(help="How many checkpoints are kept. [default: 2]")]
+Precision = Annotated[
+    str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
+]
+RunFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder; the model ends up in it.")]
+
 
 @app.callback()
 def _options(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.baselines.registry import BASELINES, POOLED
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import AsJson, Column, DataFolder, MaxChars, app
 from holdfast.cli.console import cell, console, print_json, progress_console, table, work_quietly
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ def baseline(
         int | None, typer.Option(help="whitening, flow: of what is drawn, and the flow's weights. [default: 42]")
     ] = None,
     data: DataFolder = None,
-    column: Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")] = None,
-    max_chars: Annotated[
-        int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")
-    ] = None,
+    column: Column = None,
+    max_chars: MaxChars = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a baseline of the tables as a plain SentenceTransformer: word vectors, a pooling, whitening, a flow."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import AsJson, DataFolder, MaxSteps, Precision, Resume, SaveSteps, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.errors import UserError, one_of
 
@@ -52,7 +52,7 @@ def finetune(
     epochs: Annotated[
         float | None, typer.Option(help="Passes over the training part. [default: 4 for adv, 3 for the others]")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    max_steps: MaxSteps = None,
     batch_size: Annotated[int | None, typer.Option(help="Texts per optimiser step. [default: 32]")] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: 2e-05]")
@@ -65,14 +65,10 @@ def finetune(
     seed: Annotated[
         int | None, typer.Option(help="Of the head, the held-out part, the order and the dropout. [default: 42]")
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
-    ] = None,
+    precision: Precision = None,
     data: DataFolder = None,
-    save_steps: Annotated[
-        int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    save_steps: SaveSteps = None,
+    resume: Resume = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a classifier of an encoder and a labelled task."""

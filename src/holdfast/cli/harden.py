@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import AsJson, Column, DataFolder, MaxSteps, Resume, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption
 
@@ -40,14 +40,14 @@ def harden(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="An option of the method `anchored`; repeatable."),
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    max_steps: MaxSteps = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: 1]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Sentences of a step. [default: 64]")] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: the method's]")
     ] = None,
     max_length: Annotated[int, typer.Option(help="Tokens per sentence in training.")] = 64,
-    column: Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")] = None,
+    column: Column = None,
     pooling: Annotated[str | None, typer.Option(help="How a raw masked language model is used.")] = None,
     audit: Annotated[bool, typer.Option("--audit/--no-audit", help="Audit the model before and after.")] = True,
     texts: Annotated[
@@ -59,7 +59,7 @@ def harden(
     save_steps: Annotated[int | None, typer.Option(help="Steps between checkpoints. [default: 500]")] = None,
     seed: Annotated[int, typer.Option(help="Of the order, the changed words and the audits.")] = 42,
     data: DataFolder = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    resume: Resume = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a robust copy of an encoder in use: changed texts move less, clean ones stay where they were."""

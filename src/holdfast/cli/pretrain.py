@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import (
+    AsJson,
+    Column,
+    DataFolder,
+    KeepCheckpoints,
+    MaxChars,
+    MaxSteps,
+    Precision,
+    Resume,
+    RunFolder,
+    SaveSteps,
+    app,
+)
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 
 if TYPE_CHECKING:
@@ -33,9 +44,7 @@ def pretrain(
         str | None,
         typer.Option(help="Sentences: text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin)."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder; the model ends up in it.")
-    ] = None,
+    output: RunFolder = None,
     model: Annotated[
         str | None, typer.Option(help="A masked LM to continue: a folder or a hub name. [default: a new one]")
     ] = None,
@@ -51,7 +60,7 @@ def pretrain(
     tokenizer: Annotated[
         str | None, typer.Option(help="In its place, the tokeniser of this folder or hub model.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    max_steps: MaxSteps = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: 1]")] = None,
     hours: Annotated[float | None, typer.Option(help="A time, in place of --epochs.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens of an optimiser step. [default: 8192]")] = None,
@@ -73,20 +82,14 @@ def pretrain(
     held_out: Annotated[
         str | None, typer.Option(help="Sentences to measure on, never trained on; as --corpus. [default: none]")
     ] = None,
-    column: Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")] = None,
-    max_chars: Annotated[
-        int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")
-    ] = None,
+    column: Column = None,
+    max_chars: MaxChars = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order, masks and dropout. [default: 42]")] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
-    ] = None,
+    precision: Precision = None,
     data: DataFolder = None,
     eval_steps: Annotated[int | None, typer.Option(help="Steps between measurements. [default: 500]")] = None,
-    save_steps: Annotated[
-        int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
-    ] = None,
-    keep_checkpoints: Annotated[int | None, typer.Option(help="How many checkpoints are kept. [default: 2]")] = None,
+    save_steps: SaveSteps = None,
+    keep_checkpoints: KeepCheckpoints = None,
     export: Annotated[str | None, typer.Option(help="Store the weights in fp32 or fp16. [default: fp32]")] = None,
     attribution: Annotated[
         str | None, typer.Option(help="Where the corpus is from and whose terms apply, for the model card.")
@@ -94,7 +97,7 @@ def pretrain(
     prompts: Annotated[
         list[str] | None, typer.Option("--prompt", help="A sentence with [MASK] to show filled in; repeatable.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    resume: Resume = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a masked language model from scratch, or continue one."""

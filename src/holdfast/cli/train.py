@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import (
+    AsJson,
+    Column,
+    DataFolder,
+    KeepCheckpoints,
+    MaxChars,
+    MaxSteps,
+    Precision,
+    Resume,
+    RunFolder,
+    SaveSteps,
+    app,
+)
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 
 if TYPE_CHECKING:
@@ -42,14 +54,12 @@ def train(
             help="Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin)."
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder; the model ends up in it.")
-    ] = None,
+    output: RunFolder = None,
     preset: Annotated[str | None, typer.Option(help="A preset of the method, such as as_released.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")] = None,
+    max_steps: MaxSteps = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: the method's]")] = None,
     batch_size: Annotated[
         int | None,
@@ -66,14 +76,10 @@ def train(
     seed: Annotated[
         int | None, typer.Option(help="Of the head, the order, the dropout and the attacks. [default: 42]")
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
-    ] = None,
+    precision: Precision = None,
     data: DataFolder = None,
-    column: Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")] = None,
-    max_chars: Annotated[
-        int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")
-    ] = None,
+    column: Column = None,
+    max_chars: MaxChars = None,
     pooling: Annotated[
         str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,
@@ -86,10 +92,8 @@ def train(
     eval_steps: Annotated[
         int | None, typer.Option(help="Steps between evaluations on STS-B dev. [default: 125]")
     ] = None,
-    save_steps: Annotated[
-        int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
-    ] = None,
-    keep_checkpoints: Annotated[int | None, typer.Option(help="How many checkpoints are kept. [default: 2]")] = None,
+    save_steps: SaveSteps = None,
+    keep_checkpoints: KeepCheckpoints = None,
     report_to: Annotated[str | None, typer.Option(help="Loggers, joined by commas: tensorboard, wandb, ...")] = None,
     report_sts: Annotated[
         bool | None,
@@ -97,7 +101,7 @@ def train(
             "--report-sts/--no-report-sts", help="Measure the finished model on STS where that is here. [default: yes]"
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")] = False,
+    resume: Resume = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a sentence encoder without labels."""
