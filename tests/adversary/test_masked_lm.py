@@ -194,3 +194,13 @@ class TestRefused:
     def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="no such model folder"):
             MaskedLM(str(tmp_path / "nowhere" / "model"))
+
+
+def test_vectors_are_remembered_up_to_a_limit(model: MaskedLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited = EmbeddingSimilarity(model, threshold=0.1)
+    expected = [unlimited.similar(word, CONTENT) for word in CONTENT]
+    monkeypatch.setattr("holdfast.adversary.masked_lm._REMEMBERED", 5)
+    limited = EmbeddingSimilarity(model, threshold=0.1)
+    for word, near in zip(CONTENT, expected, strict=True):
+        assert limited.similar(word, CONTENT[:3]) == [other for other in near if other in CONTENT[:3]]
+        assert len(limited._vectors) <= 5 + 4

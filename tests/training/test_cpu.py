@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -64,3 +67,33 @@ def test_the_model_comes_back_as_it_was(make_encoder_model: Any, sentences: list
     assert transformer.config._attn_implementation == "sdpa"
     assert not any("forward" in vars(module) for module in transformer.modules())
     assert torch.equal(model(dict(features))["sentence_embedding"], expected)
+
+
+_FREED = """
+import torch
+from pathlib import Path
+from types import SimpleNamespace
+from holdfast.training.cpu import FreedMemory, _freed_memory_kept
+
+def resident():
+    status = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) // 1024
+
+with _freed_memory_kept():
+    blocks = [torch.ones(8 << 20, dtype=torch.uint8) for _ in range(41)]
+    pin = torch.ones(1 << 16, dtype=torch.uint8)  # lies above them, so that the heap's end cannot move down
+    del blocks
+    seen = [resident()]
+    for step in (99, 100):
+        FreedMemory().on_step_end(None, SimpleNamespace(global_step=step), None)
+        seen.append(resident())
+print(*seen)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than glibc")
+def test_what_the_heap_keeps_is_given_back_every_hundred_steps() -> None:
+    ran = subprocess.run([sys.executable, "-c", _FREED], capture_output=True, text=True, check=True)
+    kept, before, after = (int(value) for value in ran.stdout.split())
+    assert before >= kept - 8, "memory was returned before its turn"
+    assert kept - after >= 256

@@ -21,6 +21,7 @@ PROPOSALS = 100
 
 _LOGIT_STEP = 2.0**-13
 _SPARE = 8  # a few more than are asked for, so that rounding may still reorder those at the end
+_REMEMBERED = 50_000  # words whose vectors are kept: more than a vocabulary has, less than a corpus
 _UNLIMITED = 10**6  # a tokeniser without a limit of its own reports a number with thirty digits
 
 
@@ -167,6 +168,8 @@ class EmbeddingSimilarity:
 
     def _stacked(self, words: Sequence[str]) -> Tensor:
         """Normalised vectors, (len(words), e)."""
+        if len(self._vectors) > _REMEMBERED:  # a corpus has ever new words
+            self._vectors.clear()
         new = sorted(set(words) - self._vectors.keys())
         if new:
             for word, pieces in zip(new, self._pieces(new), strict=True):

@@ -31,7 +31,7 @@ from holdfast.models import load_sentence_transformer, model_identity, resolve_m
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
-from holdfast.training.cpu import fast_on_cpu
+from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.log import METRICS_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
 from holdfast.training.selection import KeepBest
@@ -112,7 +112,7 @@ def _train(
         max_length=tokenizer.model_max_length,
         precision=precision,
         args=_arguments(settings, len(material.train), precision, on_cpu=model.device.type == "cpu"),
-        callbacks=[progress, metrics, best],
+        callbacks=[progress, metrics, FreedMemory(), best],
     )
     trainer.remove_callback(PrinterCallback)
     began = time.monotonic()

@@ -41,6 +41,7 @@ from holdfast.pretraining.trainer import Clock, PretrainTrainer
 from holdfast.pretraining.vocabulary import load_tokenizer, own_tokenizer, tokenizer_hash
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
+from holdfast.training.cpu import FreedMemory
 from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
 
@@ -203,7 +204,7 @@ def _train(
         keep_checkpoints=settings.keep_checkpoints,
         processing_class=material.tokenizer,
         args=_arguments(settings, steps, record["training"]["precision"], evaluate=bool(held_out), on_cpu=on_cpu),
-        callbacks=[progress, metrics],
+        callbacks=[progress, metrics, FreedMemory()],
     )
     trainer.remove_callback(PrinterCallback)
     try:

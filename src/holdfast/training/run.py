@@ -31,7 +31,7 @@ from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.checkpoints import latest_intact
 from holdfast.training.config import TrainConfig
-from holdfast.training.cpu import fast_on_cpu
+from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
 from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.options import method_options, objective_class, option_defaults
@@ -133,7 +133,7 @@ def _run(
         train_dataset=corpus.dataset,
         loss=objective,
         evaluator=dev,
-        callbacks=[progress, metrics, *([best] if dev else [])],
+        callbacks=[progress, metrics, FreedMemory(), *([best] if dev else [])],
         keep_checkpoints=config.keep_checkpoints,
     )
     trainer.remove_callback(PrinterCallback)
