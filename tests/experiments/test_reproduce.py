@@ -340,6 +340,27 @@ def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[st
     assert all("400" in row["not_run"][0] for row in failed["results"] if row["task"] == "SimCSE" and row["cells"])
 
 
+class _Deadly:
+    """Ends the process that receives it, as the system does where memory runs out."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (9,)
+
+
+def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
+    from rich.console import Console
+
+    from holdfast.experiments.cells import Cell, Store
+    from holdfast.experiments.parallel import make_side_by_side
+    from holdfast.experiments.stages import Setting
+
+    cell = Cell("encoder", {"n": 1}, label="SimCSE, seed 7")
+    setting = Setting(model=None, corpus=None, data=None)
+    command: Any = [_Deadly()]
+    with pytest.raises(UserError, match=r"encoder SimCSE, seed 7; the same command goes on .* smaller --jobs"):
+        make_side_by_side([cell], Store(tmp_path), setting, 1, console=Console(quiet=True), command=command)
+
+
 def test_which_cells_are_ready() -> None:
     from holdfast.experiments.cells import Cell
     from holdfast.experiments.parallel import _ready

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gradient_checks import gradients
 
 from holdfast.adversary.geometry import Slopes
 from holdfast.adversary.victim import EncoderVictim
@@ -128,12 +129,6 @@ class Slow:
             if projections:
                 words, replaced = texts[projections.index(max(projections))], replaced + 1
         return words
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("roles", ["paper", "swapped"])

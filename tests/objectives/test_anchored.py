@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradient_checks import gradients
 
 from holdfast.adversary.balls import sentence_norm
 from holdfast.encoder import Encoder
@@ -27,12 +28,6 @@ def build(model: Any, **changes: Any) -> Anchored:
     replaced: Any = objective
     replaced.initial_noise = lambda x: normal[: x.shape[1]].expand_as(x)
     return objective
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 def rows(features: Any) -> list[torch.Tensor]:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from gradient_checks import assert_same_gradients, gradients
 
 from holdfast.adversary.balls import sentence_norm
 from holdfast.encoder import Encoder
@@ -96,19 +97,6 @@ def slow_nt_xent(first: list[torch.Tensor], second: list[torch.Tensor], temperat
         below = sum(sim for k, sim in enumerate(sims) if k != i)
         total = total - torch.log(sims[(i + count // 2) % count] / below) / count
     return total
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
-
-
-def assert_same_gradients(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
-    assert ours.keys() == theirs.keys()
-    for name, grad in theirs.items():
-        torch.testing.assert_close(ours[name], grad, rtol=1e-6, atol=1e-9)
-    assert max(grad.abs().max() for grad in theirs.values()) > 1e-3
 
 
 CASES: list[dict[str, Any]] = [

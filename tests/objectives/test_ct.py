@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradient_checks import gradients
 
 from holdfast.errors import UserError
 from holdfast.objectives import ct
@@ -30,12 +31,6 @@ def build(model: Any, **changes: Any) -> ContrastiveTension:
             norm.weight.mul_(0.3)
             norm.bias.mul_(0.3)
     return objective
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 def slow(objective: ContrastiveTension, batch: dict[str, Any], shifts: tuple[int, ...]) -> torch.Tensor:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from gradient_checks import assert_same_gradients, gradients
 
 from holdfast.adversary.weakening import Weakening
 from holdfast.encoder import Encoder
@@ -105,19 +106,6 @@ class Slow:
         features = features if self.o.feature_mask else torch.ones_like(features)
         keep = self.learn(tokens, features)
         return self.contrast([self.project(i, self.fused(keep, i)) for i in range(len(self.ids))]), keep
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
-
-
-def assert_same_gradients(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
-    assert ours.keys() == theirs.keys()
-    for name, grad in theirs.items():
-        torch.testing.assert_close(ours[name], grad, rtol=1e-6, atol=1e-9)
-    assert max(grad.abs().max() for grad in theirs.values()) > 1e-3
 
 
 CASES: list[dict[str, Any]] = [

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradient_checks import gradients
 
 from holdfast.adversary.balls import sentence_norm
 from holdfast.encoder import Encoder
@@ -70,12 +71,6 @@ class Slow:
         robust = torch.stack([self.contrast(z[i], [z_plus, z_adv], i) for i in rows]).mean()
         adversarial = torch.stack([self.contrast(z_adv[i], [z_plus], i) for i in rows]).mean()
         return robust, self.o.gamma * adversarial, deltas
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("changes", [{}, {"pgd_steps": 2, "fgsm_steps": 3}, {"radius": 0.05}])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradient_checks import gradients
 
 from holdfast.objectives import SimCSE
 
@@ -28,12 +29,6 @@ def slow_simcse(model: Any, head: Any, batch: dict[str, Any], positives: dict[st
         sims = torch.stack([torch.cosine_similarity(z[i], key, dim=0) / tau for key in keys])
         terms.append(sims.exp().sum().log() - sims[i])
     return torch.stack(terms).mean()
-
-
-def gradients(loss: torch.Tensor, module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 def test_loss_and_gradients_match_the_slow_reference(exact_model: Any, batch: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from gradient_checks import gradients
 from torch import nn
 
 from holdfast.adversary.balls import per_coordinate, project, sentence_norm
@@ -41,12 +42,6 @@ def keep_attacks(objective: VAdvCSE, monkeypatch: pytest.MonkeyPatch) -> list[to
     attack = objective.attack
     monkeypatch.setattr(objective, "attack", lambda *args: found.append(attack(*args)) or found[-1])
     return found
-
-
-def gradients(loss: torch.Tensor, module: nn.Module) -> dict[str, torch.Tensor]:
-    module.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 Row = torch.Tensor

@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
@@ -39,6 +40,9 @@ def make_side_by_side(
         jobs: how many processes.
         console: for a line per cell.
         command: for the record.
+
+    Raises:
+        UserError: a process was killed.
     """
     context = multiprocessing.get_context("spawn")
     numbers = context.SimpleQueue()
@@ -54,7 +58,8 @@ def make_side_by_side(
                 running[pool.submit(_make, cell, store, setting, command)] = cell
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
-                cell, reason = running.pop(future), future.result()
+                reason = _reason_of(future, running)
+                cell = running.pop(future)
                 if reason is not None:
                     failed[cell.key] = reason
                 told = "made" if reason is None else f"not made: {reason}"
@@ -62,6 +67,18 @@ def make_side_by_side(
                     f"{told} ({cell.kind}: {cell.label}), {len(waiting)} more wait", markup=False, highlight=False
                 )
     return failed
+
+
+def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], Cell]) -> str | None:
+    """Why a cell could not be made, or None."""
+    try:
+        return future.result()
+    except BrokenProcessPool:  # then all its processes end, and nobody can tell which of them was the first
+        labels = ", ".join(f"{cell.kind} {cell.label}" for cell in running.values())
+        raise UserError(
+            f"a process that was making one of these was killed (out of memory?): {labels}; the same command goes on "
+            "from where they were, and with a smaller --jobs it needs less memory"
+        ) from None
 
 
 def _ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) -> list[Cell]:
