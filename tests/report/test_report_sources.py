@@ -77,9 +77,12 @@ def without(made: dict[str, Any], where: str, key: str) -> dict[str, Any]:
 
 
 MISTAKES = [
-    (attack("a", 50, examples={"recipe": "pwws"}), "not a list"),
+    (attack("a", 50, examples={"recipe": "pwws"}), "holds no examples"),
     (attack("a", 50, examples=["text"]), "example 1 is not an object"),
-    (attack("a", 50, examples=[example(1), {"recipe": "pwws"}]), "example 2 has no text 'outcome'"),
+    (
+        attack("a", 50, examples=[example(1), {"recipe": "pwws"}]),
+        "example 2: not a complete",
+    ),
     (without(compare(), "metrics", "p"), "row 1 of a result of compare has no 'p'"),
     (without(transfer(), "row", "on"), "has no 'on'"),
     (without(audit(), "row", "told"), "has no 'told'"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.results import State, read_with_state, shown
+from holdfast.results import State, examples_of, read_with_state, shown
 from holdfast.training.log import METRICS_FILE, TRAININGS, read_log
 
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
@@ -80,7 +80,8 @@ def read_sources(words: Sequence[str]) -> list[Source]:
             read, state = read_with_state(path)
             result = shown(_without_items(read))
             _check_rows(result, path)
-            _check_examples(result, path)
+            if "examples" in result:
+                examples_of(result, path)
             log = tuple(map(shown, read_log(_log_file(path)))) if result["kind"] in TRAININGS else ()
             found.append(Source(len(found) + 1, path, result, log, group, state=state))
     if not found:
@@ -98,18 +99,6 @@ def _without_items(result: dict[str, Any]) -> dict[str, Any]:
     """The result without the thousands of numbers that only ``compare`` reads."""
     rows = [{key: value for key, value in row.items() if key != "items"} for row in result["results"]]
     return {**result, "results": rows}
-
-
-def _check_examples(result: Mapping[str, Any], path: Path) -> None:
-    examples = result.get("examples", [])
-    if not isinstance(examples, list):
-        raise UserError(f"{path}: 'examples' is not a list")
-    for number, row in enumerate(examples, start=1):
-        if not isinstance(row, dict):
-            raise UserError(f"{path}: example {number} is not an object")
-        for key in ("recipe", "outcome", "original", "adversarial"):
-            if not isinstance(row.get(key), str):
-                raise UserError(f"{path}: example {number} has no text {key!r}: it is not one of attack or audit")
 
 
 _NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
