@@ -146,6 +146,7 @@ def test_an_evaluation_is_of_the_encoder_alone(setting: Setting, data: Path) -> 
     [
         ({"not_run": "no time"}, "^no time$"),
         (with_("encoder", max_step=5), r"encoder: unknown key 'max_step' \(did you mean 'max_steps'"),
+        (with_("encoder", method="mine.py:Mine"), r"a table trains the methods of holdfast alone"),
         (with_("encoder", method="simces"), r"unknown method 'simces' \(did you mean 'simcse'"),
         (with_("encoder", max_steps="many"), "encoder: max_steps takes a whole number or null, not 'many'"),
         (with_("encoder", corpus="-"), "standard input"),

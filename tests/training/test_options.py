@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.objectives import METHODS
-from holdfast.training.options import describe, method_options, option_defaults
+from holdfast.training.options import describe, method_options, objective_class, option_defaults
 from holdfast.values import split_settings
 
 
@@ -71,3 +71,11 @@ def test_every_option_is_documented_and_every_preset_fits(method: str) -> None:
     assert described["paper"]
     for preset in METHODS[method].PRESETS:
         assert set(method_options(method, preset, {})) <= set(option_defaults(METHODS[method]))
+
+
+def test_a_class_of_ones_own_is_a_method() -> None:
+    method = "holdfast.objectives.simcse:SimCSE"
+    assert objective_class(method) is METHODS["simcse"]
+    assert method_options(method, None, {"temperature": "0.1"}) == {"temperature": 0.1}
+    with pytest.raises(UserError, match=r"did you mean 'temperature'"):
+        method_options(method, None, {"temprature": "0.1"})

@@ -12,7 +12,8 @@ from holdfast.cli.console import console, print_json, setting, table
 
 @app.command(epilog="\b\nExample:\n  holdfast methods\n  holdfast methods robustembed")
 def methods(
-    name: Annotated[str | None, typer.Argument(help="A method, to see its options.")] = None, as_json: AsJson = False
+    name: Annotated[str | None, typer.Argument(help="A method, or FILE.py:Class, to see its options.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """The training methods: what each does, its paper, and its options with their defaults."""
     from holdfast.objectives import METHODS
@@ -43,4 +44,7 @@ def methods(
         out.print(f"--preset {preset}: {words}", markup=False, highlight=False)
     words = " ".join(f"--{key.replace('_', '-')} {setting(value)}" for key, value in method["training"].items())
     out.print(f"trained by default with {words}", markup=False, highlight=False)
-    out.print(f"a step takes {method['cost']:.2f} times SimCSE's with the same batch", markup=False, highlight=False)
+    if method["cost"] is not None:
+        out.print(
+            f"a step takes {method['cost']:.2f} times SimCSE's with the same batch", markup=False, highlight=False
+        )

@@ -37,8 +37,8 @@ def train(
     method: Annotated[
         str,
         typer.Argument(
-            help="simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored; "
-            "`holdfast methods` tells what they are."
+            help="simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored "
+            "(`holdfast methods` tells what they are), or your own: FILE.py:Class."
         ),
     ],
     config: Annotated[

@@ -31,6 +31,7 @@ from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.files import sha256
 from holdfast.models import model_identity, resolve_model
+from holdfast.objectives.own import is_own
 from holdfast.training.config import TrainConfig
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.values import fitted
@@ -187,6 +188,8 @@ class Planner:
 
     def _training(self, says: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
         """All settings of a training."""
+        if is_own(method):  # a table may come from elsewhere, and a method is code
+            raise UserError(f"encoder: method {method!r}: a table trains the methods of holdfast alone")
         objective = objective_class(method)
         given = {key: value for key, value in says.items() if key not in _ENCODER_OWN}
         given = _fitted(given, TrainConfig, _NOT_A_SETTING, "encoder")

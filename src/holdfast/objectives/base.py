@@ -42,11 +42,11 @@ class Objective(nn.Module, ABC):
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Named sets of options, by name: what ``preset=...`` stands for."""
 
-    COST: ClassVar[float]
-    """Time of a training step, as a multiple of SimCSE's with the same batch: measured (benchmarks/RESULTS.md)."""
+    COST: ClassVar[float | None] = None
+    """Time of a training step, as a multiple of SimCSE's with the same batch, if measured (benchmarks/RESULTS.md)."""
 
-    TRAINING: ClassVar[Mapping[str, Any]] = {}
-    """The paper's training hyper-parameters that become the trainer's defaults for this method."""
+    TRAINING: ClassVar[Mapping[str, Any]] = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
+    """The paper's training hyper-parameters that become the trainer's defaults for this method; here SimCSE's."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ class TrainConfig:
     """Everything that decides a training run.
 
     Attributes:
-        method: a method's name, such as "robustembed".
+        method: a method's name, such as "robustembed", or a class of your own, "FILE.py:Class" or "module:Class".
         model: the encoder to start from: a folder or hub name of a masked LM or a SentenceTransformer.
         corpus: where the sentences come from (see :func:`holdfast.data.corpus.read_corpus`).
         output: the run's folder; the finished model is this folder.
@@ -81,7 +81,8 @@ class TrainConfig:
         Raises:
             UserError: a number that makes no sense.
         """
-        chosen = {name: value for name, value in objective.TRAINING.items() if getattr(self, name) is None}
+        defaults = {**Objective.TRAINING, **objective.TRAINING}
+        chosen = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         config = replace(self, output=Path(self.output), **chosen)
         _check(config)
         return config

@@ -11,8 +11,9 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.files import write_text
 from holdfast.models import saved_plainly
-from holdfast.objectives import METHODS
+from holdfast.objectives.own import is_own
 from holdfast.training import folder as run_folder
+from holdfast.training.options import objective_class
 
 MODULES_FILE = "modules.json"
 
@@ -38,11 +39,12 @@ def model_card(
         selection: how the weights were chosen: ``protocol``, and ``step`` and ``score`` where they were.
         sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`, or None where no test data was at hand.
     """
-    method = METHODS[record["method"]]
+    method = objective_class(record["method"])
+    names = [] if is_own(record["method"]) else [record["method"]]
     front = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
-        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", record["method"]],
+        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", *names],
     }
     chosen = f", step {selection['step']} with {selection['score']:.2f}" if selection.get("step") else ""
     training = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record))

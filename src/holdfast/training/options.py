@@ -8,15 +8,18 @@ from typing import Any, get_type_hints
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.objectives import METHODS, Objective
+from holdfast.objectives.own import is_own, own_method
 from holdfast.values import documented_arguments, option_value
 
 
 def objective_class(method: str) -> type[Objective]:
-    """The objective of a method's command-line name.
+    """The objective of a method's command-line name, or of a class, ``FILE.py:Class`` or ``package.module:Class``.
 
     Raises:
-        UserError: there is no such method; the nearest name is offered.
+        UserError: there is no such method; the nearest name is offered. Or the class cannot be had.
     """
+    if is_own(method):
+        return own_method(method)
     if method not in METHODS:
         raise UserError(f"unknown method {method!r}{did_you_mean(method, METHODS)}; methods: {', '.join(METHODS)}")
     return METHODS[method]

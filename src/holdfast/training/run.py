@@ -26,6 +26,7 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.files import holding, is_first_process
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.objectives import Objective
+from holdfast.objectives.own import is_own, source_sha256
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
@@ -156,7 +157,7 @@ def _run(
 
 
 _PROTOCOL = (
-    *("method", "preset", "options", "pooling", "training", "corpus", "selection"),
+    *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection"),
     *("base_model", "base_model_sha256"),
 )
 _PROTOCOLS = {
@@ -188,7 +189,7 @@ def _finish(
         command=command,
         model=str(output),
         path=output,
-        protocol={key: record[key] for key in _PROTOCOL},
+        protocol={key: record[key] for key in _PROTOCOL if key in record},
         seed=config.seed,
         results=rows or [],
         timing={"train_seconds": seconds},
@@ -228,8 +229,10 @@ def _record(
     training = {key: getattr(config, key) for key in keys}
     training["precision"] = arithmetic.resolve(config.precision, model.device)
     training["processes"] = processes()
+    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_own(config.method) else {}
     return {
         "method": config.method,
+        **own,
         "preset": config.preset,
         "options": options,
         "base_model": config.model,

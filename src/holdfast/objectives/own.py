@@ -1,0 +1,90 @@
+"""A training method that is not holdfast's: an objective from a Python file or an installed module, by its name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from holdfast.errors import UserError, did_you_mean
+from holdfast.files import sha256
+from holdfast.objectives.base import Objective
+
+_TOLD = ("TITLE", "IDEA", "CITATION")
+"""What the tables of methods and the model card say of a method."""
+
+
+def is_own(method: str) -> bool:
+    """Whether a method's name is that of a class, ``FILE.py:Class`` or ``package.module:Class``."""
+    return ":" in method
+
+
+def own_method(method: str) -> type[Objective]:
+    """The objective that ``FILE.py:Class`` or ``package.module:Class`` names. Its code is run: it must be one's own.
+
+    Raises:
+        UserError: there is no such file, module or class, its code fails, or it is no objective that can be trained.
+    """
+    source, _, name = method.rpartition(":")
+    if not source or not name:
+        raise UserError(f"{method!r} is not FILE.py:Class or package.module:Class")
+    module = _of_file(Path(source).expanduser()) if source.endswith(".py") else _of_module(source)
+    own = {key: value for key, value in vars(module).items() if inspect.isclass(value) and _is_objective(value)}
+    if name not in own:
+        listed = ", ".join(key for key, value in own.items() if value.__module__ == module.__name__) or "none"
+        raise UserError(f"{source} has no objective {name!r}{did_you_mean(name, own)}; objectives in it: {listed}")
+    kind: type[Objective] = own[name]
+    if inspect.isabstract(kind):
+        raise UserError(f"{method} lacks {', '.join(sorted(kind.__abstractmethods__))}")
+    if missing := [key for key in _TOLD if not isinstance(getattr(kind, key, None), str)]:
+        raise UserError(f"{method} lacks {missing[0]}, a line of text: see holdfast.objectives.Objective")
+    return kind
+
+
+def source_sha256(kind: type[Objective]) -> str:
+    """The hash of the file that an objective is in, which is part of what a run is."""
+    return sha256(Path(inspect.getfile(kind)))
+
+
+def _is_objective(value: type) -> bool:
+    return issubclass(value, Objective)
+
+
+def _of_file(path: Path) -> ModuleType:
+    """The module in a file; the same file again gives the same module."""
+    if not path.is_file():
+        raise UserError(f"{path} does not exist: a method of your own is FILE.py:Class or package.module:Class")
+    name = f"holdfast_method_{path.stem}_{sha256(path)[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses and annotations look while it is run
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UserError(f"{_place(path, error)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _of_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UserError(f"{name} cannot be imported: {error}; a file is named with its .py") from error
+
+
+def _place(path: Path, error: Exception) -> str:
+    """``file:line`` of the user's code that failed."""
+    file = str(path.absolute())  # as the import system names it
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return f"{path}:{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{path}:{lines[-1]}" if lines else str(path)
