@@ -33,11 +33,13 @@ def own_method(method: str) -> type[Objective]:
     if not source or not name:
         raise UserError(f"{method!r} is not FILE.py:Class or package.module:Class")
     module = _of_file(Path(source).expanduser()) if source.endswith(".py") else _of_module(source)
-    own = {key: value for key, value in vars(module).items() if inspect.isclass(value) and _is_objective(value)}
+    own: dict[str, type[Objective]] = {
+        key: value for key, value in vars(module).items() if inspect.isclass(value) and issubclass(value, Objective)
+    }
     if name not in own:
         listed = ", ".join(key for key, value in own.items() if value.__module__ == module.__name__) or "none"
         raise UserError(f"{source} has no objective {name!r}{did_you_mean(name, own)}; objectives in it: {listed}")
-    kind: type[Objective] = own[name]
+    kind = own[name]
     if inspect.isabstract(kind):
         raise UserError(f"{method} lacks {', '.join(sorted(kind.__abstractmethods__))}")
     if missing := [key for key in _TOLD if not isinstance(getattr(kind, key, None), str)]:
@@ -48,10 +50,6 @@ def own_method(method: str) -> type[Objective]:
 def source_sha256(kind: type[Objective]) -> str:
     """The hash of the file that an objective is in, which is part of what a run is."""
     return sha256(Path(inspect.getfile(kind)))
-
-
-def _is_objective(value: type) -> bool:
-    return issubclass(value, Objective)
 
 
 def _of_file(path: Path) -> ModuleType:

@@ -1,0 +1,85 @@
+"""What the pages say and the code knows: verbs, methods and recipes have pages, and constants are those of the code."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from docs_pages import ROOT, pages, text
+
+from holdfast.attacks import RECIPES
+from holdfast.cli.app import app
+from holdfast.cli.console import setting
+from holdfast.objectives import METHODS
+from holdfast.training.options import option_defaults
+
+COMMAND: Any = typer.main.get_command(app)
+VERBS = list(COMMAND.commands)
+METHOD_PAGES = {name: f"docs/methods/{name}.md" for name in METHODS}
+RECIPE_PAGES = {name: f"docs/attacks/{name}.md" for name in RECIPES} | {
+    "bae-r": "docs/attacks/bae.md",
+    "bertattack": "docs/attacks/bert-attack.md",
+}
+
+
+def navigation() -> list[str]:
+    """The pages in the navigation of the site."""
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+    def within(entries: list[Any]) -> list[str]:
+        found: list[str] = []
+        for entry in entries:
+            (value,) = entry.values()
+            found += within(value) if isinstance(value, list) else [value]
+        return found
+
+    return within(config["nav"])
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    named = navigation()
+    assert len(named) == len(set(named))
+    own = {page.removeprefix("docs/") for page in pages() if page.startswith("docs/")}
+    outside = {page for page in pages() if not page.startswith("docs/")} - {"README.md"}
+    assert set(named) == own | outside
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_its_page_with_an_example(verb: str) -> None:
+    page = text(f"docs/{verb}.md")
+    assert re.search(rf"^holdfast {verb}\b", page, flags=re.MULTILINE)
+    assert f"{verb}.md" in navigation()
+    assert f"]({verb}.md)" in text("docs/README.md")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_its_page_with_equations_and_options(method: str) -> None:
+    page = text(METHOD_PAGES[method])
+    assert re.search(r"\$\$.+?\$\$", page, flags=re.DOTALL)
+    assert f"holdfast train {method} " in page
+    missing = [option for option in option_defaults(METHODS[method]) if not re.search(rf"(`|preset=){option}\b", page)]
+    assert missing == []
+    assert f"](methods/{method}.md)" in text("docs/methods.md")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_has_its_page_with_its_constants(recipe: str) -> None:
+    page = text(RECIPE_PAGES[recipe])
+    table = re.search(r"^\| constant .*\n\|---.*\n((?:\|.*\n)+)", page, flags=re.MULTILINE)
+    assert table is not None
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table[1].splitlines()]
+    assert {row[0]: row[1] for row in rows} == {name: setting(value) for name, value in vars(RECIPES[recipe]()).items()}
+    for part in ("goal", "ranking", "substitutes", "constraints", "budget"):
+        assert f"\n| {part} | " in page, part
+    assert "## What differs" in page
+    assert f"--recipes {recipe} " in page
+    assert f"`{recipe}` | [" in text("docs/recipes.md")
+
+
+def test_equations_stand_by_themselves() -> None:
+    """Two equations without a blank line between them are one to MkDocs."""
+    for page in pages():
+        assert not re.search(r"\$\$\n\$\$", text(page)), page
