@@ -20,10 +20,8 @@ def docs_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         make_world(folder)
         data, classifier = ["--data", "DATA"], str(folder / CLASSIFIER)
-        learning = ["--epochs", "6", "--batch-size", "8", "--learning-rate", "1e-2", "--precision", "fp32"]
         commands = [
             smaller(["train", "simcse", "--model", LM, "--corpus", "sentences.txt", *data, "--output", RUN]),
-            ["finetune", LM, "--task", "sst2", *learning, *data, "--output", CLASSIFIER],
             ["evaluate", RUN, "--tasks", "stsb", *data, "--output", "evaluated.json"],
             ["attack", classifier, "--task", "sst2", "--recipes", "typos", *data, "--output", "attacked.json"],
         ]

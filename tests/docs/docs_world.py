@@ -60,11 +60,14 @@ SMALLER: dict[str, list[str]] = {
     "harden": ["--max-steps", "2", "--batch-size", "16", "--examples", "2", "--precision", "fp32"],
     "finetune": ["--epochs", "2", "--batch-size", "16", "--precision", "fp32"],
     "pretrain": ["--batch-tokens", "256", "--precision", "fp32"],
-    "attack": ["--examples", "16", "--precision", "fp32"],
+    "attack": ["--examples", "4", "--precision", "fp32"],
     "audit": ["--examples", "2", "--precision", "fp32"],
     "compare": ["--resamples", "200"],
 }
 """What is added to a command to make it small; of an option that is given twice the last counts."""
+
+SMALL_MODEL = ["--layers", "1", "--hidden", "16", "--heads", "2", "--vocabulary", "150"]
+"""The same for a masked language model from scratch."""
 
 REPLACED = {"--hours": "0.0003", "--dimensions": "4", "--sentences": "48", "--draws": "2", "--epochs": "1"}
 """What an option is set to, where an example has it."""
@@ -86,10 +89,10 @@ def sentence(draw: random.Random, *more: str) -> str:
 
 
 def make_world(folder: Path) -> None:
-    """The data, the texts and the masked language model; what is trained from it is made by holdfast itself."""
+    """The data, the texts, a masked language model and a classifier; the encoder is trained by holdfast itself."""
     draw = random.Random(0)
     _make_data(folder / "DATA", draw)
-    _make_masked_lm(folder / LM)
+    _make_models(folder)
     for name, count in TEXTS.items():
         lines = "\n".join(sentence(draw) for _ in range(count)) + "\n"
         with gzip.open(folder / name, "wt") if name.endswith(".gz") else (folder / name).open("w") as file:
@@ -116,11 +119,15 @@ def provide(world: Path, here: Path, made: set[str]) -> None:
 
 def smaller(words: list[str]) -> list[str]:
     """A command of an example, made small."""
-    verb = words[0]
-    words = [*words, *([] if "--frozen" in words else SMALLER.get(verb, []))]
+    verb, words = words[0], list(words)
     for option, value in REPLACED.items():
         if option in words:
             words[words.index(option) + 1] = value
+    words += [] if "--frozen" in words else SMALLER.get(verb, [])
+    if verb == "pretrain" and "--model" not in words:
+        words += SMALL_MODEL
+    if "typos" in words:  # quick, and some have to succeed
+        words += ["--examples", "40"]
     if verb == "attack":
         words += [word for item in STANDING_IN.items() if item[0] not in words for word in item]
     return words
@@ -200,9 +207,10 @@ def _write(path: Path, header: str, rows: object) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _make_masked_lm(folder: Path) -> None:
-    """A random BERT of three layers that has a token for each of the words, and letters for all others."""
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+def _make_models(folder: Path) -> None:
+    """A random BERT of three layers that has a token for each of the words, and letters for all others; the same with a
+    random head of two classes, which a typing error often turns."""
+    from transformers import AutoModelForSequenceClassification, BertConfig, BertForMaskedLM, BertTokenizer
     from transformers.utils import logging
 
     logging.set_verbosity_error()
@@ -214,5 +222,15 @@ def _make_masked_lm(folder: Path) -> None:
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
     config = BertConfig(vocab_size=len(tokens), max_position_embeddings=256, initializer_range=0.5, **shape)
-    BertForMaskedLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    BertForMaskedLM(config).save_pretrained(folder / LM)
+    classifier = AutoModelForSequenceClassification.from_pretrained(
+        folder / LM, num_labels=2, id2label={0: "0", 1: "1"}, label2id={"0": 0, "1": 1}
+    )
+    torch.nn.init.normal_(classifier.classifier.weight, std=0.7)
+    draw = random.Random(1)
+    with torch.no_grad():  # half of all texts are of either class, so that some are near the boundary
+        logits = classifier.eval()(**tokenizer([sentence(draw) for _ in range(64)], padding=True, return_tensors="pt"))
+        classifier.classifier.bias[1] -= (logits.logits[:, 1] - logits.logits[:, 0]).median()
+    classifier.save_pretrained(folder / CLASSIFIER)
+    for name in (LM, CLASSIFIER):
+        tokenizer.save_pretrained(folder / name)
