@@ -12,7 +12,6 @@ there is to exchange and how soon a text deceives; with a new head about half of
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import statistics
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import PrinterCallback, TrainingArguments
 
+from claims import Claim, save
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.classifiers.material import Material, load_material
 from holdfast.classifiers.start import new_classifier
@@ -102,7 +102,12 @@ def report(seconds: dict[str, list[float]], path: Path | None) -> None:
     console.print(table)
     console.print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}")
     if path:
-        path.write_text(json.dumps({"seconds": seconds}, indent=2) + "\n", encoding="utf-8")
+        claims = [
+            Claim(f"fine-tuning step with {name} / none", [a / b for a, b in zip(mine, seconds["none"], strict=True)])
+            for name, mine in seconds.items()
+            if name != "none"
+        ]
+        save(path, claims, seconds=seconds)
 
 
 if __name__ == "__main__":

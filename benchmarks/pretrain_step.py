@@ -15,7 +15,6 @@ alone through a block-diagonal mask, with positions of its own.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from claims import Claim, save
 from holdfast.data.corpus import spool_corpus
 from holdfast.pretraining.batches import Group, as_group
 from holdfast.pretraining.masking import Masking
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=16384)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="only the variants whose name holds this")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     settings = pretrain_settings(given.config, {"corpus": given.corpus, "output": Path("unused")}).completed()
@@ -177,8 +177,17 @@ def main() -> None:
     first = next(iter(rows.values()))[0]
     for name, (by_cpu, by_wall) in rows.items():
         print(f"{by_cpu:8,.0f} tokens/s of CPU  {by_wall:8,.0f} of wall  x{by_cpu / first:.2f}  {name}")
-    if given.output:
-        given.output.write_text(json.dumps(rows, indent=2) + "\n")
+    if given.json:
+        stock, *ours = (name for name in cpu if name.startswith(("stock", "ours: ")))
+        claims = [
+            Claim(
+                f"pre-training: {name} / {stock}",
+                [a / b for a, b in zip(cpu[name], cpu[stock], strict=True)],
+                unit="CPU",
+            )
+            for name in ours
+        ]
+        save(given.json, claims, tokens_per_second=rows)
 
 
 if __name__ == "__main__":

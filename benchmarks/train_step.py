@@ -7,22 +7,24 @@ over rounds is reported with its range: the machine's mood changes between minut
     python benchmarks/train_step.py --model DIR --corpus FILE [--rounds 5] [--steps 8] [--batch-size 64] [--methods all]
 
 The stock recipe is the one its documentation gives for unsupervised SimCSE: MultipleNegativesRankingLoss on pairs
-(s, s), with the trainer's default arguments. All variants cut at 32 tokens, pool [CLS], and see the same sentences.
+(s, s), with the trainer's default arguments. The naive RobustEmbed (``--naive``) is the algorithm as one would first
+write it with that trainer: fp32, both views encoded anew at each of the K = T = 5 steps, and the gradient of everything
+taken. All variants cut at 32 tokens, pool [CLS], and see the same sentences.
+
+On a GPU, variants of our SimCSE are added: with other attention, compiled, in fp16; what cannot be run is told, with
+the reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
@@ -30,17 +32,27 @@ from rich.console import Console
 from rich.table import Table
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from torch import Tensor, nn
 from transformers import PrinterCallback, TrainerCallback
 
+from claims import Claim, machine, save
 from holdfast.data.corpus import read_corpus
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
+from holdfast.objectives.contrastive import info_nce
+from holdfast.objectives.heads import Head
 from holdfast.precision import bf16_is_fast
 from holdfast.training.cpu import fast_on_cpu
 from holdfast.training.trainer import HoldfastTrainer
 
 MAX_TOKENS = 32
+BOUNDS = {"v-advcse": 1.25, "robustembed": 3.5, "adcse": 0.9, "l2p-csr": 3.8}
+"""At most so many of our SimCSE steps."""
+FLOORS = {"robustembed": "3.17: a SimCSE step is 6 forward passes of a batch, each of the 5 inner steps 2, the end 3"}
+COMPUTE = "the matrix products alone: see RESULTS.md"
+
+Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class StepTimes(TrainerCallback):
@@ -51,6 +63,8 @@ class StepTimes(TrainerCallback):
         self._last = 0.0
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         now = time.perf_counter()
         if self._last:
             self.seconds.append(now - self._last)
@@ -93,14 +107,74 @@ def stock(
     return run(trainer)
 
 
+class NaiveRobustEmbed(nn.Module):
+    """RobustEmbed as one would first write it; K = T = 5, the other constants as by default."""
+
+    STEPS, PGD, FGSM, MIX, RADIUS, GAMMA, TEMPERATURE = 5, 1e-5, 1e-3, 0.5, 5e-3, 1 / 128, 0.05
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        super().__init__()
+        self.model = model
+        dimension = model.get_embedding_dimension()
+        assert dimension is not None
+        self.head = Head(dimension)
+
+    def forward(self, sentence_features: Any, labels: Tensor | None = None) -> Tensor:
+        (features,) = sentence_features
+        words = self.model.transformers_model.get_input_embeddings()(features["input_ids"])
+        delta = torch.randn_like(words) * self.RADIUS / 10
+        for _ in range(self.STEPS):
+            delta = self.climbed(features, words.detach(), delta.detach().requires_grad_())
+        z, positive = self.encode(features), self.encode(features)
+        adversarial = self.encode(features, words + delta)
+        adversarial_term = info_nce(adversarial, [positive], temperature=self.TEMPERATURE)
+        return info_nce(z, [positive, adversarial], temperature=self.TEMPERATURE) + self.GAMMA * adversarial_term
+
+    def climbed(self, features: dict[str, Any], words: Tensor, delta: Tensor) -> Tensor:
+        """One step: both views encoded, and the gradient of everything, of which δ's is used."""
+        loss = info_nce(self.encode(features, words + delta), [self.encode(features)], temperature=self.TEMPERATURE)
+        loss.backward()
+        slope = delta.grad
+        assert slope is not None
+        self.zero_grad()
+        largest = slope.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
+        pgd = (delta + self.PGD * slope / largest).clamp(-self.RADIUS, self.RADIUS)
+        fgsm = (delta + self.FGSM * slope.sign()).clamp(-self.RADIUS, self.RADIUS)
+        return self.MIX * pgd + (1 - self.MIX) * fgsm
+
+    def encode(self, features: dict[str, Any], embeddings: Tensor | None = None) -> Tensor:
+        given = dict(features)
+        if embeddings is not None:
+            del given["input_ids"]
+            given["inputs_embeds"] = embeddings
+        return self.head(self.model(given)["sentence_embedding"])
+
+
+def naive(model: SentenceTransformer, sentences: list[str], folder: str, batch_size: int, steps: int) -> float:
+    data = Dataset.from_dict({"sentence": sentences})
+    trainer = SentenceTransformerTrainer(
+        model, arguments(folder, steps, batch_size), train_dataset=data, loss=NaiveRobustEmbed(model)
+    )
+    return run(trainer)
+
+
 def ours(
-    model: SentenceTransformer, sentences: list[str], folder: str, batch_size: int, steps: int, method: str, bf16: bool
+    model: SentenceTransformer,
+    sentences: list[str],
+    folder: str,
+    batch_size: int,
+    steps: int,
+    method: str,
+    precision: Precision,
+    **more: Any,
 ) -> float:
     changes = {
-        "bf16": bf16,
+        "bf16": precision == "bf16",
+        "fp16": precision == "fp16",
         "optim": "adamw_torch_fused",
         "dataloader_drop_last": True,
         "logging_nan_inf_filter": False,
+        **more,
     }
     objective = METHODS[method](model)
     with fast_on_cpu(objective):
@@ -120,23 +194,55 @@ def load(path: str) -> SentenceTransformer:
 
 
 def variants(
-    path: str, sentences: list[str], batch_size: int, steps: int, methods: list[str]
+    path: str, sentences: list[str], batch_size: int, steps: int, methods: list[str], *, with_naive: bool
 ) -> dict[str, Callable[[str], float]]:
     """Each variant as a function of a scratch folder. Models are loaded once."""
     fast = bf16_is_fast(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    best: Precision = "bf16" if fast else "fp32"
     theirs, mine = load(path), load(path)
     encoder = Encoder(mine)
     freeze_unused(encoder, encoder.tokenise(sentences[:2]))
+    size = (batch_size, steps)
     made: dict[str, Callable[[str], float]] = {
-        "stock fp32 (its default)": lambda f: stock(theirs, sentences, f, batch_size, steps, bf16=False),
-        "simcse fp32": lambda f: ours(mine, sentences, f, batch_size, steps, "simcse", bf16=False),
+        "stock fp32 (its default)": lambda f: stock(theirs, sentences, f, *size, bf16=False),
+        "simcse fp32": lambda f: ours(mine, sentences, f, *size, "simcse", "fp32"),
     }
     if fast:
-        made["stock bf16"] = lambda f: stock(theirs, sentences, f, batch_size, steps, bf16=True)
-        made["simcse bf16 (our default)"] = lambda f: ours(mine, sentences, f, batch_size, steps, "simcse", bf16=True)
+        made["stock bf16"] = lambda f: stock(theirs, sentences, f, *size, bf16=True)
+        made["simcse bf16 (our default)"] = lambda f: ours(mine, sentences, f, *size, "simcse", "bf16")
     for method in methods:
-        made[method] = lambda f, m=method: ours(mine, sentences, f, batch_size, steps, m, bf16=fast)
+        made[method] = lambda f, m=method: ours(mine, sentences, f, *size, m, best)
+    if with_naive:
+        made["naive robustembed"] = lambda f: naive(theirs, sentences, f, *size)
     return made
+
+
+def gpu_variants(
+    path: str, sentences: list[str], batch_size: int, steps: int
+) -> tuple[dict[str, Callable[[str], float]], dict[str, str]]:
+    """Variants of our SimCSE that need a GPU, and why those that cannot be run cannot."""
+    ways: dict[str, tuple[str | None, Precision, dict[str, Any]]] = {
+        "simcse bf16, eager attention": ("eager", "bf16", {}),
+        "simcse bf16, sdpa": ("sdpa", "bf16", {}),
+        "simcse bf16, flash attention 2": ("flash_attention_2", "bf16", {}),
+        "simcse bf16, compiled": ("sdpa", "bf16", {"torch_compile": True}),
+        "simcse fp16": ("sdpa", "fp16", {}),
+    }
+    if not torch.cuda.is_available():
+        return {}, dict.fromkeys(ways, "no CUDA device")
+    made: dict[str, Callable[[str], float]] = {}
+    missing: dict[str, str] = {}
+    for name, (attention, precision, more) in ways.items():
+        model = load(path)
+        encoder = Encoder(model)
+        freeze_unused(encoder, encoder.tokenise(sentences[:2]))
+        try:
+            model.transformers_model.set_attn_implementation(attention)
+        except (ImportError, ValueError) as error:
+            missing[name] = str(error).splitlines()[0]
+            continue
+        made[name] = lambda f, m=model, p=precision, x=more: ours(m, sentences, f, batch_size, steps, "simcse", p, **x)
+    return made, missing
 
 
 def ratios(seconds: dict[str, list[float]], above: str, below: str) -> list[float]:
@@ -151,41 +257,66 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8, help="steps of each variant in a round")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--methods", default="robustembed", help="joined by commas, or all: beside SimCSE")
+    parser.add_argument("--naive", action="store_true", help="also a naive RobustEmbed, which takes its time")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     sentences = list(itertools.islice(read_corpus(options.corpus), options.steps * options.batch_size))
     methods = [name for name in METHODS if name != "simcse"] if options.methods == "all" else options.methods.split(",")
-    made = variants(options.model, sentences, options.batch_size, options.steps, methods)
-    seconds: dict[str, list[float]] = {name: [] for name in made}
+    size = (options.batch_size, options.steps)
+    made = variants(options.model, sentences, *size, methods, with_naive=options.naive)
+    on_gpu, missing = gpu_variants(options.model, sentences, *size)
+    seconds: dict[str, list[float]] = {name: [] for name in {**made, **on_gpu}}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(options.rounds):
-            for name, step in made.items():
-                seconds[name].append(step(folder))
-    report(seconds, options.json)
+            for name, step in {**made, **on_gpu}.items():
+                if name in missing:
+                    continue
+                try:
+                    seconds[name].append(step(folder))
+                except Exception as error:
+                    if name not in on_gpu:
+                        raise
+                    missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    report({name: values for name, values in seconds.items() if name not in missing}, missing, options.json)
 
 
-def report(seconds: dict[str, list[float]], path: Path | None) -> None:
-    names = list(seconds)
-    default = next((name for name in names if "our default" in name), "simcse fp32")
-    claims = {
-        "stock default / our SimCSE default": ratios(seconds, names[0], default),
-        "stock fp32 / our SimCSE fp32": ratios(seconds, names[0], "simcse fp32"),
-    }
-    claims |= {f"{name} / our SimCSE": ratios(seconds, name, default) for name in METHODS if name in seconds}
+def claims_of(seconds: dict[str, list[float]]) -> list[Claim]:
+    default = next((name for name in seconds if "our default" in name), "simcse fp32")
+    first = "stock fp32 (its default)"
+    claims = [
+        Claim(
+            "stock SimCSE at its defaults / our SimCSE at its own", ratios(seconds, first, default), 3.5, floor=COMPUTE
+        ),
+        Claim("stock SimCSE / our SimCSE, both fp32", ratios(seconds, first, "simcse fp32"), 1.4, floor=COMPUTE),
+    ]
     if "stock bf16" in seconds:
-        claims["stock bf16 / our SimCSE bf16"] = ratios(seconds, "stock bf16", default)
+        claims.append(Claim("stock SimCSE / our SimCSE, both bf16", ratios(seconds, "stock bf16", default), 1.4))
+    for name in METHODS:
+        if name in seconds:
+            values = ratios(seconds, name, default)
+            claims.append(Claim(f"{name} / our SimCSE", values, at_most=BOUNDS.get(name), floor=FLOORS.get(name, "")))
+    if "naive robustembed" in seconds and "robustembed" in seconds:
+        claims.append(Claim("naive RobustEmbed / ours", ratios(seconds, "naive robustembed", "robustembed"), 6.0))
+    variants = [name for name in seconds if name.startswith("simcse") and name not in (default, "simcse fp32")]
+    return claims + [Claim(f"{name} / our SimCSE", ratios(seconds, name, default)) for name in variants]
+
+
+def report(seconds: dict[str, list[float]], missing: dict[str, str], path: Path | None) -> None:
     console = Console()
     table = Table("variant", "median ms a step", title="one training step")
     for name, values in seconds.items():
         table.add_row(name, f"{statistics.median(values) * 1e3:.0f}")
     console.print(table)
-    table = Table("ratio", "median", "range", title="ratios, within a round")
-    for name, values in claims.items():
-        table.add_row(name, f"{statistics.median(values):.2f}", f"{min(values):.2f}-{max(values):.2f}")
+    claims = claims_of(seconds)
+    table = Table("ratio", "median", "range", "bound", title="ratios, within a round")
+    for claim in claims:
+        table.add_row(claim.name, f"{claim.value:.2f}", f"{min(claim.values):.2f}-{max(claim.values):.2f}", claim.bound)
     console.print(table)
-    console.print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}")
+    for name, why in missing.items():
+        console.print(f"not run: {name}: {why}", highlight=False)
+    console.print(machine())
     if path:
-        path.write_text(json.dumps({"seconds": seconds, "ratios": claims}, indent=2) + "\n", encoding="utf-8")
+        save(path, claims, seconds=seconds, missing=missing)
 
 
 if __name__ == "__main__":

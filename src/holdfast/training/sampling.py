@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch.utils.data import BatchSampler, Sampler
 
+_AT_ONCE = 1 << 16
+
 
 class EpochOrder(Sampler[int]):
     """Row numbers 0…n−1 in an order drawn from (seed, epoch).
@@ -24,7 +26,9 @@ class EpochOrder(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-        yield from torch.randperm(self.rows, generator=generator).tolist()
+        order = torch.randperm(self.rows, generator=generator)
+        for start in range(0, self.rows, _AT_ONCE):  # as Python numbers all of them would take four times the memory
+            yield from order[start : start + _AT_ONCE].tolist()
 
     def __len__(self) -> int:
         return self.rows
