@@ -1,4 +1,4 @@
-"""Training on several processes: how many there are, what they share, and how they part.
+"""Work on several processes: how many there are, what they share, how they meet and how they part.
 
 Everything here does nothing, or returns what it was given, where there is one process. Losses are means over a
 process's own rows and the trainer averages gradients over processes, so the backward passes below *sum* what every
@@ -7,12 +7,21 @@ process's loss says: the average is then the gradient of the mean over the joine
 
 from __future__ import annotations
 
+import contextlib
 import os
+import platform
 import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from holdfast.errors import UserError
+
+_LETTING_GO = 0.2
+"""Seconds: see `leave_process_group`."""
 
 
 def processes() -> int:
@@ -20,9 +29,73 @@ def processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def own_device() -> str | None:
+    """The GPU of this process of several; None where there is one process, or no GPU: the library's own choice."""
+    count = torch.cuda.device_count() if processes() > 1 else 0
+    place = os.environ.get("LOCAL_RANK") or os.environ.get("RANK") or "0"
+    return f"cuda:{int(place) % count}" if count else None
+
+
+@contextlib.contextmanager
+def meeting() -> Iterator[None]:
+    """The processes that a launcher has started, in one group for the block; nothing where there is one.
+
+    Each leaves when it is done: the last thing they do together must be a barrier.
+    """
+    if processes() == 1 or dist.is_initialized():
+        yield
+        return
+    dist.init_process_group("gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+        time.sleep(_LETTING_GO)
+
+
 def joined() -> bool:
     """Whether this process is in a group with others."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def found_once_here(name: str, find: Callable[[], str]) -> str:
+    """What ``find`` returns, some text, in the first process of this machine; the others of it wait for that.
+
+    They wait for as long as it takes, which a collective operation would not let them. All must call it together.
+
+    Args:
+        name: of what is found.
+        find: called in one process of each machine; in all where their launcher does not tell which is the first.
+
+    Raises:
+        UserError: in the others, where it failed in the first.
+    """
+    local = os.environ.get("LOCAL_RANK")
+    if not joined() or local is None:
+        return find()
+    store = dist.distributed_c10d._get_default_store()
+    call = store.add(f"holdfast/{name}/calls of {dist.get_rank()}", 1)
+    key = f"holdfast/{name}/{os.environ.get('GROUP_RANK') or platform.node()}/{call}"
+    if int(local) == 0:
+        try:
+            store.set(key, find())
+        except BaseException:
+            store.set(key, "")
+            raise
+    store.wait([key], timedelta(days=7))
+    found = str(store.get(key).decode())
+    if not found:
+        raise UserError(f"the first process of {platform.node()} has found no {name}")
+    return found
+
+
+def agree(text: str) -> bool:
+    """Whether all processes say the same."""
+    if not joined():
+        return True
+    said: list[str] = [""] * dist.get_world_size()
+    dist.all_gather_object(said, text)
+    return len(set(said)) == 1
 
 
 def gather_keys(keys: Tensor) -> tuple[Tensor, int]:
@@ -93,4 +166,4 @@ def leave_process_group() -> None:
         return
     dist.barrier()
     dist.destroy_process_group()
-    time.sleep(0.2)
+    time.sleep(_LETTING_GO)

@@ -1,4 +1,7 @@
-"""Two processes equal one: the same gradients on the joined batch, the same weights and state after every step."""
+"""Two processes equal one: the same gradients on the joined batch, the same weights and state after every step.
+
+So they do where each holds half of the weights, of the gradients and of the optimiser's state.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,22 @@ def launch(processes: int, arguments: list[str]) -> None:
 @pytest.fixture(scope="module")
 def kept(
     tmp_path_factory: pytest.TempPathFactory, make_masked_lm: Callable[..., Path], write_corpus: Callable[[Path], Path]
-) -> list[dict[str, Any]]:
-    """What one process kept of every method, and what two did."""
+) -> dict[str, dict[str, Any]]:
+    """What one process kept of every method, what two did, and what two with sharded weights did."""
     folder = tmp_path_factory.mktemp("processes")
-    arguments = [str(make_masked_lm(folder / "tiny")), str(write_corpus(folder / "corpus.txt")), str(folder), *METHODS]
-    for processes in (1, 2):
-        launch(processes, arguments)
-    return [torch.load(folder / f"kept-{processes}.pt", weights_only=True) for processes in (1, 2)]
+    given = [str(make_masked_lm(folder / "tiny")), str(write_corpus(folder / "corpus.txt")), str(folder)]
+    runs = {}
+    for processes, way in ((1, "whole"), (2, "whole"), (2, "sharded")):
+        launch(processes, [*given, way, *METHODS])
+        runs[f"{processes} {way}"] = torch.load(folder / f"kept-{processes}-{way}.pt", weights_only=True)
+    return runs
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("way", ["2 whole", "2 sharded"])
 @pytest.mark.parametrize("method", METHODS)
-def test_two_processes_equal_one(method: str, kept: list[dict[str, Any]]) -> None:
-    one, two = (run[method] for run in kept)
+def test_two_processes_equal_one(method: str, way: str, kept: dict[str, dict[str, Any]]) -> None:
+    one, two = kept["1 whole"][method], kept[way][method]
     assert len(one["gradients"]) == len(two["gradients"]) == 3
     for single, double in zip(one["gradients"], two["gradients"], strict=True):
         assert any(name.startswith("head.") for name in single) or method in HEADLESS

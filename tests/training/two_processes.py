@@ -1,6 +1,6 @@
 """Run by test_distributed.py, alone or under torchrun: a few exact steps of each method, whose gradients are kept.
 
-Usage: two_processes.py MODEL CORPUS OUTPUT METHOD...
+Usage: two_processes.py MODEL CORPUS OUTPUT WAY METHOD..., where WAY is "whole", or "sharded" for sharded weights.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch.distributed as dist
 from datasets import Dataset
 from methods import exact_objective
 from sentence_transformers import SentenceTransformerTrainingArguments
+from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, set_seed
 
 from holdfast.distributed import leave_process_group
@@ -28,6 +29,11 @@ STEPS = 3
 ACCUMULATE = {"simcse": 2, "adcse": 2, "adcl": 2, "combined": 2}
 
 
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a shard the whole, which is joined from all processes."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor.detach().clone()
+
+
 class Keep(TrainerCallback):
     """Keeps the gradients of each step, and checks after it that all processes hold the same weights and state."""
 
@@ -37,20 +43,20 @@ class Keep(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         named = [(name.replace("module.", ""), p) for name, p in self.objective.named_parameters() if p.requires_grad]
-        self.gradients.append({name: p.grad.clone() for name, p in named if p.grad is not None})
+        self.gradients.append({name: whole(p.grad) for name, p in named if p.grad is not None})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if args.world_size == 1:
             return
         for name, value in self.objective.state_dict().items():
-            mine = value.detach().contiguous()
+            mine = whole(value).contiguous()
             both = [torch.empty_like(mine) for _ in range(args.world_size)]
             dist.all_gather(both, mine)
             if not torch.equal(both[0], both[1]):
                 raise SystemExit(f"{name} differs between the processes at step {state.global_step}")
 
 
-def train(method: str, path: str, sentences: list[str], output: str) -> dict[str, Any]:
+def train(method: str, path: str, sentences: list[str], output: str, shard: bool) -> dict[str, Any]:
     """The gradients of each step, and the objective's state at the end."""
     arguments = SentenceTransformerTrainingArguments(
         output_dir=output + "/trainer",
@@ -83,18 +89,20 @@ def train(method: str, path: str, sentences: list[str], output: str) -> dict[str
         train_dataset=Dataset.from_dict({"sentence": sentences}),
         loss=objective,
         callbacks=[keep],
+        shard=shard,
     )
     trainer.train()
-    return {"gradients": keep.gradients, "state": objective.own_state()}
+    weights = {f"model.{name}": value.clone() for name, value in trainer.plain_model().state_dict().items()}
+    return {"gradients": keep.gradients, "state": {**objective.own_state(), **weights}}
 
 
 def main() -> None:
-    path, corpus, output, *methods = sys.argv[1:]
+    path, corpus, output, way, *methods = sys.argv[1:]
     sentences = Path(corpus).read_text(encoding="utf-8").split("\n")[:-1]
-    kept = {method: train(method, path, sentences, output) for method in methods}
+    kept = {method: train(method, path, sentences, output, way == "sharded") for method in methods}
     world = dist.get_world_size() if dist.is_initialized() else 1
     if world == 1 or dist.get_rank() == 0:
-        torch.save(kept, output + f"/kept-{world}.pt")
+        torch.save(kept, output + f"/kept-{world}-{way}.pt")
     leave_process_group()
 
 

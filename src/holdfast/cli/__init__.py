@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from holdfast.cli.app import app
-from holdfast.cli.mistakes import complain, one_line
+from holdfast.cli.mistakes import fail, one_line
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
 from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except KeyboardInterrupt as stop:
-        complain("stopped" + _CONTINUE.get(words[0], ""))
+        fail("stopped" + _CONTINUE.get(words[0], ""))
         return 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has enough. What is still buffered must not raise again when Python exits.
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = one_line(error)
         if line is None:
             raise
-        complain(line)
+        fail(line)
         return _MISTAKE
     return 0
 

@@ -29,6 +29,38 @@ def complain(line: str) -> None:
             print(f"holdfast: {line}", file=sys.stderr, flush=True)
 
 
+def fail(line: str) -> None:
+    """Say why this run ends. Of its processes the one that is first to say it is heard, and says which it is."""
+    if _first_to_say():
+        who = f"process {rank()} of {_processes()}: " if rank() else ""
+        with contextlib.suppress(OSError):
+            print(f"holdfast: {who}{line}", file=sys.stderr, flush=True)
+
+
+def _processes() -> int:
+    return int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _first_to_say() -> bool:
+    """Before processes have met they make the same mistake, unless their machines differ: one of each machine speaks.
+
+    Once they have, any of them may fail alone, and the others fail for it.
+    """
+    group: Any = sys.modules.get("torch.distributed")
+    if group is None or not group.is_available() or not group.is_initialized():
+        return int(os.environ.get("LOCAL_RANK") or rank()) == 0
+    try:
+        return bool(group.distributed_c10d._get_default_store().add("holdfast/said", 1) == 1)
+    except Exception:  # whoever kept the store is gone: better said twice than never
+        return True
+
+
+def _lost_another(error: Exception) -> bool:
+    """Whether the processes that train together have lost one of them."""
+    signs = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo", "NCCL")
+    return _processes() > 1 and isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+
+
 def tell_changed(paths: Iterable[Path]) -> None:
     """Say of result files that they are not as they were written."""
     for path in paths:
@@ -41,6 +73,8 @@ def one_line(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, _UsageError):
         return " ".join(_usage_line(error).split())
+    if _lost_another(error):
+        return "another process of this run has ended without a word, killed perhaps: continue with --resume"
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f" while writing {cause.filename}" if cause.filename else ""

@@ -57,6 +57,10 @@ class SpooledCorpus:
     source: str
     skipped_blank: int
 
+    def facts(self) -> dict[str, Any]:
+        """The attributes but ``dataset``: what `found_again` takes."""
+        return {name: value for name, value in vars(self).items() if name != "dataset"}
+
 
 def read_corpus(
     source: str, *, column: str | None = None, data: Path | None = None, max_chars: int = MAX_CHARS
@@ -121,6 +125,17 @@ def spool_corpus(
     if spooled.sentences < at_least:
         raise _too_few(source, spooled.sentences, at_least)
     return spooled
+
+
+def found_again(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:
+    """A spooled corpus in another process, from its `SpooledCorpus.facts`; its file is there.
+
+    Args:
+        corpus: the attributes but ``dataset``.
+        folder: as for `spool_corpus`.
+    """
+    folder = folder if folder is not None else cache_folder("corpora")
+    return SpooledCorpus(dataset=_map(folder / f"{corpus['sha256']}.arrow"), **corpus)
 
 
 def shuffled(corpus: SpooledCorpus, seed: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from transformers.utils import logging as transformers_logging
 
 from holdfast import __version__
 from holdfast import precision as arithmetic
-from holdfast.data.corpus import SpooledCorpus, spool_corpus
+from holdfast.data.corpus import SpooledCorpus, found_again, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
-from holdfast.distributed import leave_process_group, processes
+from holdfast.distributed import agree, found_once_here, leave_process_group, processes
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
@@ -38,6 +39,7 @@ from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
 from holdfast.training.selection import KeepBest
+from holdfast.training.sharding import asked_for as sharding_asked_for
 from holdfast.training.trainer import HoldfastTrainer
 
 
@@ -57,7 +59,13 @@ def train(
         UserError: a mistake in the configuration or the data, an output folder that holds something else, a loss that
             is not finite, a full disk.
     """
-    console = console or Console(quiet=True)
+    with sharding_asked_for() as shard:
+        return _train(config, resume, shard, console or Console(quiet=True), command)
+
+
+def _train(
+    config: TrainConfig, resume: bool, shard: bool, console: Console, command: list[str] | None
+) -> dict[str, Any]:
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
@@ -71,13 +79,7 @@ def train(
     set_seed(config.seed)
     model = load_sentence_transformer(config.model, pooling=config.pooling)
     with console.status(f"reading {config.corpus}"):
-        corpus = spool_corpus(
-            config.corpus,
-            column=config.column,
-            data=config.data,
-            max_chars=config.max_chars,
-            at_least=config.batch_size or 1,
-        )
+        corpus = _spooled(config)
     selection = _selection(config)
     record = _record(config, {**option_defaults(objective_type), **options}, corpus, selection, model)
     checkpoint = run_folder.begin(config.output, record, console) if is_first_process() else None
@@ -85,16 +87,41 @@ def train(
         dist.barrier()
         checkpoint, _ = latest_intact(config.output) if resume else (None, [])
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {record['training']['precision']}"
+    where += ", weights and optimiser sharded" * shard
     console.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", highlight=False)
     if config.selection == "auto" and selection == "last":
         console.print("no STS-B dev at hand (--data or HOLDFAST_DATA): the last step will be kept", highlight=False)
     try:
         objective = _objective(config.method, objective_type, model, options)
-        return _run(config, model, objective, corpus, record, checkpoint, console, command)
+        return _run(config, model, objective, corpus, record, checkpoint, shard, console, command)
     except UserError:
         if is_first_process():
             run_folder.forget_unless_resumable(config.output)
         raise
+
+
+def _spooled(config: TrainConfig) -> SpooledCorpus:
+    """The corpus, read by one process of each machine.
+
+    Raises:
+        UserError: there is something wrong with it, or it is not the same on every machine.
+    """
+
+    def spool() -> SpooledCorpus:
+        return spool_corpus(
+            config.corpus,
+            column=config.column,
+            data=config.data,
+            max_chars=config.max_chars,
+            at_least=config.batch_size or 1,
+        )
+
+    if processes() == 1:
+        return spool()
+    corpus = found_again(json.loads(found_once_here("corpus", lambda: json.dumps(spool().facts()))))
+    if not agree(corpus.sha256):
+        raise UserError(f"the corpus {config.corpus} is not the same on every machine of this run")
+    return corpus
 
 
 def _objective(name: str, kind: type[Objective], model: SentenceTransformer, options: dict[str, Any]) -> Objective:
@@ -112,6 +139,7 @@ def _run(
     corpus: SpooledCorpus,
     record: dict[str, Any],
     checkpoint: Path | None,
+    shard: bool,
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
@@ -136,6 +164,7 @@ def _run(
         evaluator=dev,
         callbacks=[progress, metrics, FreedMemory(), *([best] if dev else [])],
         keep_checkpoints=config.keep_checkpoints,
+        shard=shard,
     )
     trainer.remove_callback(PrinterCallback)
     began = time.monotonic()
@@ -145,6 +174,7 @@ def _run(
     finally:
         progress.close()
     seconds = time.monotonic() - began
+    model = trainer.plain_model()
     leave_process_group()  # what follows is the first process's work alone
     if not trainer.is_world_process_zero():
         return {}

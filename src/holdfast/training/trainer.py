@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,13 @@ from sentence_transformers import SentenceTransformerTrainer
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from holdfast.errors import UserError
 from holdfast.objectives import Objective
 from holdfast.training.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
+from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
 
 OBJECTIVE_FILE = "objective.safetensors"
 
@@ -34,13 +39,17 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
     Args:
         keep_checkpoints: how many checkpoints are kept while training.
+        shard: share weights, gradients and the optimiser's state out over the processes
+            (:mod:`holdfast.training.sharding`); what is computed and what is saved stay the same.
         **kwargs: as for ``SentenceTransformerTrainer``; ``loss`` must be an ``Objective``.
     """
 
-    def __init__(self, *, keep_checkpoints: int = 2, **kwargs: Any) -> None:
+    def __init__(self, *, keep_checkpoints: int = 2, shard: bool = False, **kwargs: Any) -> None:
         self._order: EpochOrder | None = None
+        self._sharded: Sharded | None = None
         self.keep_checkpoints = keep_checkpoints
         super().__init__(**kwargs)
+        self._plain = copy.deepcopy(self.model).cpu() if shard else None
         if not isinstance(self.loss, Objective):
             raise TypeError(f"loss must be an Objective, got {type(self.loss).__name__}")
         self.objective: Objective = self.loss
@@ -73,7 +82,8 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         """A step as inherited, after which the objective's gradients are averaged over the processes."""
-        loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        with self._whole(reduce=self.accelerator.sync_gradients):
+            loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             for parameter in self.objective.own_parameters():
                 if parameter.grad is None:  # every process must take part in every reduction
@@ -86,6 +96,8 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
             return super()._clip_grad_norm(model)  # these shard the model and clip it their own way
         parameters = [*model.parameters(), *self.objective.own_parameters()]
+        if self._sharded is not None:
+            return clip_norm(parameters, self.args.max_grad_norm)
         return self.accelerator.clip_grad_norm_(parameters, self.args.max_grad_norm)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -94,9 +106,85 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             logs = {**logs, **{name: value.item() for name, value in self.objective.diagnostics.items()}}
         super().log(logs, start_time)
 
+    # --- shards -----------------------------------------------------------------------------------------------------
+
+    def plain_model(self) -> Any:
+        """The model with whole weights: itself, or a copy where it is sharded; all processes must call it together."""
+        return self.model if self._sharded is None else self._sharded.plain(self.args.device)
+
+    def follow(self) -> None:
+        """Move on what in the objective follows the optimiser."""
+        with self._whole() if type(self.objective).follow is not Objective.follow else contextlib.nullcontext():
+            self.objective.follow()
+
+    def evaluate(self, *given: Any, **named: Any) -> dict[str, float]:
+        """As inherited, of the whole model."""
+        with self._plain_in_place(self.args.device):
+            metrics: dict[str, float] = super().evaluate(*given, **named)
+            return metrics
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """As inherited, of shards where the model is sharded: that happens here, once a checkpoint's weights are in."""
+        if self._plain is not None and self._sharded is None:
+            self._sharded = Sharded(self.model, self._plain)
+        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        if self._sharded is not None:
+            split_groups(optimizer)
+        return optimizer
+
+    def _wrap_model(self, model: nn.Module, training: bool = True, dataloader: Any = None) -> nn.Module:
+        if self._sharded is None:
+            wrapped: nn.Module = super()._wrap_model(model, training, dataloader)
+            return wrapped
+        return self._sharded if training else model
+
+    def _whole(self, *, reduce: bool = True) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._sharded is None else self._sharded.whole(reduce=reduce)
+
+    @contextlib.contextmanager
+    def _plain_in_place(self, device: torch.device | str = "cpu") -> Iterator[None]:
+        """The whole model in place of the shards, for the trainer and its callbacks, inside the block."""
+        if self._sharded is None:
+            yield
+            return
+        shards, plain = self.model, self._sharded.plain(device)
+        self.model = self.callback_handler.model = plain
+        try:
+            yield
+        finally:
+            self.model = self.callback_handler.model = shards
+            plain.to("cpu")
+
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """As inherited, of the whole model."""
+        with self._plain_in_place():
+            super().save_model(output_dir, _internal_call)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if self._sharded is None:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        state = whole_state(self.optimizer)
+        if self.args.should_save:
+            torch.save(state, Path(output_dir) / OPTIMIZER_NAME)
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if self._sharded is None or checkpoint is None:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        state, schedule = (
+            torch.load(Path(checkpoint) / name, map_location="cpu", weights_only=True)
+            for name in (OPTIMIZER_NAME, SCHEDULER_NAME)
+        )
+        load_whole_state(self.optimizer.optimizer, state)
+        self.lr_scheduler.load_state_dict(schedule)
+
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
+        if not self.args.should_save:
+            return
         folder = Path(output_dir or self.args.output_dir)
         self.model.save_pretrained(str(folder), create_model_card=False)
         state = {name: value.detach().contiguous() for name, value in self.objective.own_state().items()}
@@ -122,7 +210,7 @@ class _RunOrder(TrainerCallback):
     def on_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        self.trainer.objective.follow()
+        self.trainer.follow()
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         assert self.trainer._order is not None
