@@ -40,6 +40,7 @@ def encode_sentences(
     precision: Precision = "fp32",
     tokens_per_batch: int | None = None,
     progress: Progress | None = None,
+    shared: bool = False,
 ) -> Vectors:
     """The vectors of ``sentences``, equal to ``model.encode(sentences)`` up to rounding.
 
@@ -52,6 +53,8 @@ def encode_sentences(
         precision: ``"fp32"``, or ``"bf16"`` for automatic mixed precision (cosine to fp32 about 0.9999).
         tokens_per_batch: tokens of one batch, padding included; ``None`` takes the measured best for the device.
         progress: called with (sentences done, distinct sentences) after each batch.
+        shared: the processes that have joined encode every W-th batch each, and all of them get all vectors: bit by
+            bit those of one process. All must call it together, with the same sentences.
 
     Returns:
         (n, d) float32, row i for ``sentences[i]``.
@@ -61,18 +64,37 @@ def encode_sentences(
     """
     distinct = list(dict.fromkeys(sentences))
     row = {sentence: index for index, sentence in enumerate(distinct)}
-    batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch)
-    vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=progress)
+    rank, world = _place() if shared else (0, 1)
+
+    def tell(done: int, total: int) -> None:
+        if progress is not None:
+            progress(min(done * world, total), total)  # the others are as far as this one
+
+    batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch, share=(rank, world))
+    vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=tell)
+    if world > 1:
+        vectors = _summed(vectors)
     return vectors[[row[sentence] for sentence in sentences]]
 
 
 def tokenise(
-    model: SentenceTransformer, sentences: Sequence[str], *, tokens_per_batch: int | None = None
+    model: SentenceTransformer,
+    sentences: Sequence[str],
+    *,
+    tokens_per_batch: int | None = None,
+    share: tuple[int, int] = (0, 1),
 ) -> Iterator[Batch]:
     """Cut ``sentences`` into batches of similar length, longest first, each tokenised when it is asked for.
 
     Longest first means that a batch too large for the memory fails at once, and that an estimate of the time left,
     made from the sentences done, is too long rather than too short.
+
+    Args:
+        model: any SentenceTransformer.
+        sentences: n texts.
+        tokens_per_batch: as for `encode_sentences`.
+        share: of which of how many processes: every W-th batch from the r-th on. What is in a batch does not depend
+            on it.
 
     Raises:
         UserError: ``tokens_per_batch`` is below one.
@@ -82,7 +104,8 @@ def tokenise(
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
     lengths = _token_lengths(model, sentences)
-    for rows in plan_batches(lengths, tokens_per_batch):
+    rank, world = share
+    for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
         yield Batch(rows, _preprocess(model, [sentences[row] for row in rows]))
 
 
@@ -94,7 +117,7 @@ def encode_batches(
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> Vectors:
-    """The vectors of tokenised sentences, (total, d) float32; every row must be in exactly one batch."""
+    """The vectors of tokenised sentences, (total, d) float32; zeros for a row that is in no batch."""
     import torch
     from sentence_transformers.util import batch_to_device, truncate_embeddings
 
@@ -110,13 +133,33 @@ def encode_batches(
             output = model(features)["sentence_embedding"]
             output = truncate_embeddings(output, model.truncate_dim).float().cpu().numpy()
             if vectors is None:
-                vectors = np.empty((total, output.shape[1]), dtype=np.float32)
+                vectors = np.zeros((total, output.shape[1]), dtype=np.float32)
             vectors[batch.rows] = output
             done += len(batch.rows)
             if progress is not None:
                 progress(done, total)
     if vectors is None:
-        return np.empty((0, model.get_embedding_dimension() or 0), dtype=np.float32)
+        return np.zeros((total, model.get_embedding_dimension() or 0), dtype=np.float32)
+    return vectors
+
+
+def _place() -> tuple[int, int]:
+    """This process's number among those that have joined, and how many they are."""
+    import torch.distributed as dist
+
+    from holdfast.distributed import joined
+
+    return (dist.get_rank(), dist.get_world_size()) if joined() else (0, 1)
+
+
+def _summed(vectors: Vectors) -> Vectors:
+    """The sum over the processes, which is exact where all but one have zeros."""
+    import torch
+    import torch.distributed as dist
+
+    total = torch.from_numpy(vectors)
+    dist.all_reduce(total)
+    dist.barrier()
     return vectors
 
 

@@ -21,6 +21,7 @@ from holdfast.attacks.material import Goal, Material, Victim, load_material, loa
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, ResourceNames, Resources, availability
+from holdfast.distributed import own_device
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import holding, output_lock, write_text
 from holdfast.precision import resolve as resolve_precision
@@ -123,6 +124,7 @@ def attack(
         UserError: any mistake in the settings, a missing resource, a journal of another run.
     """
     recipes = make_recipes(settings.recipes, settings.constants)
+    settings = replace(settings, device=settings.device or own_device())
     output = _checked_output(settings)
     rank, world = _place(settings)
     material = load_material(

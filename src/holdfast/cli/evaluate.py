@@ -45,6 +45,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
+    from holdfast.distributed import meeting, own_device
     from holdfast.evaluation.run import evaluate_tasks, task_names
     from holdfast.models import load_sentence_transformer, resolve_model
     from holdfast.results import new_result, write_result
@@ -55,9 +56,9 @@ def evaluate(
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))
-    with work_quietly():
+    with work_quietly(), meeting():
         folder = resolve_model(model)
-        encoder = load_sentence_transformer(model, pooling=pooling)
+        encoder = load_sentence_transformer(model, pooling=pooling, device=own_device())
         told = progress_console(as_json)
         began = time.monotonic()
         with encoding_bar(told) as progress:
@@ -70,6 +71,8 @@ def evaluate(
                 progress=progress,
                 started=lambda task: _tell(told, task),
             )
+        if not rows:  # not the first of several processes
+            return
         result = new_result(
             "evaluate",
             command=ctx.obj,

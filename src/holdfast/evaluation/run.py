@@ -14,6 +14,7 @@ from holdfast.evaluation.space import evaluate_space
 from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
 from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
 from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.files import is_first_process
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -82,6 +83,9 @@ def evaluate_tasks(
 ) -> list[dict[str, Any]]:
     """A row of results per task: similarity first, then transfer, then the shape of the space.
 
+    Where several processes have joined (`holdfast.distributed.meeting`) they share the encoding; the first one alone
+    scores, and the others return no rows.
+
     Args:
         model: any SentenceTransformer.
         tasks: any of `TASKS`.
@@ -96,6 +100,8 @@ def evaluate_tasks(
     Raises:
         UserError: data that is missing or damaged, found before anything is encoded; vectors without a score.
     """
+    from holdfast.distributed import joined
+
     if limit is not None and limit < 2:
         raise UserError(f"a limit of {limit} rows leaves nothing to measure: it takes at least 2")
     loaded: list[LoadedTask] = []
@@ -106,7 +112,9 @@ def evaluate_tasks(
     if limit is not None:
         loaded = [_sampled(task, limit) for task in loaded]
     sentences = (sentence for task in loaded for sentence in task.sentences)
-    encode = encode_once(model, sentences, precision=precision, progress=progress)
+    encode = encode_once(model, sentences, precision=precision, progress=progress, shared=True)
+    if joined() and not is_first_process():
+        return []
     rows = []
     for task in loaded:
         if started is not None:

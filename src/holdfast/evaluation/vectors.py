@@ -20,6 +20,7 @@ def encode_once(
     *,
     precision: Precision = "fp32",
     progress: Progress | None = None,
+    shared: bool = False,
 ) -> Encode:
     """Encode the distinct sentences, and return what looks their vectors up.
 
@@ -28,9 +29,10 @@ def encode_once(
         sentences: all that will be asked for; repeated ones are encoded once.
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences).
+        shared: share the work out over the processes that have joined; see `encode_sentences`.
     """
     distinct = list(dict.fromkeys(sentences))
-    vectors = encode_sentences(model, distinct, precision=precision, progress=progress)
+    vectors = encode_sentences(model, distinct, precision=precision, progress=progress, shared=shared)
     row = {sentence: index for index, sentence in enumerate(distinct)}
 
     def look_up(asked: Sequence[str]) -> Vectors:
