@@ -67,6 +67,13 @@ def test_a_lock_that_its_holder_removes_is_not_mistaken_for_a_free_one(
     os.close(others[0])
 
 
+def test_what_a_lock_says_is_not_mixed_with_what_was_there(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.write_text("the note of a run with a longer name" * 20)
+    with locked(lock, tmp_path):
+        assert json.loads(lock.read_text())["pid"] == os.getpid()
+
+
 def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("kept")
@@ -82,6 +89,12 @@ def test_folders_that_were_made_for_nothing_are_removed(tmp_path: Path) -> None:
     with output_lock(tmp_path / "c" / "r.json"):
         assert (tmp_path / "c" / ".r.json.lock").exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_place_of_a_result_is_not_locked(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with output_lock(tmp_path / "out"), output_lock(tmp_path / "out"):
+        assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
 def test_only_the_first_of_several_processes_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
