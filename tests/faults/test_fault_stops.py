@@ -15,26 +15,8 @@ import pytest
 from holdfast import cli
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, read_object
+from holdfast.files import atomic_path
 from holdfast.results import new_result, write_result
-
-# --- files -------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, synchronised = tmp_path / "file", []
-    monkeypatch.setattr(os, "fsync", lambda handle: synchronised.append((os.fstat(handle).st_ino, target.exists())))
-    with atomic_path(target) as temporary:
-        temporary.write_text("whole")
-    assert synchronised == [(target.stat().st_ino, False)]
-
-
-@pytest.mark.parametrize("text", [None, "", '{"a": 1', "[1]", "[" * 100_000])
-def test_a_note_that_is_damaged_says_nothing(text: str | None, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "note.json").write_text(text)
-    assert read_object(tmp_path / "note.json") == {}
-
 
 # --- signals -----------------------------------------------------------------------------------------------------
 

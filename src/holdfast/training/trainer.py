@@ -147,7 +147,8 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         if self._sharded is None:
             yield
             return
-        shards, plain = self.model, self._sharded.plain(device)
+        plain: Any = self._sharded.plain(device)
+        shards = self.model
         self.model = self.callback_handler.model = plain
         try:
             yield
