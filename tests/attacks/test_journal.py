@@ -140,3 +140,12 @@ def test_processes_share_and_wait(tmp_path: Path) -> None:
     alone = Journal(output, SETTINGS, rank=1)
     assert set(alone.open(resume=True)) == {("pwws", 0), ("pwws", 1)}
     assert not first.finished(1)
+
+
+def test_a_share_among_more_processes_is_another_one(tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    second = Journal(output, SETTINGS, rank=1, world=2)
+    second.open(resume=False)
+    second.end()
+    assert Journal(output, SETTINGS, rank=0, world=2).finished(1)
+    assert not Journal(output, SETTINGS, rank=0, world=3).finished(1)

@@ -70,13 +70,13 @@ class Journal:
 
     def end(self) -> None:
         """Write that this process has finished its share."""
-        self._write({"done": self._rank})
+        self._write({"done": self._rank, "of": self._world})
 
     def finished(self, rank: int) -> bool:
-        """Whether another process has finished its share."""
+        """Whether another process of as many has finished its share; among more or fewer it had another one."""
         path = _path(self._output, rank)
         last = _lines(path)[-1:] if path.exists() else []
-        return any("done" in (_row_of(line, self._run) or {}) for line in last)
+        return any((_row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
 
     def all(self) -> dict[Key, Attempt]:
         """What all processes have finished."""
