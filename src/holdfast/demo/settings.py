@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.models import BUNDLED_FOLDER, BUNDLED_MODEL, PYPI_MODEL
+from holdfast.models import BUNDLED_MODEL
 
 METHODS = ("simcse", "robustembed")
 """What is trained: the plain contrastive baseline, and the same with adversarial positives."""
@@ -37,7 +37,7 @@ class DemoSettings:
         seed: of everything that is drawn.
     """
 
-    model: str
+    model: str = BUNDLED_MODEL
     output: Path = Path("holdfast-demo")
     corpus: Sequence[str] | None = None
     steps: int = 60
@@ -82,8 +82,3 @@ class DemoSettings:
 
 CORPUS_FILE, PAIRS_FILE, TASK_FOLDER = "python-prose.txt", "sentences.txt", "sentiment"
 RECORD_FILE, RESULT_FILE, REPORT_FILE = "demo-run.json", "demo.json", "report.html"
-
-
-def default_model(bundled: Path = BUNDLED_FOLDER) -> str:
-    """The bundled model where this copy of holdfast has it, else the one that the package of the extra brings."""
-    return BUNDLED_MODEL if (bundled / "config.json").is_file() else PYPI_MODEL
