@@ -188,14 +188,9 @@ def test_the_bundled_model(raw: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         bundled_model(tmp_path / "none")
     (tmp_path / "bundled").mkdir()
     monkeypatch.chdir(tmp_path)  # a folder of that name does not stand in for it
-    if (BUNDLED_FOLDER / "config.json").is_file():
-        assert resolve_model("bundled") == BUNDLED_FOLDER
-    else:
-        with pytest.raises(UserError, match="comes without its bundled model"):
-            resolve_model("bundled")
+    assert resolve_model("bundled") == BUNDLED_FOLDER
 
 
-@pytest.mark.skipif(not (BUNDLED_FOLDER / "config.json").is_file(), reason="this checkout has no bundled model")
 def test_the_bundled_model_is_small_and_fills_in() -> None:
     from holdfast.adversary.masked_lm import MaskedLM
     from holdfast.adversary.words import Words

