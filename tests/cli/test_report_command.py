@@ -28,7 +28,9 @@ def attacked(name: str) -> str:
     metrics = {"success_rate": 50.0, "queries": 30.0, "accuracy": 80.0, "accuracy_under_attack": 40.0}
     rows = [{"task": "mr", "split": "all", "n": 4, "metrics": metrics, "recipe": "pwws"}]
     texts = {"original": "a fish", "adversarial": "a Pisces", "changed": [[1, "fish", "Pisces"]]}
-    return write(name, "attack", rows, examples=[{"recipe": "pwws", "outcome": "succeeded", **texts}] * 4)
+    scores = {"queries": 30, "before": {"value": 0.9}, "after": {"value": 0.2}}
+    attempt = {"recipe": "pwws", "outcome": "succeeded", **texts, **scores}
+    return write(name, "attack", rows, examples=[{"number": number, **attempt} for number in range(4)])
 
 
 @pytest.fixture(autouse=True)

@@ -126,7 +126,7 @@ def smaller(words: list[str]) -> list[str]:
     words += [] if "--frozen" in words else SMALLER.get(verb, [])
     if verb == "pretrain" and "--model" not in words:
         words += SMALL_MODEL
-    if "typos" in words:  # quick, and some have to succeed
+    if verb == "attack" and "typos" in words:  # quick, and some have to succeed
         words += ["--examples", "40"]
     if verb == "attack":
         words += [word for item in STANDING_IN.items() if item[0] not in words for word in item]
