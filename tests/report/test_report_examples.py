@@ -75,7 +75,7 @@ def test_long_texts_keep_their_changes(tmp_path: Path) -> None:
 
 
 def test_changes_that_are_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="changed"):
+    with pytest.raises(UserError, match="example 1: a change is"):
         collected(tmp_path, attack("a", 50, examples=[example(0, changed=[["x"]])]))
 
 
