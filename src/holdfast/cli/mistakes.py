@@ -25,16 +25,19 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, err
 def complain(line: str) -> None:
     """Print a line to standard error, in the first process alone."""
     if rank() == 0:
-        with contextlib.suppress(OSError):
-            print(f"holdfast: {line}", file=sys.stderr, flush=True)
+        _say(line)
 
 
 def fail(line: str) -> None:
     """Say why this run ends. Of its processes the one that is first to say it is heard, and says which it is."""
     if _first_to_say():
         who = f"process {rank()} of {_processes()}: " if rank() else ""
-        with contextlib.suppress(OSError):
-            print(f"holdfast: {who}{line}", file=sys.stderr, flush=True)
+        _say(who + line)
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"holdfast: {line}", file=sys.stderr, flush=True)
 
 
 def _processes() -> int:

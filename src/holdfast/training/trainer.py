@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate.utils import DistributedType
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformerTrainer
@@ -93,8 +92,6 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         return loss
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
-        if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
-            return super()._clip_grad_norm(model)  # these shard the model and clip it their own way
         parameters = [*model.parameters(), *self.objective.own_parameters()]
         if self._sharded is not None:
             return clip_norm(parameters, self.args.max_grad_norm)
