@@ -88,6 +88,25 @@ def test_every_verb_has_help_with_an_example_and_json(verb: str, capsys: pytest.
     assert "--json" in text
 
 
+@pytest.mark.parametrize("verb", ["audit", "baseline", "compare", "finetune", "pretrain", "reproduce", "space"])
+def test_a_verb_that_does_not_share_its_work_refuses_company(
+    verb: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert mistake(capsys, [verb, "lm", "--output", "there.json"]).startswith(f"{verb} runs in one process: start it")
+    assert not Path("there.json").exists()
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert main([verb, "lm"]) == 2
+    assert capsys.readouterr().err == "", "one of them says it"
+
+
+def test_reading_is_allowed_to_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["methods"]) == 0
+
+
 def test_no_words_give_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "Usage: holdfast" in capsys.readouterr().out

@@ -19,21 +19,17 @@ import torch.distributed as dist
 from torch import Tensor
 
 from holdfast.errors import UserError
+from holdfast.launch import local_rank, processes, rank
 
 _LETTING_GO = 0.2
 """Seconds: see `leave_process_group`."""
 
 
-def processes() -> int:
-    """How many processes train together; the launcher (torchrun, accelerate) says so."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def own_device() -> str | None:
     """The GPU of this process of several; None where there is one process, or no GPU: the library's own choice."""
     count = torch.cuda.device_count() if processes() > 1 else 0
-    place = os.environ.get("LOCAL_RANK") or os.environ.get("RANK") or "0"
-    return f"cuda:{int(place) % count}" if count else None
+    place = local_rank()
+    return f"cuda:{(rank() if place is None else place) % count}" if count else None
 
 
 @contextlib.contextmanager
@@ -70,13 +66,13 @@ def found_once_here(name: str, find: Callable[[], str]) -> str:
     Raises:
         UserError: in the others, where it failed in the first.
     """
-    local = os.environ.get("LOCAL_RANK")
+    local = local_rank()
     if not joined() or local is None:
         return find()
     store = dist.distributed_c10d._get_default_store()
     call = store.add(f"holdfast/{name}/calls of {dist.get_rank()}", 1)
     key = f"holdfast/{name}/{os.environ.get('GROUP_RANK') or platform.node()}/{call}"
-    if int(local) == 0:
+    if local == 0:
         try:
             store.set(key, find())
         except BaseException:

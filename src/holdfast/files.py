@@ -25,6 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 from safetensors import SafetensorError
 
 from holdfast.errors import UserError
+from holdfast.launch import is_first_process
 
 # Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -189,11 +190,6 @@ def made_for(folder: Path) -> Iterator[None]:
         for path in missing:
             with contextlib.suppress(OSError):
                 path.rmdir()
-
-
-def is_first_process() -> bool:
-    """Whether this is the first, or only, process of a run."""
-    return int(os.environ.get("RANK", "0") or 0) == 0
 
 
 def _take(lock: Path, target: Path) -> int:

@@ -112,7 +112,7 @@ class Checker:
         if recipe == "bae-r":
             return new.lower() in self.fillers(before, place, constants["candidates"])
         if recipe == "bertattack":
-            return new.lower() in self.readings(original, place, constants["candidates"])
+            return self.reads(original, place, constants["candidates"], new)
         if recipe == "geometry":
             near = new.lower() in self.neighbours(old)
             return near and (constants["source"] == "neighbours" or new.lower() in self.fillers(before, place, 100))
@@ -197,22 +197,22 @@ class Checker:
                 break
         return set(found)
 
-    def readings(self, text: str, place: int, count: int) -> set[str]:
-        """Words made of one of the likeliest tokens of each sub-word of the unmasked word: ``count``, and two more."""
+    def reads(self, text: str, place: int, count: int, new: str) -> bool:
+        """Whether a word is spelled by one of the ``count`` likeliest tokens (and two more) of each sub-word."""
         model, tokenizer = self.lm()
         begin, end = [match.span() for match in WORD.finditer(text)][place]
         encoded = tokenizer(text, return_tensors="pt", truncation=True, return_offsets_mapping=True)
         offsets = encoded.pop("offset_mapping")[0].tolist()
         with torch.no_grad():
             logits = model(**encoded).logits[0]
-        pieces = [
-            logits[at].argsort(descending=True)[: count + 2].tolist()
-            for at, (b, e) in enumerate(offsets)
-            if b < e and begin <= b < end
-        ]
-        if len(pieces) > 4:  # too many combinations to list: the last sub-words may be any
-            pieces = pieces[:4]
-        return {tokenizer.decode(list(tokens)).strip().lower() for tokens in itertools.product(*pieces)}
+        spelled: dict[tuple[int, ...], str] = {(): ""}
+        for at, (b, e) in enumerate(offsets):
+            if b < e and begin <= b < end:
+                likeliest = logits[at].argsort(descending=True)[: count + 2].tolist()
+                longer = [(*tokens, token) for tokens in spelled for token in likeliest]
+                words = {tokens: tokenizer.decode(list(tokens)).strip().lower() for tokens in longer}
+                spelled = {tokens: word for tokens, word in words.items() if new.lower().startswith(word)}
+        return new.lower() in spelled.values()
 
 
 def require(holds: bool, otherwise: str) -> None:

@@ -10,8 +10,9 @@ import sys
 import torch
 import torch.distributed as dist
 
-from holdfast.distributed import joined, leave_process_group, processes
+from holdfast.distributed import joined, leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
+from holdfast.launch import processes
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives.adcl import ADCL
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
+from holdfast import launch
 from holdfast.attacks.engine import SIDE_BY_SIDE, Engine
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal
@@ -195,8 +196,7 @@ def _checked_output(settings: AttackSettings) -> Path | None:
 
 def _place(settings: AttackSettings) -> tuple[int, int]:
     """This process's number, and how many there are: as a launcher says, or as ``processes`` does."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    return int(os.environ.get("RANK", "0")), max(world, settings.processes)
+    return launch.rank(), max(launch.processes(), settings.processes)
 
 
 def _precision(settings: AttackSettings, victim: Victim) -> Literal["fp32", "bf16"]:

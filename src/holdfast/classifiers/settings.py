@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.data.tasks import task_named
-from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
+from holdfast.launch import processes
 from holdfast.precision import Precision
 from holdfast.training.log import RESULT_FILE
 

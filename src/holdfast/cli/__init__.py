@@ -20,12 +20,16 @@ import typer
 
 from holdfast.cli.app import app
 from holdfast.cli.mistakes import fail, one_line
+from holdfast.errors import UserError
+from holdfast.launch import processes
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
 from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
 from holdfast.cli import masks, compare, show, report, watch, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
+_ALONE = ("audit", "baseline", "compare", "demo", "finetune", "masks", "pretrain", "report", "reproduce", "space")
+"""The verbs that write something and do not share their work."""
 _CONTINUE: dict[str, str] = {
     **dict.fromkeys(("pretrain", "train", "finetune", "attack", "harden"), "; continue with --resume"),
     **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
@@ -48,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
+        _refuse_company(words)
         command = typer.main.get_command(app)
         with (
             _stopping_cleanly(),
@@ -72,6 +77,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fail(line)
         return _MISTAKE
     return 0
+
+
+def _refuse_company(words: Sequence[str]) -> None:
+    """Every process would do all of the work, and write over what the others wrote.
+
+    Raises:
+        UserError: several processes run a verb that does not share its work.
+    """
+    if processes() > 1 and words[0] in _ALONE:
+        raise UserError(f"{words[0]} runs in one process: start it without torchrun or accelerate launch")
 
 
 @contextlib.contextmanager

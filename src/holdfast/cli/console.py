@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from holdfast.launch import is_first_process
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 _WIDE = 160
-
-
-def rank() -> int:
-    """This process's number in a run of several; only the first one speaks."""
-    return int(os.environ.get("RANK", "0") or 0)
 
 
 def console() -> Console:
@@ -34,7 +30,7 @@ def progress_console(as_json: bool) -> Console:
     """Where progress goes: standard error, and nowhere for machines or for any process but the first."""
     from rich.console import Console
 
-    return Console(stderr=True, soft_wrap=True, quiet=as_json or rank() != 0)
+    return Console(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
-from holdfast.cli.console import rank
 from holdfast.errors import UserError, did_you_mean
+from holdfast.launch import is_first_process, local_rank, processes, rank
 
 # Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
 _UsageError: Any = typer.BadParameter.__base__
@@ -24,24 +24,20 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, err
 
 def complain(line: str) -> None:
     """Print a line to standard error, in the first process alone."""
-    if rank() == 0:
+    if is_first_process():
         _say(line)
 
 
 def fail(line: str) -> None:
     """Say why this run ends. Of its processes the one that is first to say it is heard, and says which it is."""
     if _first_to_say():
-        who = f"process {rank()} of {_processes()}: " if rank() else ""
+        who = f"process {rank()} of {processes()}: " if rank() else ""
         _say(who + line)
 
 
 def _say(line: str) -> None:
     with contextlib.suppress(OSError):
         print(f"holdfast: {line}", file=sys.stderr, flush=True)
-
-
-def _processes() -> int:
-    return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def _first_to_say() -> bool:
@@ -51,7 +47,7 @@ def _first_to_say() -> bool:
     """
     group: Any = sys.modules.get("torch.distributed")
     if group is None or not group.is_available() or not group.is_initialized():
-        return int(os.environ.get("LOCAL_RANK") or rank()) == 0
+        return (rank() if local_rank() is None else local_rank()) == 0
     try:
         return bool(group.distributed_c10d._get_default_store().add("holdfast/said", 1) == 1)
     except Exception:  # whoever kept the store is gone: better said twice than never
@@ -61,7 +57,7 @@ def _first_to_say() -> bool:
 def _lost_another(error: Exception) -> bool:
     """Whether the processes that train together have lost one of them."""
     signs = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo", "NCCL")
-    return _processes() > 1 and isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+    return processes() > 1 and isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
 
 
 def tell_changed(paths: Iterable[Path]) -> None:

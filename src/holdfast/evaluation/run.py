@@ -14,7 +14,7 @@ from holdfast.evaluation.space import evaluate_space
 from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
 from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
 from holdfast.evaluation.vectors import Encode, encode_once
-from holdfast.files import is_first_process
+from holdfast.launch import is_first_process
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

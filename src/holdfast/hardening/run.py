@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import synonyms_file
 from holdfast.audit import AuditSettings, audit
 from holdfast.errors import UserError
-from holdfast.files import holding, is_first_process, locked, made_for
+from holdfast.files import holding, locked, made_for
+from holdfast.launch import is_first_process
 from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.config import TrainConfig

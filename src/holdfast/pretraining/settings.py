@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from holdfast.distributed import processes
 from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.launch import processes
 from holdfast.precision import Precision
 from holdfast.training.settings import config_entries
 from holdfast.values import fitted

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from holdfast.distributed import processes
 from holdfast.errors import UserError, one_of
+from holdfast.launch import processes
 from holdfast.objectives import Objective
 from holdfast.precision import Precision
 

@@ -12,14 +12,8 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import UserError
-from holdfast.files import (
-    is_first_process,
-    locked,
-    made_for,
-    remove_temporary,
-    telling_write_errors,
-    write_json,
-)
+from holdfast.files import locked, made_for, remove_temporary, telling_write_errors, write_json
+from holdfast.launch import is_first_process
 from holdfast.results import read_result
 from holdfast.training.checkpoints import (
     BEST_FOLDER,

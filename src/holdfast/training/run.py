@@ -19,12 +19,13 @@ from holdfast import __version__
 from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, found_again, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
-from holdfast.distributed import agree, found_once_here, leave_process_group, processes
+from holdfast.distributed import agree, found_once_here, leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
-from holdfast.files import holding, is_first_process
+from holdfast.files import holding
+from holdfast.launch import is_first_process, processes
 from holdfast.models import load_sentence_transformer, model_identity, resolve_model
 from holdfast.objectives import Objective
 from holdfast.objectives.own import is_own, source_sha256

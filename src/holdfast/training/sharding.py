@@ -22,8 +22,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from holdfast.distributed import processes
 from holdfast.errors import UserError
+from holdfast.launch import processes
 
 _ASKED = "ACCELERATE_USE_FSDP"
 _ON = ("1", "true", "yes", "y", "on", "t")
