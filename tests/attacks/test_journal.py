@@ -130,16 +130,16 @@ def test_processes_share_and_wait(tmp_path: Path) -> None:
     assert second.open(resume=False) == {}
     first.add(attempt(0))
     second.add(attempt(1))
-    assert not first.finished(1)
+    assert not first.finished(1, [("pwws", 1)])
     second.end()
-    assert first.finished(1)
+    assert first.finished(1, [("pwws", 1)])
     assert set(first.all()) == {("pwws", 0), ("pwws", 1)}
     with pytest.raises(UserError, match="--resume"):
         Journal(output, SETTINGS, rank=1, world=2).open(resume=False)
     # One process alone goes on with what two have done, and a share that had ended is open again.
     alone = Journal(output, SETTINGS, rank=1)
     assert set(alone.open(resume=True)) == {("pwws", 0), ("pwws", 1)}
-    assert not first.finished(1)
+    assert not first.finished(1, [("pwws", 1)])
 
 
 def test_a_share_among_more_processes_is_another_one(tmp_path: Path) -> None:
@@ -147,5 +147,27 @@ def test_a_share_among_more_processes_is_another_one(tmp_path: Path) -> None:
     second = Journal(output, SETTINGS, rank=1, world=2)
     second.open(resume=False)
     second.end()
-    assert Journal(output, SETTINGS, rank=0, world=2).finished(1)
-    assert not Journal(output, SETTINGS, rank=0, world=3).finished(1)
+    assert Journal(output, SETTINGS, rank=0, world=2).finished(1, [])
+    assert not Journal(output, SETTINGS, rank=0, world=3).finished(1, [])
+
+
+def test_an_old_end_of_a_share_that_has_been_damaged_since_is_none(tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    before = Journal(output, SETTINGS, rank=1, world=2)
+    before.open(resume=False)
+    for number in (1, 3):
+        before.add(attempt(number))
+    before.end()
+    journal = next(journals(output))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(lines[0] + lines[1].replace(b"cat", b"rat", 1) + b"".join(lines[2:]))
+    share = [("pwws", 1), ("pwws", 3)]
+    first = Journal(output, SETTINGS, rank=0, world=2)
+    assert set(first.open(resume=True)) == {("pwws", 3)}
+    assert not first.finished(1, share), "the other process has not yet read what is damaged"
+    again = Journal(output, SETTINGS, rank=1, world=2)
+    again.open(resume=True)
+    again.add(attempt(1))
+    assert not first.finished(1, share)
+    again.end()
+    assert first.finished(1, share)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,11 +72,16 @@ class Journal:
         """Write that this process has finished its share."""
         self._write({"done": self._rank, "of": self._world})
 
-    def finished(self, rank: int) -> bool:
-        """Whether another process of as many has finished its share; among more or fewer it had another one."""
+    def finished(self, rank: int, share: Iterable[Key]) -> bool:
+        """Whether another process of as many has finished its share; among more or fewer it had another one.
+
+        Its end may be that of the run before this one, in a journal that has been damaged since: until that process
+        has read it, something of its share is missing.
+        """
         path = _path(self._output, rank)
         last = _lines(path)[-1:] if path.exists() else []
-        return any((_row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
+        ended = any((_row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
+        return ended and self.all().keys() >= set(share)
 
     def all(self) -> dict[Key, Attempt]:
         """What all processes have finished."""

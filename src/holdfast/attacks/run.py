@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from holdfast import launch
 from holdfast.attacks.engine import SIDE_BY_SIDE, Engine
 from holdfast.attacks.examples import Attempt
-from holdfast.attacks.journal import Journal
+from holdfast.attacks.journal import Journal, Key
 from holdfast.attacks.material import Goal, Material, Victim, load_material, load_victim
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
@@ -162,7 +162,7 @@ def attack(
         if rank > 0:
             return {}
         if journal is not None and world > 1:
-            _wait_for(journal, world, children)
+            _wait_for(journal, world, children, _shares(recipes, material, world))
         seconds = time.monotonic() - began
     attempts = {**done, **(journal.all() if journal is not None else fresh)}
     result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
@@ -294,15 +294,24 @@ def _helpers(settings: AttackSettings, rank: int) -> Iterator[list[subprocess.Po
             child.wait()
 
 
-def _wait_for(journal: Journal, world: int, children: Sequence[subprocess.Popen[bytes]]) -> None:
+def _shares(recipes: Sequence[Recipe], material: Material, world: int) -> list[list[Key]]:
+    """Recipe and number of what each process attacks: every ``world``-th example."""
+    return [
+        [(recipe.NAME, e.number) for recipe in recipes for e in material.examples[rank::world]] for rank in range(world)
+    ]
+
+
+def _wait_for(
+    journal: Journal, world: int, children: Sequence[subprocess.Popen[bytes]], shares: Sequence[Sequence[Key]]
+) -> None:
     """Wait until the other processes have finished their shares.
 
     Raises:
         UserError: one of them has ended before; a launcher sees to its own.
     """
-    while waiting := [rank for rank in range(1, world) if not journal.finished(rank)]:
+    while waiting := [rank for rank in range(1, world) if not journal.finished(rank, shares[rank])]:
         for rank, child in enumerate(children, start=1):
-            if rank in waiting and child.poll() is not None and not journal.finished(rank):
+            if rank in waiting and child.poll() is not None and not journal.finished(rank, shares[rank]):
                 raise UserError(
                     f"process {rank} of {world} ended early, with exit code {child.returncode}: "
                     "what is finished is kept, continue with --resume"
