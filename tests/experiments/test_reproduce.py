@@ -18,6 +18,7 @@ from small_table import TABLE
 from holdfast.errors import UserError
 from holdfast.experiments import run as experiments
 from holdfast.experiments import work
+from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
 from holdfast.experiments.render import latex, markdown, reasons
 from holdfast.experiments.run import ReproduceSettings, describe_tables, reproduce
@@ -315,6 +316,50 @@ def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> 
     assert "adcl/table1" in capsys.readouterr().out
     assert main(["reproduce", "adcl/tabel1"]) == 2
     assert "did you mean 'adcl/table1'" in capsys.readouterr().err
+
+
+def test_several_tables_share_their_cells_and_have_an_index(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from holdfast.cli import main
+
+    given = settings()
+    other = tmp_path / "other.yaml"
+    other.write_text(TABLE.replace("title: Small", "title: Other\nclaim: They differ."))
+    words = [
+        *("reproduce", given.table, str(other), "--scale", "paper", "--output", str(given.output), "--model"),
+        *(str(given.model), "--corpus", str(given.corpus), "--data", str(given.data), "--masked-lm", str(given.model)),
+        *("--similarity", str(given.model)),
+    ]
+    assert main(words) == 0
+    out = capsys.readouterr()
+    assert "Small: ours" in out.out
+    assert "Other: ours" in out.out
+    assert "table 2 of 2" in out.err
+    assert "2 tables: " in out.err
+    assert "6 cells, 6 of them finished" in out.err, "the second table is made of the first one's cells"
+    assert main([*words, "--json"]) == 0
+    out = capsys.readouterr()
+    first, second = json.loads(out.out)
+    assert values(first) == values(second)
+    assert out.err == ""
+    page = (given.output / "tables-paper.md").read_text()
+    assert "| [other-paper](other-paper.md) | Other | a test | 8 | 0 |" in page
+    assert (given.output / "other-paper.md").exists()
+    assert "The claim: They differ." in (given.output / "other-paper.md").read_text()
+    assert main([*words, "--only", "NP"]) == 2
+    assert "--only is of the rows of one table" in capsys.readouterr().err
+    (tmp_path / "there").mkdir()
+    namesake = tmp_path / "there" / "other.yaml"
+    namesake.write_text(TABLE)
+    assert main([*words, str(namesake)]) == 2
+    assert "two of the tables would write the same result" in capsys.readouterr().err
+
+
+def test_a_papers_name_means_all_of_its_tables() -> None:
+    assert tables_named(["adcse"]) == [f"adcse/{name}" for name in ("figure3", "figure4", "table1", "table2", "table3")]
+    assert tables_named(["all"]) == known_tables()
+    assert tables_named(["adcl/table1", "adcl/table1", "mine.yaml"]) == ["adcl/table1", "mine.yaml"]
 
 
 def test_a_file_of_ones_own_gives_the_result_its_name(settings: Settings) -> None:

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 @app.command(
     epilog="\b\nExample:\n"
     "  holdfast reproduce list\n"
+    "  holdfast reproduce all --scale smoke --model bundled --corpus mine.txt --resources light\n"
     "  holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG\n"
     "  holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables"
 )
 def reproduce(
     ctx: typer.Context,
-    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="PAPER/TABLE, PAPER/FIGURE, FILE.yaml, or list.")],
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE...", help="PAPER/TABLE, PAPER/FIGURE, FILE.yaml; a PAPER or all for all of theirs; or list."
+        ),
+    ],
     scale: Annotated[
         str, typer.Option(help="smoke (minutes on two cores), small (hours) or paper (a GPU and up).")
     ] = "smoke",
@@ -57,67 +63,94 @@ def reproduce(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table or figure of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
+    """Make tables and figures of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
     from holdfast.attacks.resources import choose
     from holdfast.data.folder import data_folder
+    from holdfast.experiments.definition import tables_named
     from holdfast.experiments.run import ReproduceSettings, describe_tables
     from holdfast.experiments.run import reproduce as run
 
-    if table_name == "list":
-        tables = describe_tables()
+    if tables == ["list"]:
+        known = describe_tables()
         if as_json:
-            print_json(tables)
+            print_json(known)
         else:
-            rows = [[t["table"], t["kind"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in tables]
+            rows = [[t["table"], t["kind"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in known]
             console().print(table(["name", "kind", "what it shows", "source", "size"], rows))
         return
     data_folder(data)  # a folder that is named and not there is told before anything is loaded
+    names = tables_named(tables)
+    if only is not None and len(names) > 1:
+        raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
     named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
-    settings = ReproduceSettings(
-        table=table_name,
-        scale=scale,
-        output=output,
-        model=model,
-        corpus=corpus,
-        data=data,
-        resources=choose(resources, **named, similarity=similarity),
-        seeds=seeds,
-        only=[word.strip() for word in (only or "").split(",") if word.strip()],
-        vectors=vectors,
-        jobs=jobs,
-    )
-    with work_quietly():
-        result = run(settings, console=progress_console(as_json), command=ctx.obj)
-        pictures, why_not = _pictures(settings.result_file, result)
+    every = [
+        ReproduceSettings(
+            table=name,
+            scale=scale,
+            output=output,
+            model=model,
+            corpus=corpus,
+            data=data,
+            resources=choose(resources, **named, similarity=similarity),
+            seeds=seeds,
+            only=[word.strip() for word in (only or "").split(",") if word.strip()],
+            vectors=vectors,
+            jobs=jobs,
+        )
+        for name in names
+    ]
+    if len({settings.result_file for settings in every}) < len(every):
+        raise UserError("two of the tables would write the same result: give their files different names")
+    progress = progress_console(as_json)
+    results = {}
+    for number, settings in enumerate(every, start=1):
+        if len(every) > 1:
+            progress.print(f"{settings.table}: table {number} of {len(every)}", markup=False, highlight=False)
+        with work_quietly():
+            result = results[settings.result_file] = run(settings, console=progress, command=ctx.obj)
+            pictures = _pictures(settings.result_file, result)
+        if not as_json:
+            _tell(settings.result_file, result, pictures)
     if as_json:
-        print_json(result)
-        return
-    out = console()
-    out.print(_table(result))
+        print_json(next(iter(results.values())) if len(results) == 1 else list(results.values()))
+    if len(results) > 1:
+        index = _write_index(output / f"tables-{scale}.md", results)
+        progress.print(f"{len(results)} tables: {index}", markup=False, highlight=False)
+
+
+def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
+    """Print a table, what has to be known to read it, and where it is."""
     from holdfast.experiments.render import notes, reasons, told_texts
 
-    for line in (*notes(result), *told_texts(result)):
+    out = console()
+    out.print(_table(result))
+    told = [*notes(result), *told_texts(result), *(f"not run: {reason}" for reason in reasons(result)), *pictures]
+    for line in (*told, f"{path} (also .md and .tex)"):
         out.print(line, markup=False, highlight=False)
-    for reason in reasons(result):
-        out.print(f"not run: {reason}", markup=False, highlight=False)
-    for line in (*pictures, *why_not):
-        out.print(line, markup=False, highlight=False)
-    out.print(f"{settings.result_file} (also .md and .tex)", markup=False, highlight=False)
 
 
-def _pictures(path: Path, result: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The pictures of a figure that were written, and why there are none."""
+def _write_index(path: Path, results: dict[Path, dict[str, Any]]) -> Path:
+    """A page that leads to the tables."""
+    from holdfast.experiments.render import index
+    from holdfast.files import write_text
+
+    write_text(path, index({file.stem: result for file, result in results.items()}))
+    return path
+
+
+def _pictures(path: Path, result: dict[str, Any]) -> list[str]:
+    """The pictures of a figure that were written, or why there are none."""
     from holdfast.report.plots import check_plots
     from holdfast.report.reproduced import write_pictures
 
     if result["protocol"]["figure"] is None:
-        return [], []
+        return []
     try:
         check_plots(path.parent)
     except UserError:
-        return [], ["no picture: drawing needs matplotlib: pip install 'holdfast[report]'"]
+        return ["no picture: drawing needs matplotlib: pip install 'holdfast[report]'"]
     written = write_pictures(path, result)
-    return [str(picture) for picture in written], [] if written else ["no picture: nothing to draw was measured"]
+    return [str(picture) for picture in written] or ["no picture: nothing to draw was measured"]
 
 
 def _table(result: dict[str, Any]) -> Table:

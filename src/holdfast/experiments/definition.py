@@ -150,6 +150,15 @@ def known_tables() -> list[str]:
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*.yaml"))
 
 
+def tables_named(words: Sequence[str]) -> list[str]:
+    """The tables that words mean, each once: "all", a paper's name for all of its tables, or a table's own name."""
+    known = known_tables()
+    of_papers: dict[str, list[str]] = {"all": known}
+    for name in known:
+        of_papers.setdefault(name.partition("/")[0], []).append(name)
+    return list(dict.fromkeys(name for word in words for name in of_papers.get(word, [word])))
+
+
 def read_definition(name: str, scale: str) -> Definition:
     """A table by name, or from a YAML file of one's own, at a scale.
 

@@ -107,6 +107,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         f"# {protocol['title']}\n",
         f"{protocol['source']}; scale {protocol['scale']}, {protocol['seeds']} seed{'s' * (protocol['seeds'] > 1)}. "
         "Ours (published, difference).\n",
+        *([f"The claim: {protocol['claim']}\n"] if protocol.get("claim") else []),
         *(f"{line}\n" for line in notes(result)),
         _line(header),
         _line(["---"] * labels + ["---:"] * (len(header) - labels)),
@@ -128,6 +129,24 @@ def listing(tables: Sequence[Mapping[str, Any]]) -> str:
 
 
 _MARKED = re.compile(r"([\\`*_{}\[\]<>#|])")
+
+
+def index(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """A page that names tables by the stem of their files: what each shows, and how much of it was measured."""
+    lines = [
+        _line(["table", "what it shows", "source", "values", "not run"]),
+        _line(["---", "---", "---", "---:", "---:"]),
+        *(
+            _line([f"[{stem}]({stem}.md)", result["protocol"]["title"], result["protocol"]["source"], *_counts(result)])
+            for stem, result in results.items()
+        ),
+    ]
+    return "\n".join(["# Reproduced\n", *lines, ""])
+
+
+def _counts(result: Mapping[str, Any]) -> list[str]:
+    measured = sum("mean" in row["metrics"] for row in result["results"])
+    return [str(measured), str(len(result["results"]) - measured)]
 
 
 def _line(cells: Sequence[str]) -> str:
