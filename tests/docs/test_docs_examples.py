@@ -134,7 +134,7 @@ def test_every_command_is_one_that_the_command_line_takes(page: str) -> None:
 def _check_words(words: list[str], where: str) -> None:
     """Parse a command, and check what the names in it name."""
     from holdfast.evaluation.run import task_names
-    from holdfast.experiments.definition import known_tables
+    from holdfast.experiments.definition import known_tables, tables_named
     from holdfast.training.options import method_options
     from holdfast.values import split_settings
 
@@ -149,7 +149,8 @@ def _check_words(words: list[str], where: str) -> None:
     except Exception as error:
         pytest.fail(f"{where}: {one_line(error) or repr(error)}")
     if words[0] == "reproduce":
-        assert given["table_name"] in (*known_tables(), "list") or given["table_name"].endswith(".yaml"), where
+        for name in tables_named(given["tables"]):
+            assert name in (*known_tables(), "list") or name.endswith(".yaml"), where
         assert given["scale"] in ("smoke", "small", "paper"), where
 
 
