@@ -115,7 +115,8 @@ class Checker:
             return self.reads(original, place, constants["candidates"], new)
         if recipe == "geometry":
             near = new.lower() in self.neighbours(old)
-            return near and (constants["source"] == "neighbours" or new.lower() in self.fillers(before, place, 100))
+            # "auto" means the lists themselves, which is what this checker reads.
+            return near and (constants["source"] != "masked-lm" or new.lower() in self.fillers(before, place, 100))
         return is_typo(old, new)
 
     # --- resources -----------------------------------------------------------------------------------------------

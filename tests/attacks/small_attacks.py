@@ -28,6 +28,7 @@ class SmallResources:
     masked_lm: Any = None
     minimum: float | None = None
     source: str = "small"
+    complete: bool = True
     asked: dict[str, int] = field(default_factory=dict)
 
     def nearest(self, word: str, limit: int) -> list[str]:

@@ -261,7 +261,7 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         "textbugger": {"neighbours": 5, "minimum_similarity": 0.809},
         "bae-r": {"candidates": 50, "minimum_similarity": 0.936338, "window": 15, "verbs_as_nouns": True},
         "bertattack": {"candidates": 8, "max_share": 0.4, "minimum_similarity": 0.2},
-        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "source": "masked-lm"},
+        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "source": "auto"},
     }
     for name, constants in published.items():
         assert {key: c["value"] for key, c in described[name]["constants"].items()} == constants

@@ -51,7 +51,10 @@ def check(recipe: Recipe, attempts: list[Attempt], lm: MaskedLM) -> dict[str, in
     return SmallChecker({"protocol": protocol, "examples": rows}, Path(), lm.source).check()
 
 
-RECIPES_HERE = [*(RECIPES[name]() for name in RECIPES), Geometry(source="neighbours"), PWWS(reconsider=False)]
+RECIPES_HERE = [
+    *(RECIPES[name]() for name in RECIPES),
+    *(Geometry(source="neighbours"), Geometry(source="masked-lm"), PWWS(reconsider=False)),
+]
 
 
 @pytest.mark.parametrize("recipe", RECIPES_HERE, ids=lambda r: f"{r.NAME}{len(r.changed_constants()) or ''}")
@@ -327,6 +330,20 @@ def test_geometry_moves_uphill_and_stops_where_there_is_no_hill(
     assert found
     # Uphill of the cross-entropy, as a rule: a step is a projection on its gradient.
     assert np.mean([a.after["value"] < a.before["value"] for a in found]) > 0.8
+
+
+@pytest.mark.parametrize(("complete", "source"), [(True, "masked-lm"), (False, "neighbours")])
+def test_geometry_takes_short_lists_as_they_are(
+    complete: bool, source: str, target: ClassifierTarget, resources: Any, examples: list[Example]
+) -> None:
+    resources.synonyms.complete = complete
+    other = "neighbours" if complete else "masked-lm"
+    found = {
+        name: list(Engine(target, resources).run(Geometry(candidates=2, source=name), examples))  # type: ignore[arg-type]
+        for name in ("auto", source, other)
+    }
+    assert found["auto"] == found[source]
+    assert found["auto"] != found[other]
 
 
 def test_typos_are_limited_to_a_fifth_of_the_words(

@@ -22,6 +22,9 @@ class Synonyms(Protocol):
     source: str
     """What the neighbours rest on, for the record."""
 
+    complete: bool
+    """Whether it knows every neighbour that its measure admits, or only the first few of a list."""
+
     def nearest(self, word: str, limit: int) -> list[str]:
         """At most ``limit`` other words, nearest first, in the word's case; none for an unknown word."""
 
@@ -37,6 +40,8 @@ class VectorNeighbours:
         minimum: the smallest cosine of a neighbour.
         source: where the vectors are from.
     """
+
+    complete = True
 
     def __init__(self, words: Sequence[str], vectors: npt.ArrayLike, *, minimum: float = 0.5, source: str) -> None:
         rows = np.asarray(vectors, dtype=np.float32)
@@ -84,6 +89,8 @@ class ListedNeighbours(Neighbours):
         lists: the neighbours of each word, all in lower case.
         source: where the lists are from.
     """
+
+    complete = False
 
     @classmethod
     def read(cls, path: Path) -> ListedNeighbours:

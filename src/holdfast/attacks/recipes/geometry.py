@@ -25,8 +25,9 @@ class Geometry(Recipe):
         candidates: candidates considered for a word.
         max_words: words that may be changed at most.
         max_share: largest share of the words that may be changed.
-        source: "masked-lm" (fillers of the masked word, of which the word's neighbours are kept) or "neighbours" (the
-            neighbours alone).
+        source: "masked-lm" (fillers of the masked word, of which the word's neighbours are kept), "neighbours" (the
+            neighbours alone), or "auto": "masked-lm" where the neighbours are all words within a cosine, "neighbours"
+            where they are lists of a few, which hold next to none of the fillers.
     """
 
     NAME: ClassVar[str] = "geometry"
@@ -37,7 +38,7 @@ class Geometry(Recipe):
     candidates: int = 50
     max_words: int = 20
     max_share: float = 0.4
-    source: Literal["masked-lm", "neighbours"] = "masked-lm"
+    source: Literal["auto", "masked-lm", "neighbours"] = "auto"
 
     def needs(self) -> tuple[str, ...]:
         """Neighbours in any case, as the filter or as the source."""
@@ -77,8 +78,9 @@ class Geometry(Recipe):
 
     def _candidates(self, trial: Trial, place: int) -> Generator[Request, Any, list[str]]:
         word = trial.words.words[place]
-        if self.source == "neighbours":
-            return trial.resources.synonyms.nearest(word, self.candidates)
-        near = {neighbour.casefold() for neighbour in trial.resources.synonyms.nearest(word, sys.maxsize)}
+        synonyms = trial.resources.synonyms
+        if self.source == "neighbours" or (self.source == "auto" and not synonyms.complete):
+            return synonyms.nearest(word, self.candidates)
+        near = {neighbour.casefold() for neighbour in synonyms.nearest(word, sys.maxsize)}
         fillers = yield Fill(trial.words, place)
         return [filler for filler in others(word, fillers) if filler.casefold() in near][: self.candidates]
