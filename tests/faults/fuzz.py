@@ -466,7 +466,7 @@ def _command(*words: Any) -> None:
 def _resources() -> list[Kind]:
     from holdfast.adversary.similarity import read_similarity
     from holdfast.adversary.synonyms import read_synonyms
-    from holdfast.attacks.wordnet import WordNet
+    from holdfast.adversary.wordnet import WordNet
     from holdfast.baselines.word_vectors import read_word_vectors
 
     arrays, archive = io.BytesIO(), io.BytesIO()

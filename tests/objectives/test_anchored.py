@@ -11,6 +11,7 @@ import torch
 from gradient_checks import gradients
 
 from holdfast.adversary.balls import sentence_norm
+from holdfast.adversary.victim import recovered_texts, with_texts
 from holdfast.encoder import Encoder
 from holdfast.objectives.anchored import Anchored
 
@@ -32,6 +33,15 @@ def build(model: Any, **changes: Any) -> Anchored:
 
 def rows(features: Any) -> list[torch.Tensor]:
     return [row[mask.bool()] for row, mask in zip(features["input_ids"], features["attention_mask"], strict=True)]
+
+
+def changed(objective: Anchored, batch: dict[str, Any]) -> dict[str, Any]:
+    return objective.changed(objective.encoder, batch, anchors_of(objective, batch))
+
+
+def anchors_of(objective: Anchored, batch: dict[str, Any]) -> torch.Tensor:
+    with torch.no_grad():
+        return Encoder(objective.original).encode(batch)
 
 
 def slow(
@@ -74,11 +84,11 @@ def slow(
 def test_terms_and_gradients_match_the_slow_reference(exact_model: Any, batch: dict[str, Any]) -> None:
     objective = build(exact_model)
     normal = objective.initial_noise(torch.zeros(1, 64, 16, dtype=torch.float64))[0]
-    texts, changed = rows(batch), rows(objective.changed(objective.encoder, batch))
-    assert sum(not torch.equal(one, other) for one, other in zip(texts, changed, strict=True)) > 4
+    texts, slipped = rows(batch), rows(changed(objective, batch))
+    assert sum(not torch.equal(one, other) for one, other in zip(texts, slipped, strict=True)) > 4
     terms = objective([dict(batch)])
     assert list(terms) == ["anchor", "noise", "adversarial"]
-    reference = slow(objective, texts, changed, normal)
+    reference = slow(objective, texts, slipped, normal)
     for name, term in terms.items():
         assert term.item() == pytest.approx(reference[name].item(), rel=1e-8), name
         assert term.item() > 1e-4
@@ -134,7 +144,7 @@ def test_weights_multiply(exact_model: Any, batch: dict[str, Any]) -> None:
 
 class TestSlips:
     def texts(self, objective: Anchored, batch: dict[str, Any]) -> list[str]:
-        features = objective.changed(objective.encoder, batch)
+        features = changed(objective, batch)
         found: list[str] = objective.model.tokenizer.batch_decode(features["input_ids"], skip_special_tokens=True)
         return found
 
@@ -157,10 +167,44 @@ class TestSlips:
         objective = build(exact_model)
         ids = batch["input_ids"].clone()
         ids[0, 1] = exact_model.tokenizer.unk_token_id
-        features = objective.changed(objective.encoder, {**batch, "input_ids": ids})
+        features = changed(objective, {**batch, "input_ids": ids})
         width = int(batch["attention_mask"][0].sum())
         assert torch.equal(features["input_ids"][0, :width], ids[0, :width])
         assert 0 < objective.diagnostics["unchanged"].item() < 1
+
+    def test_of_several_tries_the_farthest_is_taken(self, exact_model: Any, batch: dict[str, Any]) -> None:
+        objective = build(exact_model, tries=4)
+        anchors = anchors_of(objective, batch)
+
+        def apart(features: dict[str, Any]) -> torch.Tensor:
+            with torch.no_grad():
+                return 1 - torch.cosine_similarity(objective.encoder.encode(features), anchors)
+
+        texts = recovered_texts(exact_model, batch)
+        versions = [objective._draw(texts, number) for number in range(objective.tries)]
+        single = [apart(with_texts(exact_model, batch, version)) for version in versions]
+        found = apart(changed(objective, batch))
+        torch.testing.assert_close(found, torch.stack(single).max(dim=0).values, rtol=1e-9, atol=1e-12)
+        assert (found > single[0] + 1e-6).any()
+        rolled = {key: value.roll(3, 0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        first = self.texts(objective, batch)
+        assert self.texts(objective, rolled) == first[-3:] + first[:-3]
+
+    def test_several_sources_of_synonyms(self, exact_model: Any, tmp_path: Path) -> None:
+        lists = tmp_path / "near.tsv"
+        lists.write_text("word\tneighbors\ncat\tdog\n", encoding="utf-8")
+        wordnet = tmp_path / "wordnet"
+        wordnet.mkdir()
+        (wordnet / "synsets.tsv").write_text("pos\tlemmas\nn\tcat|dog|kitty\nn\tman|fellow\n", encoding="utf-8")
+        (wordnet / "exceptions.tsv").write_text("pos\tinflected\tlemmas\n", encoding="utf-8")
+        slips = Anchored(exact_model, edits="synonym", synonyms=f"{lists},{wordnet}").slips
+        assert slips.synonyms is not None
+        assert slips.synonyms.nearest("Sings", 8) == []
+        assert slips.synonyms.nearest("Cat", 8) == ["Dog", "Kitty"]
+        assert slips.synonyms.nearest("man", 8) == ["fellow"]
+        assert "near.tsv" in slips.synonyms.source
+        assert "WordNet" in slips.synonyms.source
+        assert not slips.synonyms.complete
 
     def test_synonyms_join_the_edits(self, exact_model: Any, tmp_path: Path) -> None:
         path = tmp_path / "near.tsv"
@@ -257,6 +301,7 @@ def test_every_backbone_trains_in_full_precision_of_the_loss(
         ({"clean": -1.0}, "clean must not be negative"),
         ({"noise": 0.0}, "one of noise and adversarial"),
         ({"steps": 0}, "steps must be 1 or more"),
+        ({"tries": 0}, "tries must be 1 or more"),
         ({"edits": "swop"}, "unknown edit 'swop'"),
     ],
 )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.adversary.similarity import Neighbours, read_lists, read_vectors
+from holdfast.adversary.wordnet import WordNet
 from holdfast.adversary.words import others
 
 _MEMO = 1 << 15  # words; an attack asks for the same ones again and again
@@ -108,8 +109,23 @@ class ListedNeighbours(Neighbours):
         return others(word, self._lists.get(word.lower(), ()))[:limit]
 
 
-def read_synonyms(path: Path) -> VectorNeighbours | ListedNeighbours:
-    """Neighbour lists where the name ends in ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
+class JoinedSynonyms:
+    """What several sources know, the first one's words first."""
+
+    def __init__(self, sources: Sequence[Synonyms]) -> None:
+        self._sources = sources
+        self.source = "; ".join(each.source for each in sources)
+        self.complete = all(each.complete for each in sources)
+
+    def nearest(self, word: str, limit: int) -> list[str]:
+        """At most ``limit`` words *of each source*, in the word's case, each once."""
+        return list(dict.fromkeys(near for each in self._sources for near in each.nearest(word, limit)))
+
+
+def read_synonyms(path: Path) -> VectorNeighbours | ListedNeighbours | WordNet:
+    """WordNet from a folder or ``.zip``, neighbour lists from ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
+    if path.is_dir() or path.suffix == ".zip":
+        return WordNet.read(path)
     if path.name.endswith((".tsv", ".tsv.gz")):
         return ListedNeighbours.read(path)
     return VectorNeighbours.read(path)

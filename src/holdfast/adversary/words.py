@@ -9,6 +9,9 @@ from typing import Any
 
 _WORD = re.compile(r"([^\W_]+)")
 
+UNIVERSAL_TAGS = ("NOUN", "VERB", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CONJ", "PRT", ".", "X")
+"""The universal parts of speech (Petrov et al. 2012)."""
+
 STOP_WORDS = frozenset(
     """
     a an the this that these those such same other another each every either neither both all any some few many much

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.adversary.synonyms import Synonyms, read_synonyms
+from holdfast.adversary.wordnet import WordNet
 from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
 from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
-from holdfast.attacks.wordnet import WordNet
 from holdfast.data.folder import VARIABLE, data_folder, missing_file
 from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
@@ -101,7 +101,7 @@ class Resources:
     @functools.cached_property
     def wordnet(self) -> WordNet:
         """WordNet."""
-        return WordNet.read(_wordnet(self.names.wordnet, self._data))
+        return WordNet.read(wordnet_folder(self.names.wordnet, self._data))
 
     @functools.cached_property
     def tagger(self) -> Tagger:
@@ -179,7 +179,7 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
     data_folder(data)
     places: dict[str, Callable[[], Path | str]] = {
         "synonyms": lambda: _where_synonyms(names.synonyms, data),
-        "wordnet": lambda: _wordnet(names.wordnet, data),
+        "wordnet": lambda: wordnet_folder(names.wordnet, data),
         "tagger": lambda: _where_tagger(names.tagger),
         "masked_lm": lambda: _where_model(names.masked_lm, "--masked-lm"),
         "similarity": lambda: _where_encoder(names.similarity),
@@ -295,8 +295,8 @@ def synonyms_file(name: str, data: Path | None) -> Path:
     raise missing_file(path, "the file of --synonyms", f"give a file, or one of {', '.join(_SYNONYMS)}")
 
 
-def _wordnet(name: str, data: Path | None) -> Path:
-    """The folder or archive of WordNet."""
+def wordnet_folder(name: str, data: Path | None) -> Path:
+    """The folder or archive of the WordNet that a user named."""
     if name != "wordnet":
         path = Path(name).expanduser()
         if not path.exists():

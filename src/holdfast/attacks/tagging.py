@@ -11,9 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.adversary.words import UNIVERSAL_TAGS
 from holdfast.errors import UserError
-
-UNIVERSAL_TAGS = ("NOUN", "VERB", "ADJ", "ADV", "PRON", "DET", "ADP", "NUM", "CONJ", "PRT", ".", "X")
 
 _PENN = {
     "NOUN": "NN NNS NNP NNPS",

@@ -20,8 +20,8 @@ from holdfast.audit.space import Copy
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
     from holdfast.adversary.synonyms import Synonyms
+    from holdfast.adversary.wordnet import WordNet
     from holdfast.attacks.tagging import Tagger
-    from holdfast.attacks.wordnet import WordNet
 
 SHARE = 0.1
 LIKELY = 10

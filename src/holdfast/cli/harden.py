@@ -33,7 +33,9 @@ def harden(
     synonyms: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|FILE", help="neighbours, or a file of lists or vectors: harden against synonyms too."
+            metavar="NAME|FILE",
+            help="neighbours, wordnet, or a file of lists or vectors, or several joined by commas: harden against "
+            "synonyms too.",
         ),
     ] = None,
     set_: Annotated[

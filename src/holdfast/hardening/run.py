@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.resources import synonyms_file
+from holdfast.attacks.resources import synonyms_file, wordnet_folder
 from holdfast.audit import AuditSettings, audit
 from holdfast.errors import UserError
 from holdfast.files import holding, locked, made_for
@@ -36,8 +36,8 @@ class HardenSettings:
         model: the encoder in use: a SentenceTransformer.
         corpus: sentences like those that it meets; no labels.
         output: a new folder; it becomes the hardened model.
-        synonyms: "neighbours" (the data folder's lists) or a file, to harden against synonyms too; None: slips of the
-            fingers alone.
+        synonyms: "neighbours" (the data folder's lists), "wordnet" or a file, or several joined by commas, to harden
+            against synonyms too; None: slips of the fingers alone.
         options: of the method, by name (`holdfast.objectives.Anchored`).
         column: the corpus column that holds the sentences.
         data: the data folder.
@@ -81,7 +81,7 @@ class HardenSettings:
         """The training behind it."""
         options = dict(self.options)
         if self.synonyms is not None:
-            options["synonyms"] = str(synonyms_file(self.synonyms, self.data))
+            options["synonyms"] = ",".join(_synonyms_at(name.strip(), self.data) for name in self.synonyms.split(","))
         return TrainConfig(
             METHOD,
             self.model,
@@ -102,6 +102,14 @@ class HardenSettings:
             save_steps=self.save_steps,
             report_sts=False,
         )
+
+
+def _synonyms_at(name: str, data: Path | None) -> str:
+    """Where the synonyms are that a user named; WordNet's folder too."""
+    path = Path(name).expanduser()
+    if name == "wordnet" or path.is_dir() or path.suffix == ".zip":
+        return str(wordnet_folder(name, data))
+    return str(synonyms_file(name, data))
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.slips import SYNONYM, Slips
-from holdfast.adversary.synonyms import read_synonyms
+from holdfast.adversary.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.adversary.victim import recovered_texts, with_texts
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder, unwrap
@@ -51,7 +51,9 @@ class Anchored(Objective):
             touched gets one.
         share: share of a sentence's content words that is touched, in (0, 1]; one at least.
         synonyms: for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or of
-            word vectors.
+            word vectors, or a folder of WordNet; several joined by commas.
+        tries: how many changed versions of a sentence are drawn; it is trained on the one whose vector lies farthest
+            from the anchor.
         steps: ascent steps of δ.
         radius: ε, in units of one embedding coordinate (a power-mean norm).
         norm: of the ball, "1", "2" or "inf", per sentence over its real tokens. A step is ε/2 along the gradient's
@@ -76,7 +78,7 @@ class Anchored(Objective):
     CITATION: ClassVar = "holdfast; no paper."
     PRESETS: ClassVar = {"slips": {"adversarial": 0.0}}
     COST: ClassVar = 1.2
-    TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
+    TRAINING: ClassVar = {"learning_rate": 1e-4, "batch_size": 64, "epochs": 1.0}
 
     draws: Tensor
 
@@ -90,6 +92,7 @@ class Anchored(Objective):
         edits: str = _SLIPS,
         share: float = 0.3,
         synonyms: str | None = None,
+        tries: int = 1,
         steps: int = 2,
         radius: float = 5e-3,
         norm: Norm = "2",
@@ -104,6 +107,9 @@ class Anchored(Objective):
             raise ValueError("one of noise and adversarial must be more than 0")
         if steps < 1 or radius <= 0.0:
             raise ValueError(f"steps must be 1 or more and radius above 0, got {steps} and {radius}")
+        if tries < 1:
+            raise ValueError(f"tries must be 1 or more, got {tries}")
+        self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
         self.slips = _slips(edits, share, synonyms)
         # A step of ε/2: from the start near the middle, two reach the ball's edge.
@@ -131,21 +137,32 @@ class Anchored(Objective):
         """Count the optimiser step: in the next, a sentence is changed in another way."""
         self.draws[1] += 1
 
-    def changed(self, encoder: Encoder, sentences: Features) -> Features:
-        """The sentences with slips in them, tokenised anew.
+    def changed(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> Features:
+        """The sentences with slips in them, tokenised anew: of several tries those that lie farthest from the anchors.
 
         The texts are recovered from the token ids. A row whose text would not give the same ids again (an unknown
         token, a word that was cut off) is left as it is; their share is the diagnostic ``unchanged``.
         """
         texts = recovered_texts(encoder.model, sentences)
+        versions = [self._draw(texts, number) for number in range(self.tries)]
+        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / len(texts))
+        tries = [with_texts(encoder.model, sentences, version) for version in versions]
+        if len(tries) == 1:
+            return tries[0]
+        with torch.no_grad():
+            farthest = torch.stack([distances(encoder.encode(each), anchors) for each in tries]).argmax(dim=0).tolist()
+        chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
+        return with_texts(encoder.model, sentences, chosen)
+
+    def _draw(self, texts: Sequence[str | None], number: int) -> dict[int, str]:
+        """The rows that a draw changes, and their new texts."""
         seed, step = self.draws.tolist()
-        changed = {
-            row: slipped
+        drawn = {
+            row: self.slips.of(text, random.Random(" ".join([f"{seed} {step} {text}", *[str(number)] * (number > 0)])))
             for row, text in enumerate(texts)
-            if text is not None and (slipped := self.slips.of(text, random.Random(f"{seed} {step} {text}"))) != text
+            if text is not None
         }
-        self.diagnostics["unchanged"] = torch.tensor(1 - len(changed) / len(texts))
-        return with_texts(encoder.model, sentences, changed)
+        return {row: text for row, text in drawn.items() if text != texts[row]}
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, anchors: Tensor) -> Tensor:
         """The perturbation δ of embeddings x, both (B, L, d), that takes the vectors away from the anchors (B, d).
@@ -179,7 +196,7 @@ class Anchored(Objective):
             if self.clean:
                 terms["anchor"] = self.clean * distance(vectors, anchors)
         if self.noise:
-            terms["noise"] = self.noise * distance(encoder.encode(self.changed(encoder, sentences)), anchors)
+            terms["noise"] = self.noise * distance(encoder.encode(self.changed(encoder, sentences, anchors)), anchors)
         if self.adversarial:
             assert x is not None
             delta = self.attack(encoder, sentences, x.detach(), anchors)
@@ -190,13 +207,20 @@ class Anchored(Objective):
 
 def distance(vectors: Tensor, anchors: Tensor) -> Tensor:
     """The mean of 1 − cosine over the rows of two matrices (B, d), a scalar."""
+    return distances(vectors, anchors).mean()
+
+
+def distances(vectors: Tensor, anchors: Tensor) -> Tensor:
+    """1 − cosine of each row of two matrices (B, d), (B,)."""
     with full_precision(vectors):
         first, second = (each if each.dtype == torch.float64 else each.float() for each in (vectors, anchors))
-        return (1 - F.cosine_similarity(first, second, dim=1)).mean()
+        return 1 - F.cosine_similarity(first, second, dim=1)
 
 
 def _slips(edits: str, share: float, synonyms: str | None) -> Slips:
     names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
     if synonyms is None:
         return Slips(tuple(names), share)
-    return Slips(tuple(dict.fromkeys((*names, SYNONYM))), share, read_synonyms(Path(synonyms).expanduser()))
+    sources = [read_synonyms(Path(path.strip()).expanduser()) for path in synonyms.split(",")]
+    joined = sources[0] if len(sources) == 1 else JoinedSynonyms(sources)
+    return Slips(tuple(dict.fromkeys((*names, SYNONYM))), share, joined)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.attacks.wordnet import WordNet
+from holdfast.adversary.wordnet import WordNet
 from holdfast.errors import UserError
 
 # pos, offset, words, gloss; the second sense of film comes first in the file.

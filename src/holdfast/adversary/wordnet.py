@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.adversary.words import others
-from holdfast.attacks.tagging import UNIVERSAL_TAGS
+from holdfast.adversary.words import UNIVERSAL_TAGS, others
 from holdfast.data.lines import numbered_lines
 from holdfast.data.tables import read_columns
 from holdfast.errors import UserError
@@ -58,6 +57,8 @@ class WordNet:
         exceptions: for each part of speech, the base forms of each irregular form.
         source: where it is from, for the record.
     """
+
+    complete = False
 
     def __init__(
         self,
@@ -110,6 +111,10 @@ class WordNet:
         if tag is not None and tag not in UNIVERSAL_TAGS:
             raise ValueError(f"{tag!r} is no universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
         return others(word, self._found(word.lower(), tag, inflected))
+
+    def nearest(self, word: str, limit: int) -> list[str]:
+        """At most ``limit`` of its synonyms, in WordNet's order: `holdfast.adversary.synonyms.Synonyms`."""
+        return self.synonyms(word)[:limit]
 
     def bases(self, word: str, pos: str) -> list[str]:
         """The base forms of a lower-case word that are in WordNet: itself, then irregular or else regular ones."""
