@@ -423,3 +423,18 @@ def test_which_cells_are_ready() -> None:
     assert _ready(waiting, [], failed) == [other]
     assert waiting == [other]
     assert failed == {encoder.key: "why", classifier.key: "why", attack.key: "why"}
+
+
+def test_a_training_that_goes_on_from_another(settings: Settings, made: list[str]) -> None:
+    simcse = "{method: simcse, max_steps: 2, batch_size: 4, precision: fp32, selection: last}"
+    table = TABLE.partition("published")[0].replace(
+        f"SimCSE: {{encoder: {simcse}}}",
+        f"SimCSE: {{encoder: {simcse}}}\n    Both: {{encoder: {{method: anchored, max_steps: 1, batch_size: 4, "
+        f"selection: last, from: {simcse}}}}}",
+    )
+    found = values(reproduce(settings(table)))
+    assert found["Both", "Acc."] is not None
+    assert [label for label in made if label.startswith("encoder")] == [
+        "encoder: simcse, seed 1",
+        "encoder: anchored from simcse, seed 1",
+    ]

@@ -169,3 +169,17 @@ def test_a_model_or_corpus_that_is_not_named_is_asked_for(setting: Setting) -> N
         Planner(replace(setting, model=None)).plan(SAYS, 1)
     with pytest.raises(UserError, match="give --corpus"):
         Planner(replace(setting, corpus=None)).plan(SAYS, 1)
+
+
+def test_an_encoder_can_be_trained_on_from_another(setting: Setting) -> None:
+    scaled = replace(setting, scale={"encoder": {"sentences": 640}})
+    planner = Planner(scaled)
+    first = {"method": "simcse", "learning_rate": 1e-4}
+    alone = planner.plan({"encoder": {"sentences": 640, **first}}, 1)
+    cell = planner.plan({"encoder": {"method": "anchored", "from": first, "corpus": scaled.corpus}}, 1)
+    assert cell.inputs["start"].key == alone.key, "the start is shared with the table's own row of it"
+    assert cell.label == "anchored from simcse, seed 1"
+    other = planner.plan({"encoder": {"method": "anchored", "from": {**first, "learning_rate": 2e-4}}}, 1)
+    assert other.key != cell.key
+    with pytest.raises(UserError, match="from must be what an encoder is made by, not 'simcse'"):
+        planner.plan({"encoder": {"method": "anchored", "from": "simcse"}}, 1)

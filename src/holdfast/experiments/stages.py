@@ -51,7 +51,7 @@ them, what ADCL's attack makes of them."""
 
 _PAIRS_DRAWN = 50
 
-_ENCODER_OWN = ("method", "model", "corpus", "sentences")
+_ENCODER_OWN = ("method", "model", "corpus", "sentences", "from")
 _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
 _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
@@ -142,10 +142,7 @@ class Planner:
         """The model as it is, a training from it, or a baseline."""
         if "baseline" in says:
             return self._baseline(says, seed)
-        model = says.get("model", self.setting.model)
-        if model is None:
-            raise UserError("no model to start from: give --model")
-        start = self._start(resolve_model(str(model)))
+        start = self._start_of(says, seed)
         method = str(says.get("method", AS_IT_IS))
         if method == AS_IT_IS:
             return start
@@ -154,7 +151,20 @@ class Planner:
             split = self._of_task(str(corpus).removeprefix(OF_TASK), "classifier").get("train_split")
             corpus = corpus if split is None else f"{corpus}/{split}"
         settings = self._training(says, method, str(corpus), seed)
-        return Cell("encoder", settings, {"start": start}, {"corpus": str(corpus)}, f"{method}, seed {seed}")
+        label = f"{method} from {start.label}" if "from" in says else f"{method}, seed {seed}"
+        return Cell("encoder", settings, {"start": start}, {"corpus": str(corpus)}, label)
+
+    def _start_of(self, says: Mapping[str, Any], seed: int) -> Cell:
+        """What a training starts from: a model, or another training, of which the scale says what it says of all."""
+        if "from" in says:
+            if not isinstance(says["from"], Mapping):
+                raise UserError(f"encoder: from must be what an encoder is made by, not {says['from']!r}")
+            same = {name: says[name] for name in ("model", "corpus") if name in says}
+            return self._encoder({**self.setting.scale.get("encoder", {}), **same, **says["from"]}, seed)
+        model = says.get("model", self.setting.model)
+        if model is None:
+            raise UserError("no model to start from: give --model")
+        return self._start(resolve_model(str(model)))
 
     def _baseline(self, says: Mapping[str, Any], seed: int) -> Cell:
         """What ``holdfast baseline`` makes."""
