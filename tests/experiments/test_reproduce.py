@@ -425,12 +425,14 @@ def test_which_cells_are_ready() -> None:
     assert failed == {encoder.key: "why", classifier.key: "why", attack.key: "why"}
 
 
-def test_a_training_that_goes_on_from_another(settings: Settings, made: list[str]) -> None:
+def test_a_training_that_goes_on_from_another(settings: Settings, made: list[str], tmp_path: Path) -> None:
     simcse = "{method: simcse, max_steps: 2, batch_size: 4, precision: fp32, selection: last}"
+    near = tmp_path / "near.tsv"
+    near.write_text("word\tneighbors\ndog\tcat\n")
     table = TABLE.partition("published")[0].replace(
         f"SimCSE: {{encoder: {simcse}}}",
         f"SimCSE: {{encoder: {simcse}}}\n    Both: {{encoder: {{method: anchored, max_steps: 1, batch_size: 4, "
-        f"selection: last, from: {simcse}}}}}",
+        f"selection: last, options: {{synonyms: {near}}}, from: {simcse}}}}}",
     )
     found = values(reproduce(settings(table)))
     assert found["Both", "Acc."] is not None

@@ -183,3 +183,18 @@ def test_an_encoder_can_be_trained_on_from_another(setting: Setting) -> None:
     assert other.key != cell.key
     with pytest.raises(UserError, match="from must be what an encoder is made by, not 'simcse'"):
         planner.plan({"encoder": {"method": "anchored", "from": "simcse"}}, 1)
+
+
+def test_synonyms_of_a_training_are_known_by_their_content(setting: Setting, tmp_path: Path) -> None:
+    def planned(path: Path, text: str) -> Cell:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        encoder = {"method": "anchored", "max_steps": 1, "options": {"synonyms": str(path)}}
+        return Planner(setting).plan({"encoder": encoder}, 1)
+
+    cell = planned(tmp_path / "a.tsv", "word\tneighbors\ncat\tdog\n")
+    assert cell.where["synonyms"] == str(tmp_path / "a.tsv")
+    assert planned(tmp_path / "there" / "b.tsv", "word\tneighbors\ncat\tdog\n").key == cell.key
+    assert planned(tmp_path / "a.tsv", "word\tneighbors\ncat\twoman\n").key != cell.key
+    with pytest.raises(UserError, match="the file of --synonyms"):
+        Planner(setting).plan({"encoder": {"method": "anchored", "options": {"synonyms": "./nowhere.tsv"}}}, 1)

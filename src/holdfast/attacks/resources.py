@@ -295,6 +295,22 @@ def synonyms_file(name: str, data: Path | None) -> Path:
     raise missing_file(path, "the file of --synonyms", f"give a file, or one of {', '.join(_SYNONYMS)}")
 
 
+def synonyms_at(names: str, data: Path | None) -> list[Path]:
+    """Where the synonyms are that a user named: "neighbours", "wordnet", files and folders, joined by commas.
+
+    Raises:
+        UserError: one of them is not here.
+    """
+    return [_synonyms_at(name.strip(), data) for name in names.split(",")]
+
+
+def _synonyms_at(name: str, data: Path | None) -> Path:
+    path = Path(name).expanduser()
+    if name == "wordnet" or path.is_dir() or path.suffix == ".zip":
+        return wordnet_folder(name, data)
+    return synonyms_file(name, data)
+
+
 def wordnet_folder(name: str, data: Path | None) -> Path:
     """The folder or archive of the WordNet that a user named."""
     if name != "wordnet":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from holdfast.attacks.resources import PAPER, ResourceNames
+from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at
 from holdfast.attacks.run import AttackSettings, make_recipes
 from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
@@ -150,9 +150,13 @@ class Planner:
         if str(corpus).startswith(OF_TASK) and "/" not in str(corpus):
             split = self._of_task(str(corpus).removeprefix(OF_TASK), "classifier").get("train_split")
             corpus = corpus if split is None else f"{corpus}/{split}"
-        settings = self._training(says, method, str(corpus), seed)
+        settings, where = self._training(says, method, str(corpus), seed), {"corpus": str(corpus)}
+        if (names := settings["options"].get("synonyms")) is not None:
+            found = synonyms_at(str(names), self.setting.data)
+            settings["options"]["synonyms"] = [self._file(path) for each in found for path in _files_at(each)]
+            where["synonyms"] = ",".join(map(str, found))
         label = f"{method} from {start.label}" if "from" in says else f"{method}, seed {seed}"
-        return Cell("encoder", settings, {"start": start}, {"corpus": str(corpus)}, label)
+        return Cell("encoder", settings, {"start": start}, where, label)
 
     def _start_of(self, says: Mapping[str, Any], seed: int) -> Cell:
         """What a training starts from: a model, or another training, of which the scale says what it says of all."""
@@ -322,6 +326,10 @@ class Planner:
         if path not in self._models:
             self._models[path] = {"model_files": model_identity(path)["model_files"]}
         return Cell("model", self._models[path], where={"path": str(path)}, label=path.name)
+
+
+def _files_at(path: Path) -> list[Path]:
+    return sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
 
 
 def _needed_resources(needed: Sequence[str], names: ResourceNames) -> dict[str, str]:

@@ -65,6 +65,8 @@ def _train(work: Work) -> None:
     from holdfast.training.run import train
 
     settings = {name: value for name, value in work.cell.settings.items() if name != "corpus"}
+    if "synonyms" in work.cell.where:
+        settings["options"] = {**settings["options"], "synonyms": work.cell.where["synonyms"]}
     corpus = str(work.cell.where["corpus"])
     if corpus.startswith(OF_TASK):
         corpus = str(_corpus_of_task(work, corpus.removeprefix(OF_TASK)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.resources import synonyms_file, wordnet_folder
+from holdfast.attacks.resources import synonyms_at
 from holdfast.audit import AuditSettings, audit
 from holdfast.errors import UserError
 from holdfast.files import holding, locked, made_for
@@ -81,7 +81,7 @@ class HardenSettings:
         """The training behind it."""
         options = dict(self.options)
         if self.synonyms is not None:
-            options["synonyms"] = ",".join(_synonyms_at(name.strip(), self.data) for name in self.synonyms.split(","))
+            options["synonyms"] = ",".join(map(str, synonyms_at(self.synonyms, self.data)))
         return TrainConfig(
             METHOD,
             self.model,
@@ -102,14 +102,6 @@ class HardenSettings:
             save_steps=self.save_steps,
             report_sts=False,
         )
-
-
-def _synonyms_at(name: str, data: Path | None) -> str:
-    """Where the synonyms are that a user named; WordNet's folder too."""
-    path = Path(name).expanduser()
-    if name == "wordnet" or path.is_dir() or path.suffix == ".zip":
-        return str(wordnet_folder(name, data))
-    return str(synonyms_file(name, data))
 
 
 @contextlib.contextmanager
