@@ -33,6 +33,11 @@ from holdfast.precision import bf16_is_fast
 
 Scores = dict[str, float]
 
+FLOORS = {
+    "ours, fp32": "69 % of the sentences are distinct (1.44); the rest is less padding",
+    "ours, bf16": "the same, and the processor's bf16 products are about twice as fast",
+}
+
 
 def theirs(model: SentenceTransformer, tasks: list[StsTask]) -> Scores:
     scores = {}
@@ -97,7 +102,8 @@ def report(
             f"| {statistics.median(by_cpu):.2f} | {apart:.4f} |"
         )
         if way != first:
-            claims.append(Claim(f"STS evaluation: encode at its defaults / {way}", by_cpu, at_least=3.0, unit="CPU"))
+            name = f"STS evaluation: encode at its defaults / {way}"
+            claims.append(Claim(name, by_cpu, at_least=3.0, unit="CPU", floor=FLOORS[way]))
             claims.append(Claim(f"STS evaluation: largest difference of a score, {way}", [apart], at_most=0.05))
     if path:
         save(path, claims)
