@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from holdfast.errors import UserError
-from holdfast.launch import local_rank, processes, rank
+from holdfast.launch import local_rank, number_here, processes
 
 _LETTING_GO = 0.2
 """Seconds: see `leave_process_group`."""
@@ -28,8 +28,7 @@ _LETTING_GO = 0.2
 def own_device() -> str | None:
     """The GPU of this process of several; None where there is one process, or no GPU: the library's own choice."""
     count = torch.cuda.device_count() if processes() > 1 else 0
-    place = local_rank()
-    return f"cuda:{(rank() if place is None else place) % count}" if count else None
+    return f"cuda:{number_here() % count}" if count else None
 
 
 @contextlib.contextmanager

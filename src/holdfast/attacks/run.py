@@ -309,7 +309,8 @@ def _wait_for(
     Raises:
         UserError: one of them has ended before; a launcher sees to its own.
     """
-    while waiting := [rank for rank in range(1, world) if not journal.finished(rank, shares[rank])]:
+    waiting = list(range(1, world))
+    while waiting := [rank for rank in waiting if not journal.finished(rank, shares[rank])]:
         for rank, child in enumerate(children, start=1):
             if rank in waiting and child.poll() is not None and not journal.finished(rank, shares[rank]):
                 raise UserError(

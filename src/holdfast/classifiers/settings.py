@@ -11,7 +11,7 @@ from typing import Any, get_args
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, one_of
-from holdfast.launch import processes
+from holdfast.launch import refuse_company
 from holdfast.precision import Precision
 from holdfast.training.log import RESULT_FILE
 
@@ -103,8 +103,7 @@ class FinetuneSettings:
             raise UserError(f"what {self.defence} measures is lost in bf16: leave out --precision, or give fp32")
         if self.frozen and len(task.columns) == 2:
             raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
-        if processes() > 1:
-            raise UserError("finetune runs in one process: start it without torchrun or accelerate launch")
+        refuse_company("finetune")
         for name in ("epochs", "max_steps", "batch_size", "learning_rate", "examples", "test_examples", "save_steps"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):

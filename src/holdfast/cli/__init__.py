@@ -20,8 +20,7 @@ import typer
 
 from holdfast.cli.app import app
 from holdfast.cli.mistakes import fail, one_line
-from holdfast.errors import UserError
-from holdfast.launch import processes
+from holdfast.launch import refuse_company
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
 from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
@@ -52,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        _refuse_company(words)
+        if words[0] in _ALONE:
+            refuse_company(words[0])
         command = typer.main.get_command(app)
         with (
             _stopping_cleanly(),
@@ -77,16 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fail(line)
         return _MISTAKE
     return 0
-
-
-def _refuse_company(words: Sequence[str]) -> None:
-    """Every process would do all of the work, and write over what the others wrote.
-
-    Raises:
-        UserError: several processes run a verb that does not share its work.
-    """
-    if processes() > 1 and words[0] in _ALONE:
-        raise UserError(f"{words[0]} runs in one process: start it without torchrun or accelerate launch")
 
 
 @contextlib.contextmanager

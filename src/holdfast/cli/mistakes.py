@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.launch import is_first_process, local_rank, processes, rank
+from holdfast.launch import is_first_process, number_here, processes, rank
 
 # Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
 _UsageError: Any = typer.BadParameter.__base__
@@ -47,7 +47,7 @@ def _first_to_say() -> bool:
     """
     group: Any = sys.modules.get("torch.distributed")
     if group is None or not group.is_available() or not group.is_initialized():
-        return (rank() if local_rank() is None else local_rank()) == 0
+        return number_here() == 0
     try:
         return bool(group.distributed_c10d._get_default_store().add("holdfast/said", 1) == 1)
     except Exception:  # whoever kept the store is gone: better said twice than never

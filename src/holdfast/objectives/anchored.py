@@ -157,8 +157,9 @@ class Anchored(Objective):
     def _draw(self, texts: Sequence[str | None], number: int) -> dict[int, str]:
         """The rows that a draw changes, and their new texts."""
         seed, step = self.draws.tolist()
+        which = f" {number}" if number else ""
         drawn = {
-            row: self.slips.of(text, random.Random(" ".join([f"{seed} {step} {text}", *[str(number)] * (number > 0)])))
+            row: self.slips.of(text, random.Random(f"{seed} {step} {text}{which}"))
             for row, text in enumerate(texts)
             if text is not None
         }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 from holdfast.errors import UserError, did_you_mean, one_of
-from holdfast.launch import processes
+from holdfast.launch import refuse_company
 from holdfast.precision import Precision
 from holdfast.training.settings import config_entries
 from holdfast.values import fitted
@@ -121,8 +121,7 @@ class PretrainSettings:
     def _check_choices(self) -> None:
         one_of("--precision", self.precision, get_args(Precision))
         one_of("--export", self.export, get_args(Export))
-        if processes() > 1:
-            raise UserError("pretrain runs in one process: start it without torchrun or accelerate launch")
+        refuse_company("pretrain")
         _exclude(*(name for name in _LENGTHS if getattr(self, name) is not None))
         _exclude(*(name for name in ("vocabulary", "tokenizer") if getattr(self, name) is not None))
         for name in _OF_A_NEW_MODEL if self.model is not None else ():
