@@ -71,6 +71,13 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     return type(value) is kind, value
 
 
+def paths_in(words: str) -> list[str]:
+    """What a person joined by commas, without the blanks around it; a path that exists is one, whatever is in it."""
+    if Path(words).expanduser().exists():
+        return [words]
+    return [part.strip() for part in words.split(",") if part.strip()]
+
+
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
     """A YAML file's nodes, which know their lines, and its values.
 

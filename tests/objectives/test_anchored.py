@@ -213,6 +213,8 @@ class TestSlips:
         assert objective.slips.edits == ("case", "synonym")
         with pytest.raises(ValueError, match="needs a source of synonyms"):
             Anchored(exact_model, edits="synonym")
+        with pytest.raises(ValueError, match="names no file"):
+            Anchored(exact_model, synonyms=" , ")
 
     def test_a_stock_trainer_moves_on_too(self, exact_model: Any, batch: dict[str, Any]) -> None:
         objective = Anchored(exact_model).double()

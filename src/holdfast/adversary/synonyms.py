@@ -110,7 +110,11 @@ class ListedNeighbours(Neighbours):
 
 
 class JoinedSynonyms:
-    """What several sources know, the first one's words first."""
+    """What several sources know, the first one's words first.
+
+    Args:
+        sources: one or more; each is asked for as many words as a caller wants in all.
+    """
 
     def __init__(self, sources: Sequence[Synonyms]) -> None:
         self._sources = sources
@@ -122,9 +126,14 @@ class JoinedSynonyms:
         return list(dict.fromkeys(near for each in self._sources for near in each.nearest(word, limit)))
 
 
+def is_wordnet(path: Path) -> bool:
+    """Whether a path of synonyms is of WordNet, a folder or ``.zip``, and not of lists or vectors, which are files."""
+    return path.is_dir() or path.suffix == ".zip"
+
+
 def read_synonyms(path: Path) -> VectorNeighbours | ListedNeighbours | WordNet:
     """WordNet from a folder or ``.zip``, neighbour lists from ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
-    if path.is_dir() or path.suffix == ".zip":
+    if is_wordnet(path):
         return WordNet.read(path)
     if path.name.endswith((".tsv", ".tsv.gz")):
         return ListedNeighbours.read(path)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.adversary.synonyms import Synonyms, read_synonyms
+from holdfast.adversary.synonyms import Synonyms, is_wordnet, read_synonyms
 from holdfast.adversary.wordnet import WordNet
 from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
 from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
@@ -27,6 +27,7 @@ from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder
 from holdfast.models import BUNDLED_MODEL, PYPI_MODEL, bundled_model
+from holdfast.values import paths_in
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
@@ -301,12 +302,11 @@ def synonyms_at(names: str, data: Path | None) -> list[Path]:
     Raises:
         UserError: one of them is not here.
     """
-    return [_synonyms_at(name.strip(), data) for name in names.split(",")]
+    return [_synonyms_at(name, data) for name in paths_in(names)]
 
 
 def _synonyms_at(name: str, data: Path | None) -> Path:
-    path = Path(name).expanduser()
-    if name == "wordnet" or path.is_dir() or path.suffix == ".zip":
+    if name == "wordnet" or is_wordnet(Path(name).expanduser()):
         return wordnet_folder(name, data)
     return synonyms_file(name, data)
 

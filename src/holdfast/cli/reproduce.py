@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,22 +84,20 @@ def reproduce(
     if only is not None and len(names) > 1:
         raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
     named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
-    every = [
-        ReproduceSettings(
-            table=name,
-            scale=scale,
-            output=output,
-            model=model,
-            corpus=corpus,
-            data=data,
-            resources=choose(resources, **named, similarity=similarity),
-            seeds=seeds,
-            only=[word.strip() for word in (only or "").split(",") if word.strip()],
-            vectors=vectors,
-            jobs=jobs,
-        )
-        for name in names
-    ]
+    first = ReproduceSettings(
+        table=names[0],
+        scale=scale,
+        output=output,
+        model=model,
+        corpus=corpus,
+        data=data,
+        resources=choose(resources, **named, similarity=similarity),
+        seeds=seeds,
+        only=[word.strip() for word in (only or "").split(",") if word.strip()],
+        vectors=vectors,
+        jobs=jobs,
+    )
+    every = [replace(first, table=name) for name in names]
     if len({settings.result_file for settings in every}) < len(every):
         raise UserError("two of the tables would write the same result: give their files different names")
     progress = progress_console(as_json)

@@ -22,6 +22,7 @@ from holdfast.evaluation.comparison import (
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
 from holdfast.results import examples_of, read_with_state, shown
+from holdfast.values import paths_in
 
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
@@ -64,7 +65,7 @@ def read_side(words: str) -> Side:
     Raises:
         UserError: no result; a file or a model given twice; an attack together with something else.
     """
-    paths = [Path(words)] if Path(words).exists() else [Path(word.strip()) for word in words.split(",") if word.strip()]
+    paths = [Path(word) for word in paths_in(words)]
     if not paths:
         raise UserError("a result file is missing: give A.json B.json, and several seeds as a-1.json,a-2.json")
     read = [(path, *read_with_state(path)) for path in paths]

@@ -23,6 +23,7 @@ from holdfast.encoder import Encoder, unwrap
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.contrastive import full_precision
+from holdfast.values import paths_in
 
 _SLIPS = "key,swap,drop,space,case"
 
@@ -222,6 +223,8 @@ def _slips(edits: str, share: float, synonyms: str | None) -> Slips:
     names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
     if synonyms is None:
         return Slips(tuple(names), share)
-    sources = [read_synonyms(Path(path.strip()).expanduser()) for path in synonyms.split(",")]
+    sources = [read_synonyms(Path(path).expanduser()) for path in paths_in(synonyms)]
+    if not sources:
+        raise ValueError(f"synonyms names no file or folder: {synonyms!r}")
     joined = sources[0] if len(sources) == 1 else JoinedSynonyms(sources)
     return Slips(tuple(dict.fromkeys((*names, SYNONYM))), share, joined)

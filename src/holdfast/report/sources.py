@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.results import State, examples_of, read_with_state, shown
 from holdfast.training.log import METRICS_FILE, TRAININGS, read_log
+from holdfast.values import paths_in
 
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
 """Kinds whose ``model`` is no single model."""
@@ -70,10 +71,7 @@ def read_sources(words: Sequence[str]) -> list[Source]:
     found: list[Source] = []
     seen: dict[Path, Path] = {}
     for group, word in enumerate(words):
-        paths = (
-            [Path(word)] if Path(word).exists() else [Path(part.strip()) for part in word.split(",") if part.strip()]
-        )
-        for path in paths:
+        for path in map(Path, paths_in(word)):
             if path.resolve() in seen:
                 raise UserError(f"{path} is given twice: name each result once")
             seen[path.resolve()] = path
