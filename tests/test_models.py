@@ -18,16 +18,16 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from holdfast.errors import UserError
-from holdfast.models import (
+from holdfast.finding import (
     BUNDLED_FOLDER,
     PYPI_MODEL,
     PYPI_MODEL_SHA256,
     bundled_model,
     has_masked_lm_head,
-    load_sentence_transformer,
     model_identity,
     resolve_model,
 )
+from holdfast.models import load_sentence_transformer
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import STS_TASKS
-from holdfast.models import model_identity
+from holdfast.finding import model_identity
 from holdfast.results import SCHEMA, new_result, read_result, render_sts_table, render_transfer_table, write_result
 
 

@@ -39,3 +39,10 @@ def one_of(where: str, value: object, known: Sequence[str]) -> str:
         hint = did_you_mean(str(value), known)
         raise UserError(f"{where} does not take {value!r}{hint}: it is one of {', '.join(known)}")
     return str(value)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message, and the next one too where it ends with a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    return (text or type(error).__name__)[:300]

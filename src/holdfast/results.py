@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast import __version__
 from holdfast.errors import UserError
 from holdfast.files import write_text
-from holdfast.models import model_identity
+from holdfast.finding import model_identity
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -22,7 +22,8 @@ from holdfast.baselines.settings import BaselineSettings
 from holdfast.data.corpus import spool_corpus
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.models import load_sentence_transformer, model_identity
+from holdfast.finding import model_identity
+from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
 
 WORDS = "the a man woman child dog cat runs sleeps eats plays sings on under in park house bed red big old".split()

@@ -42,7 +42,7 @@ def test_the_examples_of_a_page_run(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("HOLDFAST_CACHE", str(docs_world / "cache"))
     monkeypatch.setenv("HOLDFAST_DATA", str(docs_world / "DATA"))
-    monkeypatch.setattr("holdfast.models._pypi_model", lambda _: docs_world / RUN)
+    monkeypatch.setattr("holdfast.finding._pypi_model", lambda _: docs_world / RUN)
     names: dict[str, Any] = {"__name__": "example"}
     for block in run:
         where = f"{page}:{block.line}"

@@ -325,7 +325,9 @@ def test_several_tables_share_their_cells_and_have_an_index(
 
     given = settings()
     other = tmp_path / "other.yaml"
-    other.write_text(TABLE.replace("title: Small", "title: Other\nclaim: They differ."))
+    other.write_text(
+        TABLE.replace("title: Small", "title: Other\nfigure: {kind: scatter, x: Acc., y: Typos}\nclaim: They differ.")
+    )
     words = [
         *("reproduce", given.table, str(other), "--scale", "paper", "--output", str(given.output), "--model"),
         *(str(given.model), "--corpus", str(given.corpus), "--data", str(given.data), "--masked-lm", str(given.model)),
@@ -346,7 +348,11 @@ def test_several_tables_share_their_cells_and_have_an_index(
     page = (given.output / "tables-paper.md").read_text()
     assert "| [other-paper](other-paper.md) | Other | a test | 8 | 0 |" in page
     assert (given.output / "other-paper.md").exists()
-    assert "The claim: They differ." in (given.output / "other-paper.md").read_text()
+    told = (given.output / "other-paper.md").read_text()
+    assert "The claim: They differ." in told
+    assert "![Other](other-paper.svg)" in told
+    assert (given.output / "other-paper.svg").exists()
+    assert "svg" not in (given.output / "small-paper.md").read_text()
     assert main([*words, "--only", "NP"]) == 2
     assert "--only is of the rows of one table" in capsys.readouterr().err
     (tmp_path / "there").mkdir()

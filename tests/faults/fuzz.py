@@ -545,7 +545,7 @@ def _models() -> list[Kind]:
     from safetensors.numpy import save
 
     from holdfast.evaluation.masks import _read_record
-    from holdfast.models import model_identity, resolve_model
+    from holdfast.finding import model_identity, resolve_model
 
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.models import load_sentence_transformer, model_identity
+from holdfast.finding import model_identity
+from holdfast.models import load_sentence_transformer
 from holdfast.training.config import TrainConfig
 from holdfast.training.run import train
 

@@ -14,7 +14,8 @@ from holdfast.adversary.batches import in_batches
 from holdfast.adversary.similarity import Similarity
 from holdfast.adversary.words import Words, is_content_word, others
 from holdfast.errors import UserError
-from holdfast.models import one_line_errors, quiet, resolve_model
+from holdfast.finding import quiet, resolve_model
+from holdfast.models import one_line_errors
 
 PROPOSALS = 100
 """How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
@@ -31,7 +32,7 @@ class MaskedLM:
     Deliberately no ``nn.Module``: whoever holds it does not train, save or move the language model with itself.
 
     Args:
-        spec: a folder or hub name, as for :func:`holdfast.models.resolve_model`.
+        spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`.
 
     Raises:
         UserError: there is no such model, it is not safe to load, or it has no masked-LM head or mask token.

@@ -8,14 +8,15 @@ from typing import Any
 import torch
 
 from holdfast.adversary.batches import in_batches
-from holdfast.models import one_line_errors, quiet, resolve_model
+from holdfast.finding import quiet, resolve_model
+from holdfast.models import one_line_errors
 
 
 class Translator:
     """A sequence-to-sequence model that translates sentences by beam search; nothing is random.
 
     Args:
-        spec: a folder or hub name, as for :func:`holdfast.models.resolve_model`: a Marian model, a T5, a BART.
+        spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`: a Marian model, a T5, a BART.
         prefix: what a sentence must be prefixed by, such as T5's "translate English to German: ".
         beams: the width of the beam.
         longest: the most tokens of a translation.

@@ -18,7 +18,8 @@ from holdfast.adversary.batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.encoding import Precision, Progress, encode_sentences
 from holdfast.errors import UserError, one_of
-from holdfast.models import evaluating, load_sentence_transformer, one_line_errors, quiet, resolve_model
+from holdfast.finding import quiet, resolve_model
+from holdfast.models import evaluating, load_sentence_transformer, one_line_errors
 
 CLASSES_FILE = "classifier.json"
 """What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""

@@ -29,7 +29,8 @@ from holdfast.data.registry import is_local, load_labelled, load_pairs
 from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.data.tasks import Task, task_named
 from holdfast.errors import UserError
-from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
+from holdfast.models import load_sentence_transformer
 
 Goal = Literal["auto", "class", "score", "drift", "neighbours"]
 

@@ -26,7 +26,7 @@ from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder
-from holdfast.models import BUNDLED_MODEL, PYPI_MODEL, bundled_model
+from holdfast.finding import BUNDLED_MODEL, PYPI_MODEL, bundled_model
 from holdfast.values import paths_in
 
 if TYPE_CHECKING:

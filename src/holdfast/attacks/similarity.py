@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
+from holdfast.models import load_sentence_transformer
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Thresholds = Mapping[float, float] | float | None
@@ -58,7 +59,7 @@ class SentenceSimilarity:
         """The similarity by the encoder that a user named.
 
         Args:
-            spec: ``use``, ``use-large``, or a SentenceTransformer (see `holdfast.models.resolve_model`); after it, may
+            spec: ``use``, ``use-large``, or a SentenceTransformer (see `holdfast.finding.resolve_model`); after it, may
                 be, ``@0.8`` for one threshold in all recipes, or ``@FILE.json`` for a calibration (see
                 ``benchmarks/calibrate_similarity.py``).
             device: where the encoder goes; None takes the machine's best. TensorFlow chooses for itself.

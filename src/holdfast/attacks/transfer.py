@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.classifier import load_classifier
 from holdfast.errors import UserError
-from holdfast.models import model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
 from holdfast.results import examples_of, new_result, read_result
 
 if TYPE_CHECKING:

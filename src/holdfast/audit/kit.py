@@ -13,7 +13,7 @@ from holdfast.audit.progress import AuditProgress
 from holdfast.audit.space import Space
 from holdfast.audit.texts import Texts
 from holdfast.errors import UserError
-from holdfast.models import has_masked_lm_head
+from holdfast.finding import has_masked_lm_head
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -16,7 +16,8 @@ from holdfast.audit.space import Space, Units
 from holdfast.audit.texts import POOL, Texts, choose_texts
 from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
-from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
+from holdfast.models import load_sentence_transformer
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result
 

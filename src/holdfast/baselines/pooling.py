@@ -15,7 +15,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 from holdfast.baselines.registry import POOLED
 from holdfast.errors import UserError, one_of
-from holdfast.models import load_sentence_transformer, resolve_model
+from holdfast.finding import resolve_model
+from holdfast.models import load_sentence_transformer
 from holdfast.prompt import Prompt
 
 # The hidden state averaged with the last one: 0 is what enters the first layer.

@@ -25,7 +25,7 @@ from holdfast.baselines.word_vectors import read_word_vectors, word_vector_model
 from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
 from holdfast.errors import UserError
 from holdfast.files import holding, sha256, telling_write_errors
-from holdfast.models import model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
 from holdfast.training.folder import LOCK_FILE, alone

@@ -27,7 +27,8 @@ from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, se
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import holding, write_json, write_text
-from holdfast.models import load_sentence_transformer, model_identity, resolve_model, saved_plainly
+from holdfast.finding import model_identity, resolve_model
+from holdfast.models import load_sentence_transformer, saved_plainly
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder

@@ -12,7 +12,8 @@ from torch import nn
 from holdfast.attacks.classifier import token_limit
 from holdfast.classifiers.material import Material
 from holdfast.errors import UserError
-from holdfast.models import load_sentence_transformer, one_line_errors, quiet, resolve_model
+from holdfast.finding import quiet, resolve_model
+from holdfast.models import load_sentence_transformer, one_line_errors
 from holdfast.prompt import Prompt
 
 
@@ -23,7 +24,7 @@ def new_classifier(spec: str, material: Material, max_length: int) -> tuple[Any,
     ``max_length``, so that the finished model reads as much of a text wherever it is used. A regression has one output.
 
     Args:
-        spec: an encoder, as for :func:`holdfast.models.resolve_model`.
+        spec: an encoder, as for :func:`holdfast.finding.resolve_model`.
         material: the task, for the classes and for what the model remembers of it.
         max_length: tokens per text or pair.
 

@@ -47,7 +47,8 @@ def evaluate(
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import meeting, own_device
     from holdfast.evaluation.run import evaluate_tasks, task_names
-    from holdfast.models import load_sentence_transformer, resolve_model
+    from holdfast.finding import resolve_model
+    from holdfast.models import load_sentence_transformer
     from holdfast.results import new_result, write_result
 
     names = task_names(tasks)

@@ -76,7 +76,8 @@ def masks(
     texts = _texts(text or [], file, data)
     with work_quietly():
         from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks
-        from holdfast.models import load_sentence_transformer, resolve_model
+        from holdfast.finding import resolve_model
+        from holdfast.models import load_sentence_transformer
 
         folder = resolve_model(model)
         settings = _settings(folder, set_ or [], max_length)

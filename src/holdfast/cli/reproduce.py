@@ -138,7 +138,9 @@ def _write_index(path: Path, results: dict[Path, dict[str, Any]]) -> Path:
 
 
 def _pictures(path: Path, result: dict[str, Any]) -> list[str]:
-    """The pictures of a figure that were written, or why there are none."""
+    """The pictures of a figure that were written, to be seen on its page too, or why there are none."""
+    from holdfast.experiments.render import markdown
+    from holdfast.files import write_text
     from holdfast.report.plots import check_plots
     from holdfast.report.reproduced import write_pictures
 
@@ -149,6 +151,7 @@ def _pictures(path: Path, result: dict[str, Any]) -> list[str]:
     except UserError:
         return ["no picture: drawing needs matplotlib: pip install 'holdfast[report]'"]
     written = write_pictures(path, result)
+    write_text(path.with_suffix(".md"), markdown(result, [file.name for file in written if file.suffix == ".svg"]))
     return [str(picture) for picture in written] or ["no picture: nothing to draw was measured"]
 
 

@@ -159,7 +159,7 @@ def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output:
 
 def _load(model: str, pooling: str | None) -> tuple[SentenceTransformer, Path]:
     from holdfast.evaluation.adversarial_space import load_space_encoder
-    from holdfast.models import resolve_model
+    from holdfast.finding import resolve_model
 
     return load_space_encoder(model, pooling=pooling), resolve_model(model)
 

@@ -24,7 +24,7 @@ from holdfast.data.hub import HubSource, stream
 from holdfast.data.lines import json_object, numbered_lines, open_bytes, over_long, standard_input
 from holdfast.data.sources import Part, kind_of, resolve
 from holdfast.data.tables import choose_column, read_rows
-from holdfast.errors import UserError
+from holdfast.errors import UserError, first_line
 from holdfast.files import atomic_path, cache_folder, cannot_write, sha256, write_json
 
 if TYPE_CHECKING:
@@ -223,8 +223,7 @@ def _read_parquet(path: Path, column: str | None, max_chars: int) -> Iterator[st
                     row += 1
                     yield _clean(value, chosen, f"{path}: row {row}", max_chars)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{path}: not a readable Parquet file ({reason}): get it again") from error
+        raise UserError(f"{path}: not a readable Parquet file ({first_line(error)}): get it again") from error
 
 
 def _read_hub(source: HubSource, column: str | None, max_chars: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import UserError
+from holdfast.errors import UserError, first_line
 
 _OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 _TRUE = {"1", "ON", "YES", "TRUE"}
@@ -113,7 +113,7 @@ def _with_first(first: dict[str, Any], rows: Iterator[dict[str, Any]]) -> Iterat
 
 
 def _failed(source: HubSource, error: Exception) -> UserError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    reason = first_line(error)
     return UserError(f"the hub data set {source} could not be loaded ({reason}): check its name, or give a local file")
 
 

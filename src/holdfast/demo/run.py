@@ -19,7 +19,7 @@ from holdfast.demo.probe import Probe
 from holdfast.demo.reload import reload_differences
 from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, REPORT_FILE, RESULT_FILE, DemoSettings
 from holdfast.files import holding
-from holdfast.models import model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
 from holdfast.results import new_result, write_result
 from holdfast.training.folder import alone
 

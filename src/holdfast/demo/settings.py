@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.models import BUNDLED_MODEL
+from holdfast.finding import BUNDLED_MODEL
 
 METHODS = ("simcse", "robustembed")
 """What is trained: the plain contrastive baseline, and the same with adversarial positives."""
@@ -65,7 +65,7 @@ class DemoSettings:
         return self.file(f"audit-{name}.json")
 
     def encoder(self, name: str) -> str:
-        """The model that a method made, or the one before, as `holdfast.models.resolve_model` takes it."""
+        """The model that a method made, or the one before, as `holdfast.finding.resolve_model` takes it."""
         return self.model if name == BEFORE else str(self.file(name))
 
     @property

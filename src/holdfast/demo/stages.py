@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.demo.probe import Probe, measure
 from holdfast.demo.settings import CLASSIFIERS, CORPUS_FILE, METHODS, PAIRS_FILE, TASK_FOLDER, DemoSettings
-from holdfast.models import has_masked_lm_head, load_sentence_transformer, resolve_model
+from holdfast.finding import has_masked_lm_head, resolve_model
+from holdfast.models import load_sentence_transformer
 from holdfast.results import new_result, read_result, write_result
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.demo.probe import NOISES
 from holdfast.demo.reload import AGREES
 from holdfast.demo.settings import BEFORE, METHODS, RESULT_FILE
-from holdfast.models import PYPI_MODEL
+from holdfast.finding import PYPI_MODEL
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -246,7 +246,8 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
     Raises:
         UserError: what loading a model refuses.
     """
-    from holdfast.models import load_sentence_transformer, resolve_model
+    from holdfast.finding import resolve_model
+    from holdfast.models import load_sentence_transformer
 
     folder = resolve_model(spec)
     if not (folder / "modules.json").is_file() or not (folder / _CLASSES_FILE).is_file():
@@ -263,7 +264,7 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
 
 def _classifier_config(spec: str) -> dict[str, Any] | None:
     """What a classifier's folder says of it; None for an encoder."""
-    from holdfast.models import resolve_model
+    from holdfast.finding import resolve_model
 
     folder = resolve_model(spec)
     if (folder / "modules.json").is_file():

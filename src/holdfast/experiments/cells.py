@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.files import write_json
-from holdfast.models import model_identity
+from holdfast.finding import model_identity
 from holdfast.results import read_with_state
 from holdfast.training.log import RESULT_FILE
 

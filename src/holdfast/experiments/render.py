@@ -98,8 +98,13 @@ def _some(names: Sequence[str], count: int = 3) -> str:
     return "; ".join(names[:count]) + (f"; and {more} more" if more > 0 else "")
 
 
-def markdown(result: Mapping[str, Any]) -> str:
-    """The table as Markdown, with its source, its reasons and its command."""
+def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
+    """The table as Markdown, with its source, its reasons and its command.
+
+    Args:
+        result: of `reproduce`.
+        pictures: the names of drawings beside the page, of a figure.
+    """
     header, lines = laid_out(result)
     protocol = result["protocol"]
     labels = len(result["results"][0]["labels"])
@@ -114,6 +119,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         *(_line(line) for line in lines),
         "",
     ]
+    parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
     if told := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in told), ""]
     if texts := told_texts(result):

@@ -21,7 +21,7 @@ from holdfast.experiments.render import QUOTED, latex, markdown
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import do
 from holdfast.files import holding, output_lock, write_text
-from holdfast.models import model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.log import RESULT_FILE
 

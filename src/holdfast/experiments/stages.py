@@ -30,7 +30,7 @@ from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.files import sha256
-from holdfast.models import model_identity, resolve_model
+from holdfast.finding import model_identity, resolve_model
 from holdfast.objectives.own import is_own
 from holdfast.training.config import TrainConfig
 from holdfast.training.options import method_options, objective_class, option_defaults

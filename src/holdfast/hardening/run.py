@@ -12,8 +12,8 @@ from holdfast.attacks.resources import synonyms_at
 from holdfast.audit import AuditSettings, audit
 from holdfast.errors import UserError
 from holdfast.files import holding, locked, made_for
+from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process
-from holdfast.models import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.config import TrainConfig
 from holdfast.training.run import train

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.errors import UserError
-from holdfast.models import evaluating, one_line_errors, quiet, resolve_model
+from holdfast.finding import quiet, resolve_model
+from holdfast.models import evaluating, one_line_errors
 from holdfast.pretraining.batches import Group
 from holdfast.pretraining.settings import PretrainSettings
 from holdfast.training.cpu import fast_on_cpu

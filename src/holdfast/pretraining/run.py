@@ -20,7 +20,8 @@ from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.sources import CORPORA
 from holdfast.errors import UserError
 from holdfast.files import holding, write_text
-from holdfast.models import model_identity, resolve_model, saved_plainly
+from holdfast.finding import model_identity, resolve_model
+from holdfast.models import saved_plainly
 from holdfast.pretraining.batches import Group, TrainingSteps, held_out_groups
 from holdfast.pretraining.card import card
 from holdfast.pretraining.masking import Masking

@@ -12,7 +12,8 @@ from typing import Any
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
 from holdfast.files import cache_folder, write_json
-from holdfast.models import one_line_errors, quiet, resolve_model
+from holdfast.finding import quiet, resolve_model
+from holdfast.models import one_line_errors
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ALPHABET = 1000
@@ -97,7 +98,7 @@ def load_tokenizer(spec: str, option: str) -> Any:
     """The tokeniser of a model or of a folder that holds nothing else.
 
     Args:
-        spec: a folder, or a model's name as for :func:`holdfast.models.resolve_model`.
+        spec: a folder, or a model's name as for :func:`holdfast.finding.resolve_model`.
         option: the option that named it, for the line that says what is wrong.
 
     Raises:

@@ -25,8 +25,9 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.files import holding
+from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process, processes
-from holdfast.models import load_sentence_transformer, model_identity, resolve_model
+from holdfast.models import load_sentence_transformer
 from holdfast.objectives import Objective
 from holdfast.objectives.own import is_own, source_sha256
 from holdfast.prompt import template_length
