@@ -170,6 +170,7 @@ EVERYTHING = {
     **{f"l2p-csr/table{n}": "table" for n in range(1, 5)},
     **{f"l2p-csr/figure{n}": "figure" for n in (2, 3)},
     "holdfast/pretraining": "table",
+    "holdfast/defences": "table",
     "holdfast/frontier": "figure",
 }
 
