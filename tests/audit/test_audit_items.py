@@ -1,0 +1,215 @@
+"""The audit's numbers by hand, how it changes texts, and which texts it takes."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.adversary.characters import KEYBOARD
+from holdfast.adversary.words import Words, is_content_word
+from holdfast.attacks.encoders import DriftTarget, halfway
+from holdfast.audit import changes, rows, texts, verdicts
+from holdfast.audit import space as spaces
+from holdfast.errors import UserError
+
+# --- numbers -----------------------------------------------------------------------------------------------------
+
+
+def test_verdicts_begin_where_they_say() -> None:
+    assert [verdicts.of_rate(rate) for rate in (0, 10, 10.1, 50, 50.1, 100)] == [
+        *("holds", "holds", "bends", "bends", "breaks", "breaks")
+    ]
+    assert [verdicts.of_quality(value) for value in (75.0, 74.9, 60.0, 59.9)] == ["holds", "bends", "bends", "breaks"]
+    assert verdicts.worst("holds", "breaks", "bends") == "breaks"
+    assert verdicts.worst("holds", "bends") == "bends"
+
+
+def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
+    values = np.random.default_rng(0).normal(3.0, 2.0, size=400)
+    low, high = rows.bootstrap(values, 1)
+    half = 1.96 * values.std() / math.sqrt(400)
+    assert low == pytest.approx(values.mean() - half, abs=0.03)
+    assert high == pytest.approx(values.mean() + half, abs=0.03)
+    assert rows.bootstrap(values, 1) == (low, high)
+    assert rows.bootstrap([1.0, 1.0], 1) == (1.0, 1.0)
+
+
+@pytest.fixture
+def flat(monkeypatch: pytest.MonkeyPatch) -> spaces.Space:
+    """A space in which the vector of a text is written in it: angles in degrees."""
+
+    def encode(_model: Any, given: list[str], progress: Any = None) -> Any:
+        angles = np.radians([float(text) for text in given])
+        return 7.0 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    monkeypatch.setattr(spaces, "encode_sentences", encode)
+    originals = ["0", "30", "90"]
+    return spaces.Space(None, originals, [5, 6, 7], spaces.unit_vectors(None, originals))  # type: ignore[arg-type]
+
+
+def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
+    cos = lambda degrees: math.cos(math.radians(degrees))  # noqa: E731
+    between = (cos(30) + cos(90) + cos(60)) / 3
+    assert flat.between == pytest.approx(between)
+    assert flat.halfway == round((1 + between) / 2, 3)
+    # The copy of 0 moves past 30 and stays nearest to it; that of 30 (nearest: 0) goes over to 90.
+    moved = flat.moved([spaces.Copy(0, "20", (), 0.2), spaces.Copy(1, "70", (), 0.1)])
+    assert moved.cosines == pytest.approx([cos(20), cos(40)], abs=1e-5)
+    assert moved.found.tolist() == [False, False], "30 is nearer to 20 than 0 is, and 90 to 70"
+    assert moved.neighbours.tolist() == [[1, 1], [0, 2]]
+    metrics = flat.metrics(moved, 0)
+    stability = np.mean([(cos(20) - between) / (1 - between), (cos(40) - between) / (1 - between)])
+    assert metrics["stability"] == pytest.approx(stability, abs=1e-4)
+    assert metrics["pull"] == pytest.approx((1 - stability) / 0.15, abs=1e-3)
+    assert metrics["share"] == pytest.approx(15.0)
+    assert metrics["neighbour_changed"] == 50.0
+    assert metrics["stability_low"] < metrics["stability"] < metrics["stability_high"]
+
+    worst, other = flat.examples(moved, "turned")
+    assert (worst["number"], worst["original"], worst["adversarial"]) == (6, "30", "70")
+    assert (worst["outcome"], other["outcome"]) == ("succeeded", "failed")
+    assert worst["neighbours"] == ["0", "90"]
+    assert other["neighbours"] == []
+
+
+def test_what_did_not_move_is_found_and_keeps_its_neighbour(flat: spaces.Space) -> None:
+    moved = flat.moved([spaces.Copy(i, text, (), 0.1) for i, text in enumerate(flat.texts)])
+    assert moved.found.all()
+    assert (moved.neighbours[:, 0] == moved.neighbours[:, 1]).all()
+    assert flat.metrics(moved, 0)["stability"] == pytest.approx(1.0, abs=1e-4)
+    far = flat.examples(flat.moved([spaces.Copy(2, "25", (), 0.1)]), "x")[0]
+    assert (far["outcome"], far["neighbours"]) == ("succeeded", []), "past half-way, with the same neighbour"
+
+
+def test_half_way_is_what_the_attacks_call_so(make_encoder_model: Callable[..., Any], sentences: list[str]) -> None:
+    model = make_encoder_model("bert")
+    space = spaces.Space(model, sentences, list(range(8)), spaces.unit_vectors(model, sentences))
+    assert space.halfway == halfway(DriftTarget(model, source="x", threshold=0.0), sentences)
+
+
+# --- changes -----------------------------------------------------------------------------------------------------
+
+
+def test_one_word_in_ten_is_mistyped() -> None:
+    tokenizer = SimpleNamespace()
+    short, long = "The dog runs.", "the " + " ".join(["elephant"] * 24)
+    copies = changes.exchanged_words(
+        [short, "of the", long], [1, 2, 3], changes.typing_error, tokenizer=tokenizer, kind="typos", seed=4
+    )
+    assert [copy.index for copy in copies] == [0, 2], "a text of stop words has no copy"
+    assert [len(copy.changed) for copy in copies] == [1, 3], "25 words: 2.5, rounded up"
+    assert copies[0].share == pytest.approx(1 / 3)
+    for copy, original in zip(copies, (short, long), strict=True):
+        text = Words.of(original)
+        for place, old, new in copy.changed:
+            assert text.words[place] == old != new
+            assert is_content_word(old)
+            text = text.exchanged(place, new)
+        assert text.text == copy.text
+    again = changes.exchanged_words([long], [3], changes.typing_error, tokenizer=tokenizer, kind="typos", seed=4)
+    assert again[0].text == copies[1].text, "what stands beside a text does not change its copy"
+    other = changes.exchanged_words([long], [3], changes.typing_error, tokenizer=tokenizer, kind="typos", seed=5)
+    assert other[0].text != again[0].text
+
+
+def test_every_kind_of_typing_error_occurs() -> None:
+    words, kinds = Words.of("elephant"), set()
+    for seed in range(60):
+        error = changes.typing_error(words, 0, random.Random(seed))
+        assert error is not None
+        if len(error) == 7:
+            kinds.add("dropped")
+        elif sorted(error) == sorted("elephant"):
+            kinds.add("swapped")
+        else:
+            ((old, new),) = [(a, b) for a, b in zip("elephant", error, strict=True) if a != b]
+            assert new in KEYBOARD[old]
+            kinds.add("key")
+    assert kinds == {"dropped", "swapped", "key"}
+    assert changes.typing_error(Words.of("日本"), 0, random.Random(0)) is None
+
+
+def test_what_the_model_cuts_off_is_not_changed(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
+    from holdfast.models import load_sentence_transformer
+
+    model = load_sentence_transformer(str(make_masked_lm(tmp_path / "short", max_positions=8)), device="cpu")
+    text = "dog runs " * 20
+    for seed in range(20):
+        (copy,) = changes.exchanged_words(
+            [text], [0], changes.typing_error, tokenizer=model.tokenizer, kind="typos", seed=seed
+        )
+        assert max(place for place, _, _ in copy.changed) < 6
+
+
+def test_likely_words_are_those_of_the_masked_lm() -> None:
+    asked = []
+
+    class Proposer:
+        def propose(self, given: list[Words], places: list[int]) -> list[list[str]]:
+            asked.extend(zip([words.text for words in given], places, strict=True))
+            return [[words.words[place].upper(), "horse"] for words, place in zip(given, places, strict=True)]
+
+    for seed in range(8):
+        (copy,) = changes.likely_others(
+            ["The dog is in the"],
+            [0],
+            Proposer(),  # type: ignore[arg-type]
+            tokenizer=SimpleNamespace(),
+            seed=seed,
+        )
+        assert copy.text == "The horse is in the", "the word itself is no other word"
+    assert set(asked) == {("The dog is in the", 1)}
+
+
+def test_changes_without_meaning() -> None:
+    assert changes.in_small_letters("The Dog") == "the dog"
+    assert changes.in_small_letters("the dog") is None
+    assert changes.in_capitals("the dog") == "THE DOG"
+    assert changes.other_full_stop("The dog.") == "The dog"
+    assert changes.other_full_stop("The dog ") == "The dog."
+    assert [changes.other_full_stop(text) for text in ("Dog?", "Dog...", "", "😀")] == [None] * 4
+    assert changes.trailing_blank("a") == "a "
+    lower, none = changes.changed_idly(["The Dog barks", "ß"], changes.in_capitals)
+    assert lower.changed == ((0, "The", "THE"), (1, "Dog", "DOG"), (2, "barks", "BARKS"))
+    assert lower.share == pytest.approx(1 / 3), "what one word is worth"
+    assert none.text == "SS"
+
+
+# --- texts -------------------------------------------------------------------------------------------------------
+
+
+def test_texts_are_drawn_by_the_seed_and_cut(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("\n".join([f"text number {i}" for i in range(50)] + ["text number 7", "one two three four, five"]))
+    draw = lambda seed, **more: texts.choose_texts(  # noqa: E731
+        str(file), data=None, **{"count": 20, "max_words": 3, "seed": seed, **more}
+    )
+    first = draw(1)
+    assert len(first.texts) == 20 == len(set(first.texts))
+    assert first == draw(1)
+    assert first.texts != draw(2).texts
+    assert first.available == 51
+    everything = draw(1, count=1000)
+    assert everything.cut == 1
+    assert "one two three" in everything.texts
+    assert dict(zip(everything.texts, everything.numbers, strict=True))["text number 7"] == 7
+    assert texts.cut_to("one two three four, five", 4) == "one two three four"
+    assert texts.cut_to("one two", 4) == "one two"
+
+
+def test_default_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"count": 1000, "max_words": 64, "seed": 1}
+    assert texts.choose_texts(None, data=here / "data", **options).source == "STS-B dev"
+    assert texts.choose_texts(None, data=here / "data", **options).available == 60
+    monkeypatch.setattr(texts, "demo_corpus", lambda: ["One text.", "Another one."])
+    assert set(texts.choose_texts(None, data=None, **options).texts) == {"One text.", "Another one."}
+    (here / "one.txt").write_text("same\nsame\n")
+    with pytest.raises(UserError, match=r"one\.txt.*at least two"):
+        texts.choose_texts("one.txt", data=None, **options)
