@@ -38,6 +38,13 @@ def test_each_edit_has_its_turn_and_is_that_edit() -> None:
     assert all(word in ("Ship", "SHIP", "vessel") or not word.isascii() for word in found)
 
 
+def test_half_of_the_words_get_a_synonym_and_slips_share_the_rest() -> None:
+    slips = Slips(("key", "swap", "drop", "case", "synonym"), 1.0, NEAR)
+    found = [slips.of("ship", random.Random(seed)) for seed in range(1000)]
+    assert 430 < found.count("vessel") < 570, "of a fair coin 1 in 100,000 is further off"
+    assert 85 < sum(word in ("Ship", "SHIP") for word in found) < 170, "a quarter of the other half"
+
+
 def test_an_edit_that_does_not_apply_leaves_the_word_to_another() -> None:
     slips = Slips(("synonym", "case"), 1.0, NEAR)
     for seed in range(20):

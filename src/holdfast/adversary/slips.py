@@ -39,7 +39,8 @@ class Slips:
     """Random changes of a text's content words that leave its meaning alone.
 
     Attributes:
-        edits: names of :data:`SLIPS`, and "synonym"; each touched word gets one of them, all equally likely.
+        edits: names of :data:`SLIPS`, and "synonym". Each touched word gets one of them: half of those that have one a
+            synonym, the others a slip, all equally likely.
         share: the share of content words that is touched, in (0, 1]; one at least.
         synonyms: where synonyms come from; needed by the edit of that name.
     """
@@ -75,7 +76,11 @@ class Slips:
 
     def _changed(self, word: str, rng: random.Random) -> str | None:
         """The word after the first edit, of all in random order, that can change it."""
-        for edit in rng.sample(self.edits, len(self.edits)):
+        order = rng.sample(self.edits, len(self.edits))
+        if SYNONYM in order:  # not one of many: there are many more synonyms to be learned than slips
+            order.remove(SYNONYM)
+            order.insert(0 if rng.random() < 0.5 else len(order), SYNONYM)
+        for edit in order:
             changed = self._synonym(word, rng) if edit == SYNONYM else SLIPS[edit](word, rng)
             if changed is not None and changed != word:
                 return changed

@@ -49,7 +49,7 @@ class Anchored(Objective):
         adversarial: w_a; at 0 no δ is sought.
         edits: what changes a word, joined by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
             (one inside the word), "case", "look-alike" (a letter of another script), "synonym". Each word that is
-            touched gets one.
+            touched gets one; with "synonym" among them it is that for half of the words that have one.
         share: share of a sentence's content words that is touched, in (0, 1]; one at least.
         synonyms: for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or of
             word vectors, or a folder of WordNet; several joined by commas.
