@@ -42,7 +42,8 @@ def navigation() -> list[str]:
 def test_every_page_is_in_the_navigation_once() -> None:
     named = navigation()
     assert len(named) == len(set(named))
-    own = {page.removeprefix("docs/") for page in pages() if page.startswith("docs/")}
+    tables = ("docs/results/smoke/", "docs/results/small/")  # which docs/results/README.md leads to
+    own = {page.removeprefix("docs/") for page in pages() if page.startswith("docs/") and not page.startswith(tables)}
     outside = {page for page in pages() if not page.startswith("docs/")} - {"README.md"}
     assert set(named) == own | outside
 

@@ -170,7 +170,7 @@ def test_the_table_for_reading(settings: Settings) -> None:
 
 
 def test_latex_and_markdown_escape() -> None:
-    result = {
+    result: dict[str, Any] = {
         "results": [
             {"task": "a_b", "split": "50 %", "labels": {"x|y": "a_b & $"}, "metrics": {"mean": 1.0, "std": 0.5},
              "published": 2, "not_run": []}
@@ -182,6 +182,9 @@ def test_latex_and_markdown_escape() -> None:
     assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2.0, $-$1.0) \\" in latex(result)
     assert r"x|y & 50 \%" in latex(result)
     assert r"| x\|y | 50 % |" in markdown(result)
+    assert "mean nothing" not in markdown(result)
+    result["protocol"]["scale"] = "smoke"
+    assert "At this scale the numbers mean nothing" in markdown(result)
 
 
 def test_measures() -> None:

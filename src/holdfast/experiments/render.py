@@ -67,6 +67,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     """What has to be known to read the table: how the paper was read, what ours started from, what was left out."""
     protocol = result["protocol"]
     lines = [str(protocol["note"])] if protocol.get("note") else []
+    if protocol["scale"] == "smoke":
+        lines.append("At this scale the numbers mean nothing: they show that every cell can be made.")
     if result.get("model"):
         whose = "the published values are of the paper's own models"
         lines.append(f"Our rows start from {result['model']} where they name no other model; {whose}.")

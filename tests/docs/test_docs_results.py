@@ -1,0 +1,98 @@
+"""The tables in docs/results: pages are what their results say, whole, and of nobody's machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from docs_pages import ROOT, text
+
+from holdfast.experiments.definition import known_tables
+
+RESULTS = sorted((ROOT / "docs" / "results").glob("*/*.json"))
+SCALES = sorted({path.parent.name for path in RESULTS})
+_ABSOLUTE = re.compile(r"(?<![\w.:/<])/(?:\w[\w.-]*/)+\w")
+
+
+def _gather() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gather", ROOT / "docs" / "results" / "gather.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GATHER = _gather()
+
+
+def read(path: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, held in value.items():
+            yield from (key, *strings(held))
+    elif isinstance(value, list):
+        for held in value:
+            yield from strings(held)
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_page_is_what_its_result_says(path: Path) -> None:
+    assert read(path)["protocol"]["scale"] == path.parent.name
+    assert path.with_suffix(".md").read_text(encoding="utf-8") == GATHER.page_of(path)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_every_cell_holds_a_value_or_the_reason_why_not(path: Path) -> None:
+    rows = read(path)["results"]
+    assert rows
+    for row in rows:
+        assert ("mean" in row["metrics"]) != bool(row["not_run"]), (row["task"], row["split"])
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_names_no_folder_of_a_machine(path: Path) -> None:
+    result = read(path)
+    texts = {told for row in result["results"] for told in row.get("told", ())}  # people's texts have slashes too
+    found = [each for each in strings(result) if each not in texts and _ABSOLUTE.search(each)]
+    assert found == []
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_index_leads_to_every_table(scale: str) -> None:
+    assert text(f"docs/results/{scale}/README.md") == GATHER.index_of(ROOT / "docs" / "results" / scale)
+    assert f"]({scale}/README.md)" in text("docs/results/README.md")
+
+
+def test_all_tables_were_made_at_smoke_scale() -> None:
+    assert {read(path)["protocol"]["table"] for path in RESULTS if path.parent.name == "smoke"} == set(known_tables())
+
+
+def test_gathered_tables_hold_no_texts_of_data_sets(tmp_path: Path) -> None:
+    points = [{"pair": 0, "kind": kind, "x": 0.0, "y": 1.0, "text": "a film"} for kind in ("clean", "adversarial")]
+    result = read(RESULTS[0])
+    result["results"][0]["coordinates"] = {"method": "t-SNE", "points": points}
+    result["protocol"]["scale"] = "smoke"
+    (tmp_path / "x.json").write_text(json.dumps(result), encoding="utf-8")
+    (tmp_path / "x-2.svg").write_text("<svg/>", encoding="utf-8")
+    (tmp_path / "x.svg").write_text("<svg/>", encoding="utf-8")
+    (tmp_path / "x-other.svg").write_text("<svg/>", encoding="utf-8")
+    (made,) = GATHER.gather(tmp_path, tmp_path / "into")
+    assert made == tmp_path / "into" / "smoke" / "x.json"
+    assert "a film" not in made.read_text(encoding="utf-8")
+    assert read(made)["results"][0]["coordinates"]["points"][1]["y"] == 1.0
+    assert GATHER.page_of(made).count("](x") == 2
+    assert GATHER.page_of(made).index("](x.svg)") < GATHER.page_of(made).index("](x-2.svg)")
+    assert not (made.parent / "x-other.svg").exists()
