@@ -80,6 +80,11 @@ def test_a_scatter_joins_what_it_is_told_to(tmp_path: Path) -> None:
     (chart,) = reproduced_charts(source_of(tmp_path, reproduced(rows, alone)))
     assert not chart.lines
     assert [mark.label for mark in chart.marks] == ["PWWS USCAL", "PWWS Robust", ""]
+    many = [cell(f"m{n}", column, float(n)) for n in range(10) for column in ("drop", "queries")]
+    (chart,) = reproduced_charts(source_of(tmp_path, reproduced(many, alone)))
+    seen = [(mark.colour, mark.shape) for mark in chart.marks]
+    assert len(set(seen)) == 10, "there are eight colours"
+    assert [(key.colour, key.shape) for key in chart.legend] == seen
 
 
 def test_planes_once_for_each_row(tmp_path: Path) -> None:

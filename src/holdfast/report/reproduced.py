@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.report.figures import pairs_chart
-from holdfast.report.parts import MUTED, SHAPES, Cell, Chart, Key, Line, Mark, Table, colour
+from holdfast.report.parts import COLOURS, MUTED, SHAPES, Cell, Chart, Key, Line, Mark, Shape, Table, colour
 from holdfast.report.sources import Source
 from holdfast.training.log import number_of
 
@@ -132,7 +132,8 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
     marks, rows, ends = [], [], dict[str, list[tuple[float, float]]]()
     for name, own in labels.items():
         group = str(own.get(join, ""))
-        shade, shape = colour(whole.index(names[name])), SHAPES[groups.index(group) % len(SHAPES)]
+        place = whole.index(names[name])
+        shade, shape = colour(place), SHAPES[groups.index(group) % len(SHAPES)] if join else _shape(place)
         rows.append(
             (Cell(name), *(_number(value, 3) for value in (xs[name][0], ys[name][0], xs[name][1], ys[name][1])))
         )
@@ -156,12 +157,17 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
         lines=tuple(joined),
         marks=tuple(marks),
         legend=(
-            *(Key(name, colour(n), "circle") for n, name in enumerate(whole)),
+            *(Key(name, colour(n), "circle" if join else _shape(n)) for n, name in enumerate(whole)),
             *((Key(name, MUTED, SHAPES[n % len(SHAPES)]) for n, name in enumerate(groups)) if join else ()),
             *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ()),
         ),
         data=Table(f"{id}-data", _title(source), columns, tuple(rows)),
     )
+
+
+def _shape(place: int) -> Shape:
+    """Another shape for those that get a colour for the second time."""
+    return SHAPES[place // COLOURS % len(SHAPES)]
 
 
 def _planes(source: Source) -> list[Chart]:
