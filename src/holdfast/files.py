@@ -24,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from safetensors import SafetensorError
 
-from holdfast.errors import UserError
+from holdfast.errors import UserError, first_line
 from holdfast.launch import is_first_process
 
 # Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
@@ -262,7 +262,7 @@ def cannot_write(target: Path, error: Exception) -> UserError:
     full = isinstance(error, OSError) and error.errno in _NO_SPACE
     if full or "No space left" in str(error) or _is_full(target):
         return UserError(f"no space left on the disk while writing {target}: free some space and run again")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
     return UserError(f"cannot write {target}: {reason}")
 
 

@@ -73,7 +73,7 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
 
 def paths_in(words: str) -> list[str]:
     """What a person joined by commas, without the blanks around it; a path that exists is one, whatever is in it."""
-    if Path(words).expanduser().exists():
+    if words and Path(words).expanduser().exists():  # an empty path would be the folder that one is in
         return [words]
     return [part.strip() for part in words.split(",") if part.strip()]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from docs_pages import ROOT, text
+from docs_pages import ROOT, module_at, text
 
 from holdfast.experiments.definition import known_tables
 
@@ -20,16 +18,7 @@ SCALES = sorted({path.parent.name for path in RESULTS})
 _ABSOLUTE = re.compile(r"(?<![\w.:/<])/(?:\w[\w.-]*/)+\w")
 
 
-def _gather() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gather", ROOT / "docs" / "results" / "gather.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GATHER = _gather()
+GATHER = module_at("docs/results/gather.py")
 
 
 def read(path: Path) -> dict[str, Any]:

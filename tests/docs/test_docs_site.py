@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from docs_pages import ROOT, pages, text
-
-
-def _module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "site" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from docs_pages import ROOT, module_at, pages, text
 
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
     pytest.importorskip("mkdocs", reason="the site's generator is not here: pip install 'holdfast[docs]'")
-    return _module("hooks")
+    return module_at("docs/site/hooks.py")
 
 
 def _page(name: str) -> Any:
@@ -75,7 +65,7 @@ def test_every_equation_can_be_read(hooks: ModuleType, page: str) -> None:
 
 def test_docstrings_become_markdown() -> None:
     griffe = pytest.importorskip("griffe", reason="the site's generator is not here: pip install 'holdfast[docs]'")
-    docstrings = _module("docstrings")
+    docstrings = module_at("docs/site/docstrings.py")
     source = '''
 class A:
     r"""With :math:`\\tau` and :class:`~holdfast.encoder.Encoder`, :meth:`forward` of :class:`B`.
