@@ -27,7 +27,7 @@ SEEN = [
 TASKS = [
     *("audit-vectors", "audit-quality", "audit-case", "audit-case", "audit-full-stop", "audit-blank"),
     *("audit-typos", "audit-noise", "audit-synonyms", "audit-fillers", "audit-adversarial-typos"),
-    *("audit-adversarial-synonyms", "audit-advsts", "audit-neighbours"),
+    *("audit-adversarial-synonyms", "audit-advsts-typos", "audit-advsts", "audit-neighbours"),
 ]
 
 

@@ -89,7 +89,8 @@ def test_an_audit_needs_nothing_but_the_model(
     make_encoder_model("bert").save_pretrained("st")
     items = by_task(run("st", data=None, texts=None))
     absent = {task: row["told"] for task, row in items.items() if row["verdict"] == "absent"}
-    assert set(absent) == {"audit-quality", "audit-synonyms", "audit-adversarial-synonyms", "audit-advsts"}
+    scored = {"audit-quality", "audit-advsts-typos", "audit-advsts"}
+    assert set(absent) == {*scored, "audit-synonyms", "audit-adversarial-synonyms"}
     assert "--data" in absent["audit-quality"]
     assert "wordnet-base" in absent["audit-synonyms"]
     assert "wordnet-base" in absent["audit-adversarial-synonyms"]
@@ -118,7 +119,9 @@ def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypa
         return fit(model, first, second, scores)
 
     monkeypatch.setattr(adversarial, "fitted_scale", noted)
-    attacked = [row["original"] for row in run(examples=30)["examples"] if row["item"] == "audit-advsts"]
+    examples = run(examples=30)["examples"]
+    attacked = [row["original"] for row in examples if row["item"] == "audit-advsts"]
+    assert attacked == [row["original"] for row in examples if row["item"] == "audit-advsts-typos"]
     (used,) = fitted
     assert len(used) == len(attacked) == 15
     assert not set(used) & set(attacked)

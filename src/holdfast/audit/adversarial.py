@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
 from holdfast.attacks.engine import Engine
@@ -16,9 +16,6 @@ from holdfast.audit.kit import Kit
 from holdfast.audit.rows import Item, absent, item
 from holdfast.audit.texts import cut_to, how_to_have_sts, sts_here
 from holdfast.audit.verdicts import of_rate
-
-if TYPE_CHECKING:
-    pass
 
 NEIGHBOURS = 5
 MARGIN = 1.0
@@ -68,15 +65,39 @@ def neighbours_item(kit: Kit) -> Item:
 # --- scored pairs ------------------------------------------------------------------------------------------------
 
 
-def scores_item(kit: Kit) -> Item:
-    """AdvSTS: synonyms until a pair's similarity is further from what people say (see ``ScoredPairTarget``)."""
-    task, data = "audit-advsts", kit.settings.data
-    recipe, pairs = kit.linguistics.synonym_attack(), sts_here("dev", data)
-    if isinstance(recipe, str) or pairs is None:
-        return absent(task, recipe if isinstance(recipe, str) else how_to_have_sts(data), "dev")
+@dataclass(frozen=True)
+class _Scored:
+    """Pairs that people have scored, to be attacked, and the target that knows what a cosine means."""
+
+    target: ScoredPairTarget
+    examples: list[Example]
+
+
+def scores_items(kit: Kit) -> list[Item]:
+    """AdvSTS: typing errors, then synonyms, until a similarity is further from gold (see ``ScoredPairTarget``)."""
+    synonyms = kit.linguistics.synonym_attack()
+    recipes: dict[str, Recipe | str] = {"audit-advsts-typos": Typos(), "audit-advsts": synonyms}
+    scored = _scored(kit)
+    items = []
+    for task, recipe in recipes.items():
+        if isinstance(recipe, str) or scored is None:
+            why = recipe if isinstance(recipe, str) else how_to_have_sts(kit.settings.data)
+            items.append(absent(task, why, "dev"))
+            continue
+        attempts = _attempts(kit, recipe, scored.target, scored.examples)
+        told, more = _scores_told, correlations(attempts)
+        items.append(_item(task, recipe, attempts, told, kit.settings.seed, split="dev", more=more))
+    return items
+
+
+def _scored(kit: Kit) -> _Scored | None:
+    """Pairs of STS-B dev, and a scale fitted on others; None where they are not at hand."""
+    pairs = sts_here("dev", kit.settings.data)
+    if pairs is None:
+        return None
     rng = random.Random(f"{kit.settings.seed}/advsts")
     rows = list(range(len(pairs.scores)))
-    train = sts_here("train", data)
+    train = sts_here("train", kit.settings.data)
     if train is not None:
         fitted_on, fit_rows = train, list(range(len(train.scores)))
     else:  # no pair that is attacked may be among those that say what a cosine means
@@ -96,9 +117,7 @@ def scores_item(kit: Kit) -> Item:
         Example(i, (cut_to(pairs.sentences1[i], longest), cut_to(pairs.sentences2[i], longest)), 1, pairs.scores[i])
         for i in attacked
     ]
-    target = ScoredPairTarget(kit.model, source=kit.settings.model, scale=scale, margin=MARGIN)
-    attempts = _attempts(kit, recipe, target, examples)
-    return _item(task, recipe, attempts, _scores_told, kit.settings.seed, split="dev", more=correlations(attempts))
+    return _Scored(ScoredPairTarget(kit.model, source=kit.settings.model, scale=scale, margin=MARGIN), examples)
 
 
 def _scores_told(metrics: dict[str, float]) -> str:

@@ -43,7 +43,7 @@ _STEPS: tuple[tuple[str, Rows, Callable[[Kit], list[Item]]], ...] = (
     ("likely other words", (("audit-fillers", "all"),), lambda kit: [natural.fillers_item(kit)]),
     ("adversarial typing errors", (("audit-adversarial-typos", "all"),), lambda kit: [adversarial.typos_item(kit)]),
     ("adversarial synonyms", (("audit-adversarial-synonyms", "all"),), lambda kit: [adversarial.synonyms_item(kit)]),
-    ("adversarial scores", (("audit-advsts", "dev"),), lambda kit: [adversarial.scores_item(kit)]),
+    ("adversarial scores", (("audit-advsts-typos", "dev"), ("audit-advsts", "dev")), adversarial.scores_items),
     ("nearest neighbours", (("audit-neighbours", "all"),), lambda kit: [adversarial.neighbours_item(kit)]),
 )
 """What is measured after the vectors themselves: a name for people, the rows it makes, and how."""
