@@ -72,7 +72,7 @@ _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n
 _CONTROLS |= dict.fromkeys(range(0x80, 0xA0))
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # What a row's items may be: a list each, with a number for every one of its n items.
-_ITEMS = (("correct",), ("gold", "similarity"), ("gold", "prediction"))
+_ITEMS = (("correct",), ("gold", "similarity"), ("gold", "prediction"), ("correct", "text"), ("stability", "text"))
 
 
 def new_result(
@@ -347,7 +347,7 @@ def _validate(result: Any, where: str) -> None:
 
 
 def _check_items(items: Any, count: int, place: str) -> None:
-    """Items are ``{correct}``, ``{gold, similarity}`` or ``{gold, prediction}``, a list of ``count`` numbers each."""
+    """Items are one of `_ITEMS`, a list of ``count`` numbers each; ``text`` numbers the texts of an audit."""
     if not isinstance(items, dict) or tuple(sorted(items)) not in _ITEMS:
         kinds = " or ".join(", ".join(kind) for kind in _ITEMS)
         raise UserError(f"{place}: its items are not one of {kinds}")

@@ -24,9 +24,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(name: str, rows: list[dict[str, Any]], *, kind: str = "evaluate", **more: Any) -> str:
     identity = {"model_sha256": f"hash of {name}", "model_files": {}}
-    protocol = more.pop("protocol", {})
+    protocol, seed = more.pop("protocol", {}), more.pop("seed", None)
     model = f"the model of {name}"
-    result = new_result(kind, command=["holdfast"], model=model, identity=identity, protocol=protocol, seed=None)
+    result = new_result(kind, command=["holdfast"], model=model, identity=identity, protocol=protocol, seed=seed)
     write_result(Path(name), result | {"results": rows} | more)
     return name
 
@@ -235,3 +235,68 @@ def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[s
     Path(b).write_text(Path(b).read_text().replace('"here"', '"there"'))
     assert main(["compare", a, b]) == 0
     assert "the attacks opened different resources" in capsys.readouterr().out
+
+
+def audited(name: str, *, seed: int = 42, sha256: str = "t", lost: float = 0.1, **opened: str) -> str:
+    """An audit of texts 3 to 42, but that text 3 has no copy where ``lost`` is more than 0.1, and 4 is skipped."""
+    texts = [number for number in range(3, 43) if number > 3 or lost <= 0.1]
+    stability = [round(1 - lost - 0.001 * (number % 5), 5) for number in texts]
+    gold = sts("audit-quality", lost * 10, seed=len(name)) | {"split": "dev", "headline": "spearman"}
+    rows = [
+        gold,
+        audit_row("audit-typos", len(texts), "stability", {"text": texts, "stability": stability}),
+        audit_row("audit-noise", len(texts), "found", {"text": texts, "correct": [int(n % 2) for n in texts]}),
+        audit_row("audit-vectors", 40, "different_texts", None),
+        audit_row("audit-adversarial-typos", 40, "success_rate", None) | {"recipe": "typos", "skipped": {}},
+        audit_row("audit-neighbours", 40, "success_rate", None) | {"recipe": "typos", "skipped": {}},
+    ]
+    examples = [
+        {
+            "item": item,
+            "number": n,
+            "recipe": "typos",
+            "original": f"text {n}",
+            "outcome": "skipped" if n == 4 else "succeeded" if n % 10 < reach else "failed",
+        }
+        for item, reach in (("audit-adversarial-typos", 10 * lost), ("audit-neighbours", 5))
+        for n in range(3, 43)
+    ]
+    protocol = {"texts": {"sha256": sha256}, "max_words": 64, "opened_resources": opened}
+    return write(name, rows, kind="audit", protocol=protocol, examples=examples, seed=seed)
+
+
+def audit_row(task: str, n: int, headline: str, items: Any) -> dict[str, Any]:
+    found = {"task": task, "split": "all", "n": n, "metrics": {headline: 0.5}, "headline": headline}
+    return found if items is None else found | {"items": items}
+
+
+def test_audits_are_compared_item_by_item_on_the_same_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = audited("a.json"), audited("bb.json", lost=0.3)
+    found = {row["task"]: row for row in rows_of(capsys, a, b)}
+    metrics = {task: row["metric"] for task, row in found.items()}
+    assert metrics == {
+        "audit-quality": "spearman",
+        "audit-typos": "stability",
+        "audit-noise": "found",
+        "audit-adversarial-typos": "success_rate",
+        "audit-neighbours": "success_rate",
+    }
+    assert [found[task]["n"] for task in ("audit-typos", "audit-adversarial-typos")] == [39, 39]
+    typos = found["audit-typos"]["metrics"]
+    assert typos["difference"] == pytest.approx(-0.2)
+    assert typos["low"] == pytest.approx(-0.2)
+    attacked = found["audit-adversarial-typos"]["metrics"]  # of 39 texts, those that end in 0, and in 0, 1 or 2
+    assert (attacked["baseline"], attacked["other"]) == pytest.approx((100 * 4 / 39, 100 * 12 / 39))
+    assert attacked["p"] == pytest.approx(binomtest(0, 8).pvalue)
+    assert found["audit-neighbours"]["metrics"]["difference"] == 0.0
+    assert main(["compare", a, b]) == 0
+    assert "-0.200 to -0.200" in capsys.readouterr().out
+
+
+def test_audits_of_other_texts_or_changes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    a = audited("a.json")
+    for other in (audited("b.json", seed=7), audited("c.json", sha256="u")):
+        assert "audit both with the same --texts, --seed and --max-words" in mistake(capsys, a, other)
+    assert "an audit with an audit" in mistake(capsys, a, write("d.json", [sts("stsb", 1.0)]))
+    assert main(["compare", a, audited("e.json", wordnet="another")]) == 0
+    assert "opened different resources" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison
-from holdfast.evaluation.comparison import Correlations, Difference, Sample, Shares, difference, resample
+from holdfast.evaluation.comparison import Correlations, Difference, Means, Sample, Shares, difference, resample
 
 
 def compared(*samples: Sample, baselines: int = 1, seed: int = 1, resamples: int = 1000) -> Difference:
@@ -59,6 +59,28 @@ def test_resampled_shares_vary_and_go_together_as_those_of_drawn_items_do() -> N
     assert found.mean(axis=0) == pytest.approx(100 * right.mean(axis=1), abs=0.06)
     assert np.cov(found.T) == pytest.approx(np.cov(slow.T), rel=0.1)
     assert np.cov(found.T) == pytest.approx(1e4 * np.cov(right.astype(float), ddof=0) / 500, rel=0.05)
+
+
+def test_resampled_means_are_those_of_the_drawn_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 60))
+    monkeypatch.setattr(comparison, "_NUMBERS_AT_ONCE", 60 * 7)  # blocks of 7, the last one smaller
+    found = Means(values).resampled(np.random.default_rng(5), 17)
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([rng.integers(60, size=(count, 60)) for count in (7, 7, 3)])
+    assert found == pytest.approx(np.array([[v[row].mean() for v in values] for row in rows]), abs=1e-12)
+    assert Means(values).scores() == pytest.approx(values.mean(axis=1))
+    assert Means(values).count == 60
+
+
+def test_a_difference_of_means_has_the_normal_interval() -> None:
+    values = np.random.default_rng(1).normal(size=(2, 800))
+    values[1] += values[0] + 0.1
+    found = compared(Means(values), resamples=4000)
+    apart = values[1] - values[0]
+    assert found.difference == pytest.approx(apart.mean())
+    half = 1.96 * apart.std(ddof=1) / 800**0.5
+    assert (found.low, found.high) == pytest.approx((apart.mean() - half, apart.mean() + half), abs=0.1 * half)
+    assert found.test == "bootstrap"
 
 
 def test_mcnemar_by_hand() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
@@ -71,6 +72,14 @@ def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> No
     for when, audit in zip(("before", "after"), audits, strict=True):
         row = next(row for row in audit["results"] if row["task"] == "audit-typos")
         assert typos["metrics"][when] == row["metrics"][row["headline"]]
+    apart = [
+        np.array(next(row for row in audit["results"] if row["task"] == "audit-typos")["items"]["stability"])
+        for audit in audits
+    ]
+    assert typos["metrics"]["difference"] == pytest.approx((apart[1] - apart[0]).mean(), abs=1e-6)
+    assert typos["metrics"]["difference_low"] <= typos["metrics"]["difference"] <= typos["metrics"]["difference_high"]
+    for row in result["results"]:
+        assert ("p" in row["metrics"]) is (row["task"] != "audit-vectors"), row["task"]
     assert SentenceTransformer("new").encode("The dog runs.").shape == (16,)
     # The same once more: nothing is trained or audited again.
     before = {path.name: path.stat().st_mtime_ns for path in (here / "new").iterdir() if path.name != "harden.json"}
@@ -104,7 +113,8 @@ def test_items_are_compared_by_task_and_split() -> None:
     after = {
         "results": [row(split="upper", metrics=changed, verdict="holds", n=7), row(), row(task="audit-y", metrics={})]
     }
-    same, upper = compared(before, after)
+    paired = {("audit-typos", "upper"): {"difference": 0.4, "low": 0.3, "high": 0.5, "p": 0.01, "baseline": 0.5}}
+    same, upper = compared(before, after, paired)
     assert same["metrics"] == {
         "before": 0.5,
         "before_low": 0.4,
@@ -115,6 +125,8 @@ def test_items_are_compared_by_task_and_split() -> None:
     }
     assert (upper["split"], upper["n"], upper["metric"]) == ("upper", 7, "stability")
     assert upper["metrics"]["after"] == 0.9
+    names = ("difference", "difference_low", "difference_high", "p")
+    assert [upper["metrics"][name] for name in names] == [0.4, 0.3, 0.5, 0.01]
     assert upper["verdicts"] == ["bends", "holds"]
 
 

@@ -111,15 +111,15 @@ def quality_item(kit: Kit) -> Item:
     first = vectors[[row[sentence] for sentence in pairs.sentences1]]
     second = vectors[[row[sentence] for sentence in pairs.sentences2]]
     try:
-        scored = score_pairs(pairs, first, second)
+        scored = score_pairs(pairs, first, second, items=True)
         metrics = {**scored["metrics"], "uniformity": uniformity(vectors)}
     except UserError as error:
         return item("audit-quality", "dev", len(first), {}, "breaks", str(error), headline="spearman")
     same = np.array(pairs.scores) >= SAME_MEANING
     if same.any():
         metrics["alignment"] = alignment(first[same], second[same])
-    cosines = (first * second).sum(axis=1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
-    metrics |= _spearman_interval(cosines, np.array(pairs.scores), kit.settings.seed)
+    items = scored["items"]
+    metrics |= _spearman_interval(np.array(items["similarity"]), np.array(items["gold"]), kit.settings.seed)
     spearman = metrics["spearman"]
     told = f"Spearman {spearman:.1f} on {len(first):,} STS-B dev pairs; uniformity {metrics['uniformity']:.2f}"
     return item(
@@ -132,6 +132,7 @@ def quality_item(kit: Kit) -> Item:
         headline="spearman",
         data_sha256=pairs.sha256,
         source=pairs.source,
+        items=items,
     )
 
 
@@ -168,8 +169,8 @@ def idle_item(kit: Kit, task: str, split: str) -> Item:
     verdict = worst(of_harm(metrics["pull"], IDLE_HOLDS, IDLE_BREAKS), of_rate(metrics["neighbour_changed"]))
     told = f"{name}: as far as {metrics['pull']:.2f} of a word would go; {_neighbours_told(metrics)}"
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
-    rows = kit.space.examples(moved, recipe)
-    return item(task, split, len(copies), metrics, verdict, told, headline="stability", examples=rows)
+    rows, items = kit.space.examples(moved, recipe), kit.space.items(moved)
+    return item(task, split, len(copies), metrics, verdict, told, headline="stability", examples=rows, items=items)
 
 
 # --- random changes of words -------------------------------------------------------------------------------------
@@ -234,8 +235,8 @@ def _exchange_item(kit: Kit, task: str, recipe: str, moved: Moved, name: str) ->
     metrics = kit.space.metrics(moved, kit.settings.seed)
     verdict = worst(of_harm(metrics["pull"], PULL_HOLDS, PULL_BREAKS), of_rate(metrics["neighbour_changed"]))
     told = f"{name} pulls {metrics['pull']:.1f} times its share of the text; {_neighbours_told(metrics)}"
-    rows = kit.space.examples(moved, recipe)
-    return item(task, "all", len(moved.copies), metrics, verdict, told, headline="stability", examples=rows)
+    rows, items, count = kit.space.examples(moved, recipe), kit.space.items(moved), len(moved.copies)
+    return item(task, "all", count, metrics, verdict, told, headline="stability", examples=rows, items=items)
 
 
 def _noise_item(kit: Kit, moved: Moved) -> Item:
@@ -246,7 +247,9 @@ def _noise_item(kit: Kit, moved: Moved) -> Item:
     if low <= chance:
         told += ": the model is no better than random"
     metrics = {"found": found, "found_low": low, "found_high": high, "chance": chance}
-    return item("audit-noise", "all", len(moved.copies), metrics, of_rate(100.0 - found), told, headline="found")
+    verdict, count = of_rate(100.0 - found), len(moved.copies)
+    items = {"text": kit.space.numbers_of(moved), "correct": moved.found.astype(int).tolist()}
+    return item("audit-noise", "all", count, metrics, verdict, told, headline="found", items=items)
 
 
 def _neighbours_told(metrics: dict[str, float]) -> str:

@@ -120,6 +120,14 @@ class Space:
             "neighbour_changed_high": 100.0 * rate_high,
         }
 
+    def items(self, moved: Moved) -> dict[str, list[float]]:
+        """The stability of each text, for comparisons: ``{text, stability}``, texts by their places in their source."""
+        return {"text": self.numbers_of(moved), "stability": np.round(self.stability(moved.cosines), 5).tolist()}
+
+    def numbers_of(self, moved: Moved) -> list[float]:
+        """The texts' places in their source."""
+        return [self.numbers[copy.index] for copy in moved.copies]
+
     def examples(self, moved: Moved, recipe: str) -> list[dict[str, Any]]:
         """The `WORST` copies, furthest first; a success is one past half-way, or with another nearest neighbour."""
         rows = []

@@ -32,8 +32,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="A.json B.json [C.json...]",
-            help="Results of evaluate, finetune, or attack. The first is the baseline. Several seeds of one side are "
-            "joined by commas.",
+            help="Results of evaluate, finetune, attack or audit. The first is the baseline. Several seeds of one side "
+            "are joined by commas.",
         ),
     ],
     resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 2000,
@@ -118,28 +118,30 @@ def _named(side: Side) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    from holdfast.evaluation.pairing import digits_of
+
     columns = ["task", "items", "metric", "A", "B", "B - A", "95 %", "p"]
     cells = []
     for row in rows:
-        m = row["metrics"]
+        m, digits = row["metrics"], digits_of(row["metric"])
         names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
         cells.append(
             [
                 " ".join(name for name in names if name),
                 f"{row['n']:,}",
                 str(row["metric"]).replace("_", " "),
-                _score(m["baseline"], m.get("baseline_std")),
-                _score(m["other"], m.get("other_std")),
-                f"{m['difference']:+.2f}",
-                f"{m['low']:+.2f} to {m['high']:+.2f}",
+                _score(m["baseline"], m.get("baseline_std"), digits),
+                _score(m["other"], m.get("other_std"), digits),
+                f"{m['difference']:+.{digits}f}",
+                f"{m['low']:+.{digits}f} to {m['high']:+.{digits}f}",
                 _p(m["p"]) + ("*" if row["test"] == "mcnemar" else ""),
             ]
         )
     return table(columns, cells, right=[column for column in columns if column not in ("task", "metric")])
 
 
-def _score(mean: float, std: float | None) -> str:
-    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
+def _score(mean: float, std: float | None, digits: int) -> str:
+    return f"{mean:.{digits}f}" if std is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
 
 
 def _p(value: float) -> str:

@@ -114,13 +114,15 @@ def before_and_after(result: Mapping[str, Any]) -> Table:
         name = row["task"].removeprefix("audit-")
         name += f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
         shown = [_with_interval(metrics, when, digits) for when in ("before", "after")]
+        shown.append(_with_interval(metrics, "difference", digits, sign="+") if "difference" in metrics else "")
         cells.append([name, row["metric"].replace("_", " "), *shown, " → ".join(dict.fromkeys(row["verdicts"]))])
-    return table(
-        ["item", "number", "before", "after", "verdict"], cells, title=result["model"], right=["before", "after"]
-    )
+    numbers = ["before", "after", "difference"]
+    found = table(["item", "number", *numbers, "verdict"], cells, title=result["model"], right=numbers)
+    found.caption = "95 % intervals; of differences over the same texts, paired"
+    return found
 
 
-def _with_interval(metrics: Mapping[str, float], when: str, digits: int) -> str:
-    value = f"{metrics[when]:.{digits}f}"
+def _with_interval(metrics: Mapping[str, float], when: str, digits: int, sign: str = "") -> str:
+    value = f"{metrics[when]:{sign}.{digits}f}"
     ends = [metrics.get(f"{when}_{end}") for end in ("low", "high")]
-    return value if None in ends else f"{value} ({ends[0]:.{digits}f} to {ends[1]:.{digits}f})"
+    return value if None in ends else f"{value} ({ends[0]:{sign}.{digits}f} to {ends[1]:{sign}.{digits}f})"

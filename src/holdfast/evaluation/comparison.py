@@ -87,6 +87,36 @@ class Shares:
         return float(binomtest(only_first, only_first + only_second, 0.5).pvalue)
 
 
+class Means:
+    """A number per item: the score is their mean, as it is, not x100.
+
+    Args:
+        values: (V, n).
+    """
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        self._values = np.asarray(values, dtype=np.float64)
+
+    @property
+    def count(self) -> int:
+        """The number of items."""
+        return int(self._values.shape[1])
+
+    def scores(self) -> Array:
+        """Means: (V,)."""
+        means: Array = self._values.mean(axis=1)
+        return means
+
+    def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
+        """Means of resamples: (resamples, V)."""
+        block = max(1, _NUMBERS_AT_ONCE // self.count)
+        parts = []
+        for start in range(0, resamples, block):
+            drawn = rng.integers(self.count, size=(min(block, resamples - start), self.count))
+            parts.append(self._values[:, drawn].mean(axis=2).T)
+        return np.concatenate(parts)
+
+
 class Correlations:
     """Spearman's correlation x100 of each model's values with gold, ties at their mean rank.
 

@@ -13,6 +13,7 @@ from holdfast.evaluation.comparison import (
     RESAMPLES,
     Correlations,
     Difference,
+    Means,
     Resampled,
     Sample,
     Shares,
@@ -24,6 +25,7 @@ from holdfast.evaluation.transfer import TRANSFER_TASKS
 from holdfast.results import examples_of, read_with_state, shown
 from holdfast.values import paths_in
 
+_THREE_DECIMALS = ("stability",)
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
 # What must be equal for two success rates to be of the same attack; thresholds may follow from the model.
@@ -103,7 +105,7 @@ def compare(
     """
     sources = [*baseline.sources, *other.sources]
     _check_kinds(sources)
-    samples, notes = _attacks(sources) if sources[0].is_attack else _measured(sources)
+    samples, notes = _SAMPLES.get(sources[0].result["kind"], _measured)(sources)
     drawn = {
         key: resample(sample, seed=seed, name="/".join(map(str, key)), resamples=resamples)
         for key, sample in samples.items()
@@ -117,6 +119,11 @@ def compare(
             raise UserError(f"{key.task} {key.split}: {error}") from error
         rows.append(_row(key, tasks, found, baseline, other))
     return rows, notes
+
+
+def digits_of(metric: str) -> int:
+    """Decimals of a score that people read: 2 of what is ×100, 3 of what is between 0 and 1."""
+    return 3 if metric in _THREE_DECIMALS else 2
 
 
 def _row(key: _Key, tasks: Sequence[Resampled], found: Difference, baseline: Side, other: Side) -> dict[str, Any]:
@@ -144,10 +151,12 @@ def _averages(drawn: Mapping[_Key, Resampled]) -> Iterator[tuple[_Key, list[Resa
 
 def _check_kinds(sources: Sequence[Source]) -> None:
     first = sources[0]
+    kind = first.result["kind"]
     for source in sources[1:]:
-        if source.is_attack != first.is_attack:
-            kinds = f"{first.path} is a result of {first.result['kind']}, {source.path} of {source.result['kind']}"
-            raise UserError(f"{kinds}: an attack is compared with an attack on the same task")
+        other = source.result["kind"]
+        if kind != other and (kind in _SAMPLES or other in _SAMPLES):
+            both = f"{first.path} is a result of {kind}, {source.path} of {other}"
+            raise UserError(f"{both}: an attack is compared with an attack on the same task, an audit with an audit")
 
 
 def _common(keys: Sequence[Sequence[_Key]], sources: Sequence[Source]) -> tuple[list[_Key], list[str]]:
@@ -177,12 +186,12 @@ def _told(key: _Key) -> str:
 
 def _measured(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
     """Samples of the rows that all results hold."""
-    rows = [{_key_of(row): row for row in source.result["results"] if "items" in row} for source in sources]
+    rows = [{_key_of(row): row for row in source.result["results"] if _is_of_scores(row)} for source in sources]
     for source, own in zip(sources, rows, strict=True):
         if not own:
             raise UserError(
                 f"{source.path} (a result of {source.result['kind']}) holds no items to compare: make it again with "
-                "this version of `holdfast evaluate` or `holdfast finetune`"
+                "this version of `holdfast evaluate`, `finetune`, `attack` or `audit`"
             )
     shared, notes = _common([list(own) for own in rows], sources)
     bare = dict.fromkeys(
@@ -202,6 +211,10 @@ def _measured(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]
         else:
             samples[key] = Correlations(same[0]["items"]["gold"], [_values(row["items"]) for row in same])
     return samples, notes
+
+
+def _is_of_scores(row: Mapping[str, Any]) -> bool:
+    return "items" in row and "text" not in row["items"]
 
 
 def _key_of(row: Mapping[str, Any]) -> _Key:
@@ -236,7 +249,7 @@ def _attacks(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
     samples: dict[_Key, Sample] = {}
     for key in shared:
         _check_attacks(key, sources)
-        outcomes = [_outcomes(source, str(key.recipe)) for source in sources]
+        outcomes = [_outcomes(source, "recipe", str(key.recipe)) for source in sources]
         texts = [text for text in outcomes[0] if all(text in others for others in outcomes[1:])]
         if texts:
             samples[key] = Shares([[own[text] for text in texts] for own in outcomes])
@@ -244,10 +257,14 @@ def _attacks(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
             notes.append(f"no text that all results attacked: {_told(key)}")
     if not samples:
         raise UserError("the results attacked no text in common: give --examples and --seed alike, or attack all texts")
+    return samples, notes + _other_resources(sources)
+
+
+def _other_resources(sources: Sequence[Source]) -> list[str]:
     opened = [source.result["protocol"].get("opened_resources") for source in sources]
-    if any(resources != opened[0] for resources in opened[1:]):
-        notes.append("the attacks opened different resources: their success rates differ for that reason too")
-    return samples, notes
+    if all(resources == opened[0] for resources in opened[1:]):
+        return []
+    return ["the attacks opened different resources: their success rates differ for that reason too"]
 
 
 def _check_attacks(key: _Key, sources: Sequence[Source]) -> None:
@@ -267,15 +284,81 @@ def _attack_of(source: Source, key: _Key) -> dict[str, Any]:
     return {"the constants": recipe.get("constants"), "the goal": {name: goal.get(name) for name in _GOAL}}
 
 
-def _outcomes(source: Source, recipe: str) -> dict[tuple[str | None, str, int], bool]:
-    """Whether each attacked text was brought to the goal; a text that occurs twice is told apart by its place."""
+def _outcomes(source: Source, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
+    """Whether each text that a recipe, or an item, attacked was brought to the goal.
+
+    A text that occurs twice is told apart by its place.
+    """
     found: dict[tuple[str | None, str, int], bool] = {}
     times: dict[tuple[str | None, str], int] = {}
     for example in examples_of(source.result, source.path, texts_only=True):
-        if example["recipe"] != recipe:
+        if example.get(what) != name:
             continue
         text = (example.get("other"), example["original"])
         times[text] = times.get(text, 0) + 1
         if example["outcome"] != "skipped":
             found[(*text, times[text])] = example["outcome"] == "succeeded"
     return found
+
+
+# --- audits ------------------------------------------------------------------------------------------------------
+
+
+def _audits(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
+    """Samples of the items that all audits measured, on the texts that all of them measured it on."""
+    _check_audited(sources)
+    rows = [{_audit_key(row): row for row in source.result["results"] if is_paired(row)} for source in sources]
+    shared, notes = _common([list(own) for own in rows], sources)
+    samples: dict[_Key, Sample] = {}
+    for key in shared:
+        same = [own[key] for own in rows]
+        if key.metric == "spearman":
+            _check_data(key, same, sources)
+            samples[key] = Correlations(same[0]["items"]["gold"], [_values(row["items"]) for row in same])
+            continue
+        found = [_by_text(source, row) for source, row in zip(sources, same, strict=True)]
+        texts = [text for text in found[0] if all(text in others for others in found[1:])]
+        if not texts:
+            notes.append(f"no text that all results measured: {_told(key)}")
+            continue
+        values = [[own[text] for text in texts] for own in found]
+        samples[key] = Means(values) if key.metric == "stability" else Shares(values)
+    return samples, notes + _other_resources(sources)
+
+
+def is_paired(row: Mapping[str, Any]) -> bool:
+    """Whether an audit's row says what became of each text."""
+    items = row.get("items", ())
+    return "text" in items or "gold" in items or "recipe" in row
+
+
+def _check_audited(sources: Sequence[Source]) -> None:
+    """All of the same texts, changed alike."""
+    first = sources[0].result
+    for source in sources[1:]:
+        audited = source.result
+        same = all(audited["protocol"].get(name) == first["protocol"].get(name) for name in ("texts", "max_words"))
+        if not same or audited["seed"] != first["seed"]:
+            raise UserError(
+                f"{source.path}: an audit of other texts than {sources[0].path}, or of texts changed in another way: "
+                "audit both with the same --texts, --seed and --max-words"
+            )
+
+
+def _audit_key(row: Mapping[str, Any]) -> _Key:
+    items, recipe = row.get("items", ()), str(row["recipe"]) if "recipe" in row else None
+    names = {"gold": "spearman", "stability": "stability", "correct": "found"}
+    metric = next((metric for name, metric in names.items() if name in items), "success_rate")
+    return _Key(row["task"], row["split"], recipe, metric)
+
+
+def _by_text(source: Source, row: Mapping[str, Any]) -> Mapping[Any, float]:
+    """What an item's headline is the mean of, by text."""
+    if "items" not in row:
+        return _outcomes(source, "item", row["task"])
+    values = row["items"]["stability" if "stability" in row["items"] else "correct"]
+    return dict(zip(row["items"]["text"], values, strict=True))
+
+
+_SAMPLES = {"attack": _attacks, "audit": _audits}
+"""What makes samples of results whose items are not in rows of scores, by the kind of result."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import synonyms_at
 from holdfast.audit import AuditSettings, audit
 from holdfast.errors import UserError
+from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
 from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process
@@ -154,7 +155,7 @@ def harden(
         same = "masked_lm" in before["protocol"]["opened_resources"]
         masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
         after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
-        rows = compared(before, after)
+        rows = compared(before, after, differences(before, after, settings.output))
         seconds |= {"audit_seconds": sum(each["timing"]["audit_seconds"] for each in (before, after))}
     result = new_result(
         "harden",
@@ -201,8 +202,27 @@ def _audit(
     return result
 
 
-def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row per item that both audits measured, with the number that stands for it before and after."""
+def differences(
+    before: dict[str, Any], after: dict[str, Any], folder: Path
+) -> dict[tuple[str, str], Mapping[str, float]]:
+    """By task and split, ``{difference, low, high, p}`` of the same texts: paired, as `holdfast compare` has them."""
+    sides = [Side(name, (Source(folder / name, audit),)) for name, audit in ((BEFORE, before), (AFTER, after))]
+    if not all(any(map(is_paired, audit["results"])) for audit in (before, after)):
+        return {}  # vectors of no use: nothing could be measured, as the verdicts say
+    rows, _ = compare(*sides)
+    return {(row["task"], row["split"]): row["metrics"] for row in rows}
+
+
+def compared(
+    before: Mapping[str, Any], after: Mapping[str, Any], paired: Mapping[tuple[str, str], Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """A row per item that both audits measured, with the number that stands for it before and after.
+
+    Args:
+        before: an audit.
+        after: another.
+        paired: what is known of their differences.
+    """
     others = {(row["task"], row["split"]): row for row in after["results"]}
     rows = []
     for row in before["results"]:
@@ -214,6 +234,9 @@ def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[s
             for end in ("", "_low", "_high"):
                 if headline + end in side["metrics"]:
                     metrics[when + end] = side["metrics"][headline + end]
+        found = paired.get((row["task"], row["split"]), {})
+        names = {"difference": "difference", "difference_low": "low", "difference_high": "high", "p": "p"}
+        metrics |= {name: found[theirs] for name, theirs in names.items() if theirs in found}
         rows.append(
             {
                 "task": row["task"],

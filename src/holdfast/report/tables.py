@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from holdfast.evaluation.pairing import digits_of
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
 from holdfast.report.parts import Cell, Table
@@ -220,7 +221,7 @@ def comparison_table(source: Source) -> Table:
     """Differences with intervals and p-values, as `holdfast compare` printed them."""
     rows = []
     for row in source.rows:
-        m = row["metrics"]
+        m, digits = row["metrics"], digits_of(str(row.get("metric")))
         names = (row["task"], "" if row["split"] in _WHOLE else row["split"], row.get("recipe") or "")
         p = "<0.0001" if m["p"] < 1e-4 else f"{m['p']:.4f}"
         rows.append(
@@ -229,8 +230,12 @@ def comparison_table(source: Source) -> Table:
                 Cell(str(row.get("baseline", ""))),
                 Cell(str(row.get("other", ""))),
                 Cell(f"{row['n']:,}"),
-                *(Cell(f"{m[key]:.2f}", f"± {m[key + '_std']:.2f}" if key + "_std" in m else "") for key in _SIDES),
-                Cell(f"{m['difference']:+.2f}", f"{m['low']:+.2f} to {m['high']:+.2f}", "95 % interval"),
+                *(_scored(m, key, digits) for key in _SIDES),
+                Cell(
+                    f"{m['difference']:+.{digits}f}",
+                    f"{m['low']:+.{digits}f} to {m['high']:+.{digits}f}",
+                    "95 % interval",
+                ),
                 Cell(p, "McNemar" if row.get("test") == "mcnemar" else ""),
             )
         )
@@ -241,6 +246,11 @@ def comparison_table(source: Source) -> Table:
 
 
 _SIDES = ("baseline", "other")
+
+
+def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> Cell:
+    std = metrics.get(f"{side}_std")
+    return Cell(f"{metrics[side]:.{digits}f}", "" if std is None else f"± {std:.{digits}f}")
 
 
 def reproduced_table(source: Source) -> Table:
