@@ -25,7 +25,8 @@ from small_results import (
 )
 
 from holdfast.report import tables
-from holdfast.report.contents import audit_card
+from holdfast.report.cards import audit_card, hardening_table
+from holdfast.report.contents import make_contents
 from holdfast.report.export import as_csv, as_latex, as_markdown
 from holdfast.report.parts import Cell, Table
 from holdfast.report.scores import Score, best_of, share_interval, spearman_interval
@@ -132,6 +133,34 @@ def test_the_report_card(tmp_path: Path) -> None:
         ("adversarial typos", "breaks", "90.0 75.0–100.0"),
         ("synonyms", "absent", "–"),
     ]
+
+
+def test_before_and_after_a_hardening(tmp_path: Path) -> None:
+    paired = {"difference": -20.4, "difference_low": -29.0, "difference_high": -12.25, "p": 0.00001}
+    sides = {
+        "before": 28.6,
+        "before_low": 19.4,
+        "before_high": 37.8,
+        "after": 8.2,
+        "after_low": 3.1,
+        "after_high": 14.3,
+    }
+    typos = row("audit-adversarial-typos", 100, "all", {**sides, **paired})
+    spread = row("audit-vectors", 100, "all", {"before": 0.0166, "after": 0.02})
+    rows = [
+        {**typos, "metric": "success_rate", "verdicts": ["bends", "holds"]},
+        {**spread, "metric": "different_texts", "verdicts": ["holds", "holds"]},
+    ]
+    (source,) = read(tmp_path, result("harden", "new", rows))
+    assert texts(hardening_table(source)) == [
+        [
+            *("adversarial typos", "success rate", "28.6 19.4–37.8", "8.2 3.1–14.3"),
+            *("-20.4 -29.0 to -12.2", "<0.0001", "bends", "holds"),
+        ],
+        ["vectors", "different texts", "0.017", "0.020", "–", "–", "holds", "holds"],
+    ]
+    sections = {section.id: section for section in make_contents([source], examples=1).sections}
+    assert [table.title for table in sections["comparison"].tables] == ["Hardening: new"]
 
 
 def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.report import figures, tables, training
+from holdfast.report.cards import VERDICTS, audit_card, hardening_table
 from holdfast.report.examples import Examples, collect_examples
-from holdfast.report.parts import Block, Card, Cell, Figure, Section, Table, colour
+from holdfast.report.parts import Block, Card, Figure, Section, Table, colour
 from holdfast.report.reproduced import reproduced_charts
 from holdfast.report.scores import Scores
 from holdfast.report.sources import OF_SEVERAL, Source, models_of
 from holdfast.training.log import TRAININGS
 
-_KNOWN = ("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "transfer", "reproduce")
-_VERDICTS = ("holds", "bends", "breaks", "absent")
+_KNOWN = (
+    *("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "harden", "transfer"),
+    "reproduce",
+)
 
 
 @dataclass(frozen=True)
@@ -125,35 +128,14 @@ def _audited(sources: Sequence[Source], colours: figures.Colours) -> Section:
 
 
 def _counted(source: Source) -> str:
-    counts = {verdict: sum(row["verdict"] == verdict for row in source.rows) for verdict in _VERDICTS}
+    counts = {verdict: sum(row["verdict"] == verdict for row in source.rows) for verdict in VERDICTS}
     words = {"holds": "hold", "bends": "bend", "breaks": "break", "absent": "could not be measured"}
     return ", ".join(f"{count} {words[verdict]}" for verdict, count in counts.items() if count)
 
 
-def audit_card(source: Source) -> Table:
-    """An audit's items with their numbers and verdicts."""
-    rows = []
-    for row in source.rows:
-        name = str(row["task"]).removeprefix("audit-").replace("-", " ")
-        name += f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
-        metrics = row["metrics"]
-        headline = None if row["headline"] is None else str(row["headline"])
-        digits = 3 if headline in ("stability", "different_texts") else 1
-        low, high = metrics.get(f"{headline}_low"), metrics.get(f"{headline}_high")
-        interval = f"{low:.{digits}f}–{high:.{digits}f}" if low is not None and high is not None else ""
-        number = f"{metrics[headline]:.{digits}f}" if headline in metrics else "–"
-        what = "–" if headline is None else headline.replace("_", " ")
-        verdict = str(row["verdict"])
-        held = verdict if verdict in _VERDICTS else "absent"
-        told = Cell(str(row["told"]))
-        value = Cell(number, interval, "95 % interval" if interval else "")
-        rows.append((Cell(name), Cell(verdict, verdict=held), value, Cell(what), told))
-    columns = ("item", "verdict", "value", "number", "in words")
-    return Table(f"audit-{source.number}", f"Report card of {source.label}", columns, tuple(rows), words=(1, 3, 4))
-
-
 def _compared(sources: Sequence[Source]) -> Section:
-    own = [tables.comparison_table(source) for source in sources if source.kind == "compare"]
+    makers = {"compare": tables.comparison_table, "harden": hardening_table}
+    own = [makers[source.kind](source) for source in sources if source.kind in makers and source.rows]
     return Section("comparison", "Comparison", "", _blocks(Block(tables=_there(*own))))
 
 

@@ -103,6 +103,7 @@ _NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "compare": ((), ("baseline", "other", "difference", "low", "high", "p")),
     "transfer": (("made_against", "on"), ()),
     "reproduce": (("labels", "published", "not_run"), ()),
+    "harden": (("metric", "verdicts"), ("before", "after")),
     "audit": (("verdict", "headline", "told"), ()),
 }
 """Of a row, by kind: its keys and its metrics, beyond those that every result has."""

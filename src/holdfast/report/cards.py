@@ -1,0 +1,61 @@
+"""Report cards: what an audit found, and what a hardening changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.report.parts import Cell, Table
+from holdfast.report.sources import Source
+
+VERDICTS = ("holds", "bends", "breaks", "absent")
+
+
+def audit_card(source: Source) -> Table:
+    """An audit's items with their numbers and verdicts."""
+    rows = []
+    for row in source.rows:
+        headline = str(row["headline"])
+        value = _number(row["metrics"], headline, headline) if headline in row["metrics"] else Cell("–")
+        what = "–" if row["headline"] is None else headline.replace("_", " ")
+        rows.append((_item(row), _verdict(str(row["verdict"])), value, Cell(what), Cell(str(row["told"]))))
+    columns = ("item", "verdict", "value", "number", "in words")
+    return Table(f"audit-{source.number}", f"Report card of {source.label}", columns, tuple(rows), words=(1, 3, 4))
+
+
+def hardening_table(source: Source) -> Table:
+    """An audit's items before and after a hardening, and their paired differences."""
+    rows = []
+    for row in source.rows:
+        metrics, name = row["metrics"], str(row["metric"])
+        sides = (_number(metrics, side, name) for side in ("before", "after"))
+        paired = "difference" in metrics and "p" in metrics
+        difference = _number(metrics, "difference", name, "+") if paired else Cell("–")
+        p = Cell(("<0.0001" if metrics["p"] < 1e-4 else f"{metrics['p']:.4f}") if paired else "–")
+        verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]]
+        rows.append((_item(row), Cell(name.replace("_", " ")), *sides, difference, p, *verdicts))
+    columns = ("item", "number", "before", "after", "difference", "p", "verdict before", "after")
+    note = (
+        "95 % intervals. Differences are paired, over the same texts. Less is better for success rates, more for all "
+    )
+    note += "other numbers but the cosine of different texts."
+    title = f"Hardening: {source.label}"
+    return Table(f"harden-{source.number}", title, columns, tuple(rows), words=(1, 6, 7), note=note)
+
+
+def _item(row: Mapping[str, Any]) -> Cell:
+    name = str(row["task"]).removeprefix("audit-").replace("-", " ")
+    return Cell(name + (f" ({row['split']})" if row["split"] in ("lower", "upper") else ""))
+
+
+def _verdict(verdict: str) -> Cell:
+    return Cell(verdict, verdict=verdict if verdict in VERDICTS else "absent")
+
+
+def _number(metrics: Mapping[str, Any], name: str, metric: str, sign: str = "") -> Cell:
+    """A number with its interval; ``metric`` says what it is of."""
+    digits = 3 if metric in ("stability", "different_texts") else 1
+    low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
+    between = " to " if sign else "–"
+    interval = "" if low is None or high is None else f"{low:{sign}.{digits}f}{between}{high:{sign}.{digits}f}"
+    return Cell(f"{metrics[name]:{sign}.{digits}f}", interval, "95 % interval" if interval else "")
