@@ -421,10 +421,13 @@ def _results() -> list[Kind]:
     attack_row = {"task": "sst2", "split": "test", "n": 4, "recipe": "pwws", "metrics": metrics, "skipped": {}}
     attacked = small_result(kind="attack", results=[attack_row], examples=examples)
 
-    def compared(folder: Path) -> None:
-        other = folder / "other.json"
-        other.write_text(to_json({**evaluated, "model_sha256": "1" * 64}))
-        compare(read_side(str(other)), read_side(str(folder / "result.json")), resamples=100)
+    def compared(name: str, good: dict[str, Any]) -> Kind:
+        def read(folder: Path) -> None:
+            other = folder / "other.json"
+            other.write_text(to_json({**good, "model_sha256": "1" * 64}))
+            compare(read_side(str(other)), read_side(str(folder / name)), resamples=100)
+
+        return Kind(name, to_json(good).encode(), read)
 
     def reported(name: str) -> Callable[[Path], Any]:
         return lambda folder: write_report([str(folder / name)], folder / "page.html")
@@ -439,7 +442,9 @@ def _results() -> list[Kind]:
         write_report([str(folder / "run" / "results.json")], folder / "page.html")
 
     return [
-        Kind("result.json", whole, compared),
+        compared("result.json", evaluated),
+        compared("attacked.json", attacked),
+        compared("audited.json", small_audit(examples, {**row, "split": "dev"})),
         Kind("page.json", whole, reported("page.json")),
         Kind("texts.json", texts, reported("texts.json")),
         Kind("shown.json", texts, lambda f: _command("show", f / "shown.json")),
@@ -447,6 +452,21 @@ def _results() -> list[Kind]:
         Kind("pairs.json", texts, lambda f: read_pairs(f / "pairs.json", outcome="all")),
         Kind("run/metrics.jsonl", log.encode(), logged),
     ]
+
+
+def small_audit(examples: list[dict[str, Any]], quality: dict[str, Any]) -> dict[str, Any]:
+    """An audit of four texts, with a row of each kind of items."""
+    told = {"verdict": "bends", "told": "in words"}
+    items = {"text": [0, 1, 2, 3], "stability": [0.5, 0.25, 1.0, 0.75]}
+    typos = {"task": "audit-typos", "split": "all", "n": 4, "metrics": {"stability": 0.625}, "headline": "stability"}
+    rate = {"metrics": {"success_rate": 100.0}, "headline": "success_rate", "recipe": "pwws", "skipped": {}}
+    searched = {"task": "audit-synonyms", "split": "all", "n": 4, **rate}
+    return small_result(
+        kind="audit",
+        protocol={"texts": {"sha256": "0"}, "max_words": 64, "opened_resources": {}},
+        results=[{**typos, **told, "items": items}, {**searched, **told}, {**quality, **told, "headline": "spearman"}],
+        examples=[{**example, "item": "audit-synonyms"} for example in examples],
+    )
 
 
 def _command(*words: Any) -> None:

@@ -279,9 +279,14 @@ def _check_attacks(key: _Key, sources: Sequence[Source]) -> None:
 
 def _attack_of(source: Source, key: _Key) -> dict[str, Any]:
     protocol = source.result["protocol"]
-    goal = protocol.get("goal", {})
-    recipe = protocol.get("recipes", {}).get(key.recipe, {})
+    goal = _object(protocol.get("goal"))
+    recipe = _object(_object(protocol.get("recipes")).get(str(key.recipe)))
     return {"the constants": recipe.get("constants"), "the goal": {name: goal.get(name) for name in _GOAL}}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """What a file holds under a name, or nothing where that is no object."""
+    return value if isinstance(value, dict) else {}
 
 
 def _outcomes(source: Source, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
