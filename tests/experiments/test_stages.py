@@ -104,6 +104,22 @@ def test_a_scale_speaks_of_tasks(setting: Setting) -> None:
     assert overruled.settings["split"] == "test"
 
 
+def test_adversarial_texts_are_made_against_the_same_classifier_without_them(setting: Setting) -> None:
+    plain = Planner(setting).plan({**SAYS, "attack": {}}, 1)
+    says = with_("classifier", adversarial_texts={"recipe": "typos", "examples": 3})
+    cell = Planner(setting).plan({**says, "attack": {}}, 1)
+    texts = cell.inputs["texts"]
+    assert cell.settings == plain.settings
+    assert cell.key != plain.key == texts.inputs["victim"].key
+    assert (texts.settings["recipe"], texts.settings["split"], texts.settings["examples"]) == ("typos", "train", 3)
+    assert cell.label == "robustembed, seed 1 on sst2 (none, adversarial texts)"
+    tasks = {"sst2": {"classifier": {"train_split": "dev"}}}
+    elsewhere = Planner(replace(setting, tasks=tasks)).plan({**says, "attack": {}}, 1)
+    assert elsewhere.inputs["texts"].settings["split"] == "dev"
+    with pytest.raises(UserError, match="'exampels'"):
+        Planner(setting).plan(with_("classifier", adversarial_texts={"recipe": "typos", "exampels": 3}), 1)
+
+
 def test_in_domain_training_takes_the_split_that_the_classifier_takes(setting: Setting) -> None:
     tasks = {"sst2": {"classifier": {"train_split": "dev"}}}
     says = with_("encoder", corpus="task:sst2")

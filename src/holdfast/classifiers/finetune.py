@@ -36,6 +36,7 @@ from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.log import METRICS_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
 from holdfast.training.selection import KeepBest
+from holdfast.values import paths_in
 
 _SAVE_STEPS = 500
 
@@ -75,6 +76,7 @@ def finetune(
         examples=settings.examples,
         seed=settings.seed,
         data=settings.data,
+        adversarial_texts=[Path(path).expanduser() for path in paths_in(settings.adversarial_texts or "")],
     )
     material = _measured_on(material, settings)
     if settings.frozen and material.regression:
@@ -248,6 +250,7 @@ def _record(settings: FinetuneSettings, material: Material, identity: str) -> di
         "excluded": [vars(exclusion) for exclusion in material.excluded],
         **({"notes": list(material.notes)} if material.notes else {}),
         **({"regression": True} if material.regression else {}),
+        **({"adversarial_texts": [more.record() for more in material.adversarial]} if material.adversarial else {}),
         "versions": {"holdfast": __version__, **environment()["packages"]},
     }
 

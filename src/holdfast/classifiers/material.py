@@ -10,10 +10,11 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.attacks.classifier import Text
+from holdfast.classifiers.adversarial_texts import AdversarialTexts, read_adversarial_texts
 from holdfast.data import own
 from holdfast.data.folder import VARIABLE, data_folder
 from holdfast.data.registry import Labelled, is_local, load_graded, load_labelled
@@ -121,6 +122,7 @@ class Material:
         notes: what is odd about the data, in a line each.
         regression: whether a score is predicted and not a class.
         sampled_from: for a test part that is a sample, by split, how many texts it was drawn from.
+        adversarial: what of the training part is adversarial texts that were made before.
     """
 
     task: str
@@ -133,10 +135,17 @@ class Material:
     notes: tuple[str, ...] = ()
     regression: bool = False
     sampled_from: Mapping[str, int] = field(default_factory=dict)
+    adversarial: tuple[AdversarialTexts, ...] = ()
 
 
 def load_material(
-    task: str, *, train_split: str | None, examples: int | None, seed: int, data: Path | None
+    task: str,
+    *,
+    train_split: str | None,
+    examples: int | None,
+    seed: int,
+    data: Path | None,
+    adversarial_texts: Sequence[Path] = (),
 ) -> Material:
     """A task's training, selection and test parts.
 
@@ -146,12 +155,14 @@ def load_material(
         examples: train on at most so many texts, drawn by the seed; None: on all.
         seed: decides which texts are held out and which are drawn.
         data: the data folder, as for :func:`holdfast.data.registry.load_labelled`.
+        adversarial_texts: results of attacks on the training split, whose texts are trained on besides.
 
     Raises:
-        UserError: no such task or split, a training split that has to be named, a malformed file, nothing left.
+        UserError: no such task or split, a training split that has to be named, a malformed file, nothing left,
+            adversarial texts of other data.
     """
     known = task_named(task)
-    name = _train_split(known, train_split, data)
+    name = train_split_of(known, train_split, data)
     train, classes = _load(known, name, data)
     notes = _notes(known, train)
     dev_name = _dev_split(known, name, data)
@@ -183,11 +194,27 @@ def load_material(
         Exclusion(selecting, len(dev), in_dev[selecting]),
         *(Exclusion(name, None) for name in absent),
     ]
+    pairs, regression = len(known.columns) == 2, classes == [SCORE]
+    if adversarial_texts and regression:
+        raise UserError(f"adversarial texts keep their class, and {_short(known)} has scores: leave them out")
+    added = tuple(read_adversarial_texts(path, train.texts, train.labels) for path in adversarial_texts)
     if examples is not None:
         train = sample(train, examples, seed)
     _refuse_too_little(known, train, dev, classes)
-    pairs, regression = len(known.columns) == 2, classes == [SCORE]
-    return Material(_short(known), classes, pairs, train, dev, tuple(tests), tuple(excluded), notes, regression)
+    for more in added:
+        train = replace(train, texts=[*train.texts, *more.texts], labels=[*train.labels, *more.labels])
+    return Material(
+        _short(known),
+        classes,
+        pairs,
+        train,
+        dev,
+        tuple(tests),
+        tuple(excluded),
+        (*notes, *(more.told() for more in added)),
+        regression,
+        adversarial=added,
+    )
 
 
 def sample(part: Part, count: int, seed: int) -> Part:
@@ -325,7 +352,12 @@ def _short(task: Task) -> str:
     return Path(task.name).name if task.is_own else task.name
 
 
-def _train_split(task: Task, given: str | None, data: Path | None) -> str:
+def train_split_of(task: Task, given: str | None, data: Path | None) -> str:
+    """The split to train on: the one that is given, or ``train``, or ``all`` where that is the only one.
+
+    Raises:
+        UserError: it is a test split, or has to be named.
+    """
     if given is not None:
         if _is_test(task.split(given)):
             raise UserError(f"--train-split {given}: a test split is never trained on")

@@ -37,6 +37,8 @@ class FinetuneSettings:
         examples: train on at most so many texts, drawn by the seed; None: on all.
         test_examples: measure on at most so many texts of each test split, drawn by the seed; None: on all. What
             selects stays whole.
+        adversarial_texts: results of ``holdfast attack`` on the training split, whose texts are trained on besides,
+            with their originals' labels; several joined by commas.
         seed: of the head, the held-out part, the order and the dropout.
         precision: "auto" (bf16 where the machine has it and the defence can do with it), "fp32" or "bf16"; the result
             is measured in fp32.
@@ -58,6 +60,7 @@ class FinetuneSettings:
     max_length: int = 128
     examples: int | None = None
     test_examples: int | None = None
+    adversarial_texts: str | None = None
     seed: int = 42
     precision: Precision = "auto"
     data: Path | None = None

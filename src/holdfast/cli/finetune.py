@@ -62,6 +62,10 @@ def finetune(
     test_examples: Annotated[
         int | None, typer.Option(help="Measure on so many texts of each test split, drawn by the seed. [default: all]")
     ] = None,
+    adversarial_texts: Annotated[
+        str | None,
+        typer.Option(metavar="RESULT.json", help="Of an attack on the training split: its texts are trained on, too."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the head, the held-out part, the order and the dropout. [default: 42]")
     ] = None,

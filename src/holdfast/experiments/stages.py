@@ -19,6 +19,7 @@ from holdfast.attacks.run import AttackSettings, make_recipes
 from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
 from holdfast.classifiers.defences import all_options
+from holdfast.classifiers.material import train_split_of
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.data.folder import data_folder
 from holdfast.data.registry import locate
@@ -55,7 +56,7 @@ _ENCODER_OWN = ("method", "model", "corpus", "sentences", "from")
 _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
 _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
-_NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps")
+_NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
 _NOT_OF_ATTACK = ("model", "recipes", "texts", "resources", "data", "output", "seed", "side_by_side", "processes",
                   "device")  # fmt: skip
 
@@ -235,6 +236,12 @@ class Planner:
             raise UserError("a classifier needs a task")
         task = str(says["task"])
         says = {**self._of_task(task, "classifier"), **says}
+        inputs = {"encoder": encoder}
+        if (attacked := says.pop("adversarial_texts", None)) is not None:
+            # The same classifier without them is attacked on what it is trained on.
+            victim = self._classifier(says, encoder, seed)
+            split = train_split_of(task_named(task), says.get("train_split"), self.setting.data)
+            inputs["texts"] = self._attack({"task": task, "split": split, **attacked}, victim, seed)
         given = _fitted(says, FinetuneSettings, _NOT_OF_CLASSIFIER, "classifier")
         settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
@@ -248,8 +255,9 @@ class Planner:
             # What is pre-trained may have lost its masked-LM head: every row takes the attacks' masked LM.
             where["masked_lm"] = self.setting.resources.masked_lm
             record["masked_lm"] = self._start(resolve_model(where["masked_lm"])).settings
-        label = f"{encoder.label} on {task} ({settings.defence})"
-        return Cell("classifier", record, {"encoder": encoder}, where, label)
+        besides = ", adversarial texts" if "texts" in inputs else ""
+        label = f"{encoder.label} on {task} ({settings.defence}{besides})"
+        return Cell("classifier", record, inputs, where, label)
 
     def _attack(self, says: Mapping[str, Any], victim: Cell, seed: int) -> Cell:
         """One recipe on a classifier, or on an encoder with a task of scored pairs."""

@@ -116,7 +116,8 @@ def _finetune(work: Work) -> None:
     settings = {name: value for name, value in work.cell.settings.items() if name not in ("data", "masked_lm")}
     settings["options"] = {**settings["options"], **work.cell.where}
     model = str(work.inputs["encoder"])
-    run = FinetuneSettings(model=model, output=work.output, data=work.setting.data, **settings)
+    texts = str(work.inputs["texts"]) if "texts" in work.inputs else None
+    run = FinetuneSettings(model=model, output=work.output, data=work.setting.data, adversarial_texts=texts, **settings)
     finetune(run, resume=True, console=work.console, command=work.command)
 
 

@@ -1,0 +1,88 @@
+"""Adversarial texts that were made before, to be trained on besides (ADCL, appendix E: "pre-generated")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.attacks.classifier import Text
+from holdfast.errors import UserError
+from holdfast.files import sha256
+from holdfast.results import examples_of, read_result
+
+
+@dataclass(frozen=True)
+class AdversarialTexts:
+    """What one result of an attack adds to a training part.
+
+    Attributes:
+        path: of the result.
+        sha256: of that file.
+        texts: n texts, or pairs of texts, with the attacked one exchanged.
+        labels: the n labels of the originals.
+        foreign: adversarial texts whose originals are not in the training part: held out, left out, or of other data.
+    """
+
+    path: Path
+    sha256: str
+    texts: list[Text]
+    labels: list[float]
+    foreign: int
+
+    def told(self) -> str:
+        """What was taken from where, in a line."""
+        left = f" ({self.foreign:,} of texts that are not trained on are left out)" if self.foreign else ""
+        return f"trained on besides: {len(self.texts):,} adversarial texts of {self.path}{left}"
+
+    def record(self) -> dict[str, Any]:
+        """For the result."""
+        return {"path": str(self.path), "sha256": self.sha256, "texts": len(self.texts), "foreign": self.foreign}
+
+
+def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[float]) -> AdversarialTexts:
+    """The adversarial texts of a result of ``holdfast attack`` on a training split.
+
+    Of each training text that was attacked the text that the attack ended with is taken, whether it deceived or not,
+    with the training text's label; texts that it left as they were, or skipped, add nothing.
+
+    Args:
+        path: the result.
+        texts: n training texts, or pairs.
+        labels: n class numbers.
+
+    Raises:
+        UserError: not a result of an attack, or no adversarial text of any of the training texts.
+    """
+    result = read_result(path)
+    if result["kind"] != "attack":
+        raise UserError(f"{path} is a result of {result['kind']}: adversarial texts come from `holdfast attack`")
+    places = {key: (row, side) for row, text in enumerate(texts) for key, side in _keys(text)}
+    added: dict[Text, float] = {}
+    foreign = 0
+    for example in examples_of(result, path):
+        if example["outcome"] == "skipped" or example["adversarial"] == example["original"]:
+            continue
+        place = places.get((example["original"], example.get("other")))
+        if place is None:
+            foreign += 1
+            continue
+        row, side = place
+        text = texts[row]
+        added[(*text[:side], example["adversarial"], *text[side + 1 :])] = labels[row]
+    if not added:
+        raise UserError(
+            f"{path} holds no adversarial text of a text that is trained on: attack the split that is trained on, as "
+            "in `holdfast attack CLASSIFIER --task TASK --split train`"
+        )
+    return AdversarialTexts(path, sha256(path), list(added), list(added.values()), foreign)
+
+
+def _keys(text: Text) -> Iterator[tuple[tuple[str, str | None], int]]:
+    """How an attack names a text, ``(attacked, other)``, and which side is attacked then."""
+    if len(text) == 1:
+        yield (text[0], None), 0
+        return
+    for side in range(2):
+        yield (text[side], text[1 - side]), side
