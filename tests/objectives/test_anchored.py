@@ -181,9 +181,7 @@ class TestSlips:
                 return 1 - torch.cosine_similarity(objective.encoder.encode(features), anchors)
 
         texts = recovered_texts(exact_model, batch)
-        drafts = {row: objective.slips.draft(text) for row, text in enumerate(texts) if text is not None}
-        tries = {row: objective._versions(draft, 1) for row, draft in drafts.items()}
-        versions = [{row: drawn[number].text for row, drawn in tries.items()} for number in range(objective.tries)]
+        versions = [objective._draw(texts, number) for number in range(objective.tries)]
         single = [apart(with_texts(exact_model, batch, version)) for version in versions]
         found = apart(changed(objective, batch))
         torch.testing.assert_close(found, torch.stack(single).max(dim=0).values, rtol=1e-9, atol=1e-12)
@@ -191,31 +189,6 @@ class TestSlips:
         rolled = {key: value.roll(3, 0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
         first = self.texts(objective, batch)
         assert self.texts(objective, rolled) == first[-3:] + first[:-3]
-
-    def test_rounds_go_on_from_the_farthest(self, exact_model: Any, batch: dict[str, Any]) -> None:
-        """By hand: each row alone, a word at a time, the farthest of three each time."""
-        objective = build(exact_model, tries=3, rounds=3, share=1.0, edits="swap,case,drop")
-        anchors = anchors_of(objective, batch)
-        texts = recovered_texts(exact_model, batch)
-        expected, seen = [], 0
-        for row, text in enumerate(texts):
-            draft = objective.slips.draft(text or "")
-            for left in (3, 2, 1):
-                if text is None or not draft.allowed:
-                    break
-                tries, distances = objective._versions(draft, left), []
-                for each in tries:
-                    features = with_texts(exact_model, batch, {row: each.text})
-                    with torch.no_grad():
-                        vector = objective.encoder.encode(features)[row]
-                    distances.append(1 - torch.cosine_similarity(vector, anchors[row], dim=0).item())
-                draft = tries[max(range(3), key=distances.__getitem__)]
-                seen += 1
-            assert text is None or draft.allowed == 0, "all words that were to be touched"
-            expected.append(draft.text)
-        assert seen > len(texts), "most rows have words for several rounds"
-        wanted = with_texts(exact_model, batch, {row: new for row, new in enumerate(expected) if texts[row]})
-        torch.testing.assert_close(changed(objective, batch)["input_ids"], wanted["input_ids"])
 
     def test_several_sources_of_synonyms(self, exact_model: Any, tmp_path: Path) -> None:
         lists = tmp_path / "near.tsv"
@@ -330,8 +303,7 @@ def test_every_backbone_trains_in_full_precision_of_the_loss(
         ({"clean": -1.0}, "clean must not be negative"),
         ({"noise": 0.0}, "one of noise and adversarial"),
         ({"steps": 0}, "steps must be 1 or more"),
-        ({"tries": 0}, "tries and rounds must be 1 or more"),
-        ({"rounds": 0}, "tries and rounds must be 1 or more"),
+        ({"tries": 0}, "tries must be 1 or more"),
         ({"edits": "swop"}, "unknown edit 'swop'"),
     ],
 )

@@ -35,26 +35,6 @@ SYNONYM = "synonym"
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A text some of whose words are changed already.
-
-    Attributes:
-        words: the text.
-        untouched: places of the content words that may still be changed.
-        allowed: how many more of them are to be.
-    """
-
-    words: Words
-    untouched: tuple[int, ...]
-    allowed: int
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        return self.words.text
-
-
-@dataclass(frozen=True)
 class Slips:
     """Random changes of a text's content words that leave its meaning alone.
 
@@ -82,25 +62,17 @@ class Slips:
 
     def of(self, text: str, rng: random.Random) -> str:
         """The text with some of its words changed; the text itself where no word can be."""
-        draft = self.draft(text)
-        return self.further(draft, draft.allowed, rng).text
-
-    def draft(self, text: str) -> Draft:
-        """A text before its first change."""
         words = Words.of(text)
-        places = tuple(place for place, word in enumerate(words.words) if is_content_word(word))
-        return Draft(words, places, max(1, round(self.share * len(places))))
-
-    def further(self, draft: Draft, count: int, rng: random.Random) -> Draft:
-        """The draft with ``count`` more words changed, or with as many as can be."""
-        words, left = draft.words, count
-        places = rng.sample(draft.untouched, len(draft.untouched))
-        while places and left:
-            place = places.pop(0)
+        places = [place for place, word in enumerate(words.words) if is_content_word(word)]
+        rng.shuffle(places)
+        left = max(1, round(self.share * len(places)))
+        for place in places:
+            if left == 0:
+                break
             changed = self._changed(words.words[place], rng)
             if changed is not None:
                 words, left = words.exchanged(place, changed), left - 1
-        return Draft(words, tuple(sorted(places)), draft.allowed - count)
+        return words.text
 
     def _changed(self, word: str, rng: random.Random) -> str | None:
         """The word after the first edit, of all in random order, that can change it."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +15,7 @@ from torch.nn import functional as F
 
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
-from holdfast.adversary.batches import padded
-from holdfast.adversary.slips import SYNONYM, Draft, Slips
+from holdfast.adversary.slips import SYNONYM, Slips
 from holdfast.adversary.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.adversary.victim import recovered_texts, with_texts
 from holdfast.backbone import Features
@@ -57,8 +55,6 @@ class Anchored(Objective):
             word vectors, or a folder of WordNet; several joined by commas.
         tries: how many changed versions of a sentence are drawn; it is trained on the one whose vector lies farthest
             from the anchor.
-        rounds: in how many rounds the words are changed, a part of them in each: the tries of a round go on from the
-            farthest of the round before.
         steps: ascent steps of δ.
         radius: ε, in units of one embedding coordinate (a power-mean norm).
         norm: of the ball, "1", "2" or "inf", per sentence over its real tokens. A step is ε/2 along the gradient's
@@ -98,7 +94,6 @@ class Anchored(Objective):
         share: float = 0.3,
         synonyms: str | None = None,
         tries: int = 1,
-        rounds: int = 1,
         steps: int = 2,
         radius: float = 5e-3,
         norm: Norm = "2",
@@ -113,9 +108,9 @@ class Anchored(Objective):
             raise ValueError("one of noise and adversarial must be more than 0")
         if steps < 1 or radius <= 0.0:
             raise ValueError(f"steps must be 1 or more and radius above 0, got {steps} and {radius}")
-        if tries < 1 or rounds < 1:
-            raise ValueError(f"tries and rounds must be 1 or more, got {tries} and {rounds}")
-        self.tries, self.rounds = tries, rounds
+        if tries < 1:
+            raise ValueError(f"tries must be 1 or more, got {tries}")
+        self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
         self.slips = _slips(edits, share, synonyms)
         # A step of ε/2: from the start near the middle, two reach the ball's edge.
@@ -150,32 +145,26 @@ class Anchored(Objective):
         token, a word that was cut off) is left as it is; their share is the diagnostic ``unchanged``.
         """
         texts = recovered_texts(encoder.model, sentences)
-        drafts = {row: self.slips.draft(text) for row, text in enumerate(texts) if text is not None}
-        for left in range(self.rounds, 0, -1):
-            drafts |= self._further(encoder, drafts, left, anchors)
-        versions = {row: draft.text for row, draft in drafts.items() if draft.text != texts[row]}
-        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions) / len(texts))
-        return with_texts(encoder.model, sentences, versions)
-
-    def _further(self, encoder: Encoder, drafts: Mapping[int, Draft], left: int, anchors: Tensor) -> dict[int, Draft]:
-        """What a round makes of the drafts, by row: the farthest try of each; ``left`` counts it and those to come."""
-        versions = {row: self._versions(draft, left) for row, draft in drafts.items() if draft.allowed}
-        if self.tries == 1 or not versions:
-            return {row: drawn[0] for row, drawn in versions.items()}
-        tokenizer, device = encoder.model.tokenizer, anchors.device
-        encoded = tokenizer([draft.text for drawn in versions.values() for draft in drawn], truncation=True)
-        rows = torch.tensor([row for row in versions for _ in range(self.tries)], device=device)
+        versions = [self._draw(texts, number) for number in range(self.tries)]
+        self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / len(texts))
+        tries = [with_texts(encoder.model, sentences, version) for version in versions]
+        if len(tries) == 1:
+            return tries[0]
         with torch.no_grad():
-            vectors = encoder.encode(padded(tokenizer, encoded, range(len(rows)), device))
-        farthest = distances(vectors, anchors[rows]).view(-1, self.tries).argmax(dim=1).tolist()
-        return {row: drawn[number] for (row, drawn), number in zip(versions.items(), farthest, strict=True)}
+            farthest = torch.stack([distances(encoder.encode(each), anchors) for each in tries]).argmax(dim=0).tolist()
+        chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
+        return with_texts(encoder.model, sentences, chosen)
 
-    def _versions(self, draft: Draft, left: int) -> list[Draft]:
-        """Tries of one draft: a function of seed, step and text."""
+    def _draw(self, texts: Sequence[str | None], number: int) -> dict[int, str]:
+        """The rows that a draw changes, and their new texts."""
         seed, step = self.draws.tolist()
-        count = math.ceil(draft.allowed / left)
-        sources = (f"{seed} {step} {draft.text}" + (f" {number}" if number else "") for number in range(self.tries))
-        return [self.slips.further(draft, count, random.Random(source)) for source in sources]
+        which = f" {number}" if number else ""
+        drawn = {
+            row: self.slips.of(text, random.Random(f"{seed} {step} {text}{which}"))
+            for row, text in enumerate(texts)
+            if text is not None
+        }
+        return {row: text for row, text in drawn.items() if text != texts[row]}
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, anchors: Tensor) -> Tensor:
         """The perturbation δ of embeddings x, both (B, L, d), that takes the vectors away from the anchors (B, d).
