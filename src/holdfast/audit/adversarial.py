@@ -19,8 +19,6 @@ from holdfast.audit.verdicts import of_rate
 
 NEIGHBOURS = 5
 MARGIN = 1.0
-FIT_PAIRS = 1000
-"""Pairs that the scale from cosines to people's scores is fitted on, where there are more."""
 
 
 def typos_item(kit: Kit) -> Item:
@@ -102,8 +100,7 @@ def _scored(kit: Kit) -> _Scored | None:
         fitted_on, fit_rows = train, list(range(len(train.scores)))
     else:  # no pair that is attacked may be among those that say what a cosine means
         rng.shuffle(rows)
-        fitted_on, fit_rows, rows = pairs, rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    fit_rows = sorted(rng.sample(fit_rows, min(FIT_PAIRS, len(fit_rows))))
+        fitted_on, fit_rows, rows = pairs, sorted(rows[: len(rows) // 2]), rows[len(rows) // 2 :]
     attacked = sorted(rng.sample(rows, min(kit.settings.examples, len(rows))))
     scale = fitted_scale(
         kit.model,
