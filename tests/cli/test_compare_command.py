@@ -300,3 +300,13 @@ def test_audits_of_other_texts_or_changes_are_refused(capsys: pytest.CaptureFixt
     assert "an audit with an audit" in mistake(capsys, a, write("d.json", [sts("stsb", 1.0)]))
     assert main(["compare", a, audited("e.json", wordnet="another")]) == 0
     assert "opened different resources" in capsys.readouterr().out
+
+
+def test_audits_without_a_text_in_common_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    protocol = {"texts": {"sha256": "t"}, "max_words": 64}
+    paths = [
+        write(name, [audit_row("audit-typos", 1, "stability", {"text": [number], "stability": [0.5]})],
+              kind="audit", protocol=protocol, seed=42)
+        for number, name in enumerate(("a.json", "b.json"))
+    ]  # fmt: skip
+    assert "no text in common" in mistake(capsys, *paths)

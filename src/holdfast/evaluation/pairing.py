@@ -328,6 +328,8 @@ def _audits(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
             continue
         values = [[own[text] for text in texts] for own in found]
         samples[key] = Means(values) if key.metric == "stability" else Shares(values)
+    if not samples:
+        raise UserError("the audits measured no text in common: give --texts, --examples and --seed alike")
     return samples, notes + _other_resources(sources)
 
 
