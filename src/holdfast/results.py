@@ -71,6 +71,8 @@ _EXAMPLE_MAY: dict[str, type | tuple[type, ...]] = {
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x0D: None, 0x7F: 0x2421}
 _CONTROLS |= dict.fromkeys(range(0x80, 0xA0))
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# Metrics that are not x100.
+_OF_ONE = ("stability", "different_texts")
 # What a row's items may be: a list each, with a number for every one of its n items.
 _ITEMS = (("correct",), ("gold", "similarity"), ("gold", "prediction"), ("correct", "text"), ("stability", "text"))
 
@@ -161,6 +163,16 @@ def to_json(result: Mapping[str, Any]) -> str:
 def encodable(text: str) -> str:
     """JSON that UTF-8 can hold: half a surrogate pair is written as its escape."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def digits_of(metric: str, otherwise: int) -> int:
+    """Decimals of a number that people read: 3 of what lies between 0 and 1, such as stability, else ``otherwise``."""
+    return 3 if metric in _OF_ONE else otherwise
+
+
+def p_shown(p: float) -> str:
+    """A p-value as people read it."""
+    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
 
 
 def shown(value: Any) -> Any:

@@ -120,11 +120,11 @@ class Space:
             "neighbour_changed_high": 100.0 * rate_high,
         }
 
-    def items(self, moved: Moved) -> dict[str, list[float]]:
+    def items(self, moved: Moved) -> dict[str, Sequence[float]]:
         """The stability of each text, for comparisons: ``{text, stability}``, texts by their places in their source."""
         return {"text": self.numbers_of(moved), "stability": np.round(self.stability(moved.cosines), 5).tolist()}
 
-    def numbers_of(self, moved: Moved) -> list[float]:
+    def numbers_of(self, moved: Moved) -> list[int]:
         """The texts' places in their source."""
         return [self.numbers[copy.index] for copy in moved.copies]
 

@@ -114,20 +114,25 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
 
 def audit_table(result: Mapping[str, Any]) -> Table:
     """A row per item: its number, the interval, the verdict, what it means."""
+    from holdfast.results import digits_of
+
     cells = []
     for row in result["results"]:
-        name = row["task"].removeprefix("audit-")
-        if row["split"] in ("lower", "upper"):
-            name += f" ({row['split']})"
         metrics, headline = row["metrics"], row["headline"]
-        digits = 3 if headline in ("stability", "different_texts") else 1
+        digits = digits_of(headline, 1)
         ends = [metrics.get(f"{headline}_{end}") for end in ("low", "high")]
         value = f"{metrics[headline]:.{digits}f}" if headline in metrics else "-"
         interval = "-" if None in ends else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
         what = "-" if headline is None else headline.replace("_", " ")
-        cells.append([name, what, value, interval, row["verdict"], row["told"]])
+        cells.append([item_name(row), what, value, interval, row["verdict"], row["told"]])
     columns = ["item", "number", "value", "95 %", "verdict", "in words"]
     return table(columns, cells, right=["value", "95 %"])
+
+
+def item_name(row: Mapping[str, Any]) -> str:
+    """What an item is called in a table."""
+    split = f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
+    return str(row["task"]).removeprefix("audit-") + split
 
 
 def worst_examples(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

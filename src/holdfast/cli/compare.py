@@ -118,12 +118,12 @@ def _named(side: Side) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    from holdfast.evaluation.pairing import digits_of
+    from holdfast.results import digits_of, p_shown
 
     columns = ["task", "items", "metric", "A", "B", "B - A", "95 %", "p"]
     cells = []
     for row in rows:
-        m, digits = row["metrics"], digits_of(row["metric"])
+        m, digits = row["metrics"], digits_of(row["metric"], 2)
         names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
         cells.append(
             [
@@ -134,7 +134,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
                 _score(m["other"], m.get("other_std"), digits),
                 f"{m['difference']:+.{digits}f}",
                 f"{m['low']:+.{digits}f} to {m['high']:+.{digits}f}",
-                _p(m["p"]) + ("*" if row["test"] == "mcnemar" else ""),
+                p_shown(m["p"]) + ("*" if row["test"] == "mcnemar" else ""),
             ]
         )
     return table(columns, cells, right=[column for column in columns if column not in ("task", "metric")])
@@ -142,10 +142,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _score(mean: float, std: float | None, digits: int) -> str:
     return f"{mean:.{digits}f}" if std is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
-
-
-def _p(value: float) -> str:
-    return f"{value:.4f}" if value >= 1e-4 else "<0.0001"
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], resamples: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.app import AsJson, Column, DataFolder, MaxSteps, Resume, app
+from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption
 
@@ -108,14 +109,16 @@ def harden(
 
 def before_and_after(result: Mapping[str, Any]) -> Table:
     """A row per item of the audit: the number that stands for it, before and after, and the verdicts."""
+    from holdfast.results import digits_of
+
     cells = []
     for row in result["results"]:
-        metrics, digits = row["metrics"], 3 if row["metric"] in ("stability", "different_texts") else 1
-        name = row["task"].removeprefix("audit-")
-        name += f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
+        metrics, digits = row["metrics"], digits_of(row["metric"], 1)
         shown = [_with_interval(metrics, when, digits) for when in ("before", "after")]
         shown.append(_with_interval(metrics, "difference", digits, sign="+") if "difference" in metrics else "")
-        cells.append([name, row["metric"].replace("_", " "), *shown, " → ".join(dict.fromkeys(row["verdicts"]))])
+        cells.append(
+            [item_name(row), row["metric"].replace("_", " "), *shown, " → ".join(dict.fromkeys(row["verdicts"]))]
+        )
     numbers = ["before", "after", "difference"]
     found = table(["item", "number", *numbers, "verdict"], cells, title=result["model"], right=numbers)
     found.caption = "95 % intervals; of differences over the same texts, paired"

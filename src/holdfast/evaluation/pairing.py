@@ -25,7 +25,6 @@ from holdfast.evaluation.transfer import TRANSFER_TASKS
 from holdfast.results import examples_of, read_with_state, shown
 from holdfast.values import paths_in
 
-_THREE_DECIMALS = ("stability",)
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
 # What must be equal for two success rates to be of the same attack; thresholds may follow from the model.
@@ -119,11 +118,6 @@ def compare(
             raise UserError(f"{key.task} {key.split}: {error}") from error
         rows.append(_row(key, tasks, found, baseline, other))
     return rows, notes
-
-
-def digits_of(metric: str) -> int:
-    """Decimals of a score that people read: 2 of what is ×100, 3 of what is between 0 and 1."""
-    return 3 if metric in _THREE_DECIMALS else 2
 
 
 def _row(key: _Key, tasks: Sequence[Resampled], found: Difference, baseline: Side, other: Side) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from holdfast.report.parts import Cell, Table
 from holdfast.report.sources import Source
+from holdfast.results import digits_of, p_shown
 
+# As holdfast.audit.verdicts has them; that package takes seconds to load, and a report is made of files alone.
 VERDICTS = ("holds", "bends", "breaks", "absent")
 
 
@@ -31,14 +33,12 @@ def hardening_table(source: Source) -> Table:
         sides = (_number(metrics, side, name) for side in ("before", "after"))
         paired = "difference" in metrics and "p" in metrics
         difference = _number(metrics, "difference", name, "+") if paired else Cell("–")
-        p = Cell(("<0.0001" if metrics["p"] < 1e-4 else f"{metrics['p']:.4f}") if paired else "–")
+        p = Cell(p_shown(metrics["p"]) if paired else "–")
         verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]]
         rows.append((_item(row), Cell(name.replace("_", " ")), *sides, difference, p, *verdicts))
     columns = ("item", "number", "before", "after", "difference", "p", "verdict before", "after")
-    note = (
-        "95 % intervals. Differences are paired, over the same texts. Less is better for success rates, more for all "
-    )
-    note += "other numbers but the cosine of different texts."
+    note = "95 % intervals. Differences are paired, over the same texts. Less is better for success rates, more for "
+    note += "all other numbers but the cosine of different texts."
     title = f"Hardening: {source.label}"
     return Table(f"harden-{source.number}", title, columns, tuple(rows), words=(1, 6, 7), note=note)
 
@@ -54,7 +54,7 @@ def _verdict(verdict: str) -> Cell:
 
 def _number(metrics: Mapping[str, Any], name: str, metric: str, sign: str = "") -> Cell:
     """A number with its interval; ``metric`` says what it is of."""
-    digits = 3 if metric in ("stability", "different_texts") else 1
+    digits = digits_of(metric, 1)
     low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
     between = " to " if sign else "–"
     interval = "" if low is None or high is None else f"{low:{sign}.{digits}f}{between}{high:{sign}.{digits}f}"

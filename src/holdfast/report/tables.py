@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.evaluation.pairing import digits_of
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
 from holdfast.report.parts import Cell, Table
@@ -21,6 +20,7 @@ from holdfast.report.scores import (
     with_average,
 )
 from holdfast.report.sources import Source
+from holdfast.results import digits_of, p_shown
 from holdfast.training.log import number_of
 
 AVERAGE = "average"
@@ -221,9 +221,8 @@ def comparison_table(source: Source) -> Table:
     """Differences with intervals and p-values, as `holdfast compare` printed them."""
     rows = []
     for row in source.rows:
-        m, digits = row["metrics"], digits_of(str(row.get("metric")))
+        m, digits = row["metrics"], digits_of(str(row.get("metric")), 2)
         names = (row["task"], "" if row["split"] in _WHOLE else row["split"], row.get("recipe") or "")
-        p = "<0.0001" if m["p"] < 1e-4 else f"{m['p']:.4f}"
         rows.append(
             (
                 Cell(" ".join(filter(None, names))),
@@ -236,7 +235,7 @@ def comparison_table(source: Source) -> Table:
                     f"{m['low']:+.{digits}f} to {m['high']:+.{digits}f}",
                     "95 % interval",
                 ),
-                Cell(p, "McNemar" if row.get("test") == "mcnemar" else ""),
+                Cell(p_shown(m["p"]), "McNemar" if row.get("test") == "mcnemar" else ""),
             )
         )
     columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
