@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
-import io
 import json
 import os
 import random
@@ -24,15 +23,14 @@ import tempfile
 import time
 import traceback
 import warnings
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zstandard
+from fuzz_kinds import Kind, all_kinds
 
 from holdfast.errors import UserError
 
@@ -40,8 +38,6 @@ SECONDS = 10.0
 MEMORY = 1 << 30
 """Bytes above what the process has when it begins."""
 
-# Read by the line; a line may be as long as this.
-MAX_CHARS = 2000
 
 _WORDS: tuple[bytes, ...] = (
     *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r", b"\r\n", b"\n\n\n", b"\t\t", b'"', b"\\"),
@@ -72,21 +68,6 @@ _VALUES: tuple[Any, ...] = (
     ),
     *({"schema": 1}, ["x"] * 50, "../..", float("nan"), float("inf"), -0.0),
 )
-
-
-@dataclass
-class Kind:
-    """A kind of file and what reads it.
-
-    Attributes:
-        name: of the file; a folder's file may be named with its folder.
-        good: a file as it should be.
-        read: reads it to the end; takes the folder that the file lies in.
-    """
-
-    name: str
-    good: bytes
-    read: Callable[[Path], Any]
 
 
 @dataclass
@@ -280,313 +261,6 @@ def _exchanged(value: Any, draw: random.Random) -> Any:
 
 
 # --- kinds -------------------------------------------------------------------------------------------------------
-
-_SENTENCES = (
-    "The cat sat on the mat.\nTwo dogs – né à Paris – ran off.\n\n  A third line of text, longer than others  \n"
-)
-_TSV = "id\tsentence\tlabel\n1\ta dog runs\t1\n2\ta cat's nap\t0\n3\t\u201cquoted\u201d text\t1\n"
-_PAIRS = "sentence1\tsentence2\tscore\na dog\tthe dog\t4.5\na cat\ta car\t0\n"
-_JSONL = '{"sentence": "a dog runs", "label": 1}\n{"sentence": "a cat naps", "label": "0", "more": [1, null]}\n'
-_VECTORS = "dog 0.1 0.2 -0.3\ncat 1e-3 2 3.5\nmat -1 0 0.25\n"
-_CONFIG = (
-    "model: some/model\ncorpus: mine.txt\noutput: out\nlearning-rate: 3e-5\nbatch_size: 64\noptions:\n  tau: 0.05\n"
-)
-_DATA_NOUN = (
-    "  1 This software\n00001740 03 n 02 dog 0 hound 0 002 @ 00001741 n 0000 ~ 00001742 n 0000 | an animal\n"
-    "00001741 03 n 01 cat 0 000 | another\n"
-)
-_INDEX_NOUN = "  1 This software\ndog n 1 1 @ 1 0 00001740\nhound n 1 1 @ 1 0 00001740\ncat n 1 0 1 0 00001741\n"
-_SYNSETS = "pos\toffset\tlemmas\nn\t1\tdog|hound\nv\t2\trun|sprint\ns\t3\tbig|large\n"
-_EXCEPTIONS = "pos\tinflected\tlemmas\nnoun\tmice\tmouse\nverb\tran\trun\n"
-
-
-def all_kinds() -> list[Kind]:
-    """Every kind of file that a user hands to holdfast."""
-    return [*_corpora(), *_labelled(), *_settings(), *_results(), *_resources(), *_own_files(), *_models()]
-
-
-def _corpora() -> list[Kind]:
-    from holdfast.data.corpus import read_corpus
-
-    def corpus(name: str, good: bytes, column: str | None = None) -> Kind:
-        return Kind(name, good, lambda f: list(read_corpus(str(f / name), column=column, max_chars=MAX_CHARS)))
-
-    return [
-        corpus("corpus.txt", _SENTENCES.encode()),
-        corpus("corpus.txt.gz", gzip.compress(_SENTENCES.encode())),
-        corpus("corpus.txt.zst", zstandard.compress(_SENTENCES.encode())),
-        corpus("corpus.tsv", _TSV.encode()),
-        corpus("corpus.tsv.gz", gzip.compress(_TSV.encode()), "sentence"),
-        corpus("corpus.jsonl", _JSONL.encode()),
-        corpus("corpus.jsonl.zst", zstandard.compress(_JSONL.encode())),
-        corpus("corpus.parquet", _parquet(), "sentence"),
-    ]
-
-
-def _parquet() -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    rows = {"sentence": ["a dog", "a cat", "né à Paris"] * 20, "n": list(range(60))}
-    pq.write_table(pa.table(rows), buffer, compression="snappy", row_group_size=25)
-    return buffer.getvalue()
-
-
-def _labelled() -> list[Kind]:
-    from holdfast.data.inventory import check_data
-    from holdfast.data.registry import load_graded, load_labelled, load_pairs
-
-    senteval = "\t".join(["main", "MSR", "2012", "0001", "4.2", "a dog", "the dog"]) + "\n"
-    manifest = json.dumps({"files": [{"file": "sst2/test.tsv", "sha256": "0" * 64, "rows": 3}]})
-    return [
-        Kind("own.tsv", _TSV.encode(), lambda f: load_labelled(str(f / "own.tsv"), "all")),
-        Kind("own.jsonl", _JSONL.encode(), lambda f: load_labelled(str(f / "own.jsonl"), "all")),
-        Kind("scored.tsv", _PAIRS.encode(), lambda f: load_graded(str(f / "scored.tsv"), "all")),
-        Kind("sst2/test.tsv", _TSV.encode(), lambda f: load_labelled("sst2", "test", data=f)),
-        Kind("stsb/test.tsv.gz", gzip.compress(_PAIRS.encode()), lambda f: load_pairs("stsb", "test", data=f)),
-        Kind("STS/STSBenchmark/sts-dev.csv", senteval.encode(), lambda f: load_pairs("stsb", "dev", data=f)),
-        Kind(
-            "TREC/TREC_10.label", b"NUM:dist How far?\nHUM:ind Who?\n", lambda f: load_labelled("trec", "test", data=f)
-        ),
-        Kind("manifest.json", manifest.encode(), check_data),
-    ]
-
-
-def _settings() -> list[Kind]:
-    from holdfast.experiments.definition import read_definition, tables_folder
-    from holdfast.pretraining.settings import pretrain_settings
-    from holdfast.training.settings import run_config
-
-    table = min(tables_folder().glob("*/*.yaml"), key=lambda path: path.stat().st_size).read_bytes()
-    pretrain = (
-        _CONFIG.replace("options:\n  tau: 0.05\n", "")
-        .replace("batch_size", "batch-tokens")
-        .replace("model: some/model\n", "")
-    )
-    return [
-        Kind("train.yaml", _CONFIG.encode(), lambda f: run_config(f / "train.yaml", {"method": "simcse"}, [])),
-        Kind("pretrain.yaml", pretrain.encode(), lambda f: pretrain_settings(str(f / "pretrain.yaml"), {})),
-        Kind("table.yaml", table, lambda f: read_definition(str(f / "table.yaml"), "smoke")),
-    ]
-
-
-def small_result(**more: Any) -> dict[str, Any]:
-    from holdfast.results import new_result
-
-    return {
-        **new_result(
-            "evaluate",
-            command=["holdfast"],
-            model="m",
-            identity={"model_sha256": "0" * 64, "model_files": {}},
-            protocol={"precision": "fp32", "goal": {"kind": "class"}, "recipes": {"pwws": {"constants": {}}}},
-            seed=1,
-        ),
-        **more,
-    }
-
-
-def _results() -> list[Kind]:
-    from holdfast.evaluation.adversarial_space import read_pairs
-    from holdfast.evaluation.pairing import compare, read_side
-    from holdfast.report import write_report
-    from holdfast.results import to_json
-
-    items = {"gold": [1.0, 2.0, 3.0, 2.5], "similarity": [0.1, 0.9, 0.5, 0.4]}
-    row = {"task": "stsb", "split": "test", "n": 4, "metrics": {"spearman": 80.0}, "items": items}
-    evaluated = small_result(results=[row])
-    verdict = {"label": 1, "value": 0.9, "correct": True}
-    examples = [
-        {
-            "recipe": "pwws",
-            "number": n,
-            "outcome": "succeeded",
-            "original": f"a dog {n}",
-            "queries": 3,
-            "adversarial": f"a cat {n}",
-            "changed": [[1, "dog", "cat"]],
-            "before": verdict,
-            "after": verdict,
-            "label": 1,
-            "words": 3,
-            "other": None,
-            "reason": None,
-            "passes": 2,
-            "similarity": 0.9,
-        }
-        for n in range(4)
-    ]
-    metrics = {"attacked": 4, "succeeded": 4, "success_rate": 100.0, "queries": 3.0, "accuracy": 90.0}
-    attack_row = {"task": "sst2", "split": "test", "n": 4, "recipe": "pwws", "metrics": metrics, "skipped": {}}
-    attacked = small_result(kind="attack", results=[attack_row], examples=examples)
-
-    def compared(name: str, good: dict[str, Any]) -> Kind:
-        def read(folder: Path) -> None:
-            other = folder / "other.json"
-            other.write_text(to_json({**good, "model_sha256": "1" * 64}))
-            compare(read_side(str(other)), read_side(str(folder / name)), resamples=100)
-
-        return Kind(name, to_json(good).encode(), read)
-
-    def reported(name: str) -> Callable[[Path], Any]:
-        return lambda folder: write_report([str(folder / name)], folder / "page.html")
-
-    whole = to_json(evaluated).encode()
-    texts = to_json(attacked).encode()
-    log = '{"step": 25, "loss": 1.5, "learning_rate": 1e-05}\n{"step": 50, "loss": 1.25, "epoch": 1.0}\n'
-
-    def logged(folder: Path) -> None:
-        trained = {**evaluated, "kind": "train", "selected": {"step": 50, "steps": 50, "score": 70.0}, "results": []}
-        (folder / "run" / "results.json").write_text(to_json(trained))
-        write_report([str(folder / "run" / "results.json")], folder / "page.html")
-
-    return [
-        compared("result.json", evaluated),
-        compared("attacked.json", attacked),
-        compared("audited.json", small_audit(examples, {**row, "split": "dev"})),
-        Kind("page.json", whole, reported("page.json")),
-        Kind("texts.json", texts, reported("texts.json")),
-        Kind("shown.json", texts, lambda f: _command("show", f / "shown.json")),
-        Kind("printed.json", texts, lambda f: _command("show", f / "printed.json", "--json", "--outcome", "all")),
-        Kind("pairs.json", texts, lambda f: read_pairs(f / "pairs.json", outcome="all")),
-        Kind("run/metrics.jsonl", log.encode(), logged),
-    ]
-
-
-def small_audit(examples: list[dict[str, Any]], quality: dict[str, Any]) -> dict[str, Any]:
-    """An audit of four texts, with a row of each kind of items."""
-    told = {"verdict": "bends", "told": "in words"}
-    items = {"text": [0, 1, 2, 3], "stability": [0.5, 0.25, 1.0, 0.75]}
-    typos = {"task": "audit-typos", "split": "all", "n": 4, "metrics": {"stability": 0.625}, "headline": "stability"}
-    rate = {"metrics": {"success_rate": 100.0}, "headline": "success_rate", "recipe": "pwws", "skipped": {}}
-    searched = {"task": "audit-synonyms", "split": "all", "n": 4, **rate}
-    return small_result(
-        kind="audit",
-        protocol={"texts": {"sha256": "0"}, "max_words": 64, "opened_resources": {}},
-        results=[{**typos, **told, "items": items}, {**searched, **told}, {**quality, **told, "headline": "spearman"}],
-        examples=[{**example, "item": "audit-synonyms"} for example in examples],
-    )
-
-
-def _command(*words: Any) -> None:
-    """A verb, as a user gives it; what it tells in one line is an error here again."""
-    from holdfast.cli import main as command
-
-    told = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(io.StringIO()) as error:
-        code = command([str(word) for word in words])
-    if code:
-        line = error.getvalue()
-        assert line.startswith("holdfast: "), line
-        assert line.count("\n") == 1, line
-        raise UserError(line)
-
-
-def _resources() -> list[Kind]:
-    from holdfast.adversary.similarity import read_similarity
-    from holdfast.adversary.synonyms import read_synonyms
-    from holdfast.adversary.wordnet import WordNet
-    from holdfast.baselines.word_vectors import read_word_vectors
-
-    arrays, archive = io.BytesIO(), io.BytesIO()
-    np.savez(arrays, words=np.array(["dog", "cat"]), vectors=np.ones((2, 3), dtype=np.float32))
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
-        for pos, name in (("n", "noun"), ("v", "verb"), ("a", "adj"), ("r", "adv")):
-            opened.writestr(f"wordnet/data.{name}", _DATA_NOUN.replace(" n ", f" {pos} "))
-            opened.writestr(f"wordnet/index.{name}", _INDEX_NOUN)
-            opened.writestr(f"wordnet/{name}.exc", "mice mouse\n")
-    neighbours = "word\tneighbors\ndog\thound cat\ncat\tdog\n"
-
-    def database(folder: Path) -> None:
-        place = folder / "dict"
-        for name in ("noun", "verb", "adj", "adv"):
-            for file, good in ((f"data.{name}", _DATA_NOUN), (f"index.{name}", _INDEX_NOUN), (f"{name}.exc", "a b\n")):
-                if not (place / file).exists():
-                    (place / file).write_text(good)
-        WordNet.read(place).synonyms("dog")
-
-    def tables(folder: Path) -> None:
-        (folder / "tables" / "exceptions.tsv").write_text(_EXCEPTIONS)
-        WordNet.read(folder / "tables").synonyms("ran")
-
-    return [
-        Kind("vectors.txt", _VECTORS.encode(), lambda f: read_synonyms(f / "vectors.txt").nearest("dog", 5)),
-        Kind("vectors.npz", arrays.getvalue(), lambda f: read_synonyms(f / "vectors.npz").nearest("dog", 5)),
-        Kind("lists.tsv", neighbours.encode(), lambda f: read_similarity(f / "lists.tsv", threshold=0.5)),
-        Kind("glove.txt.gz", gzip.compress(_VECTORS.encode()), lambda f: read_word_vectors(f / "glove.txt.gz")),
-        Kind("glove.vec", ("3 3\n" + _VECTORS).encode(), lambda f: read_word_vectors(f / "glove.vec")),
-        Kind("wordnet.zip", archive.getvalue(), lambda f: WordNet.read(f / "wordnet.zip").synonyms("dog")),
-        Kind("dict/data.noun", _DATA_NOUN.encode(), database),
-        Kind("dict/index.verb", _INDEX_NOUN.encode(), database),
-        Kind("tables/synsets.tsv", _SYNSETS.encode(), tables),
-    ]
-
-
-def _own_files() -> list[Kind]:
-    """What holdfast writes for itself."""
-    from rich.console import Console
-
-    from holdfast.attacks.examples import Attempt
-    from holdfast.attacks.journal import Journal, journals
-    from holdfast.experiments.cells import Cell, Store
-    from holdfast.training import folder as run_folder
-    from holdfast.training.checkpoints import latest_intact
-
-    settings = {"task": "sst2", "seed": 1}
-    with tempfile.TemporaryDirectory() as scratch:
-        journal = Journal(Path(scratch) / "r.json", settings)
-        journal.open(resume=False)
-        for number in range(3):
-            journal.add(Attempt(number, "pwws", "failed", "a dog", "a dog"))
-        lines = next(journals(Path(scratch) / "r.json")).read_bytes()
-    seal = json.dumps({"model.safetensors": "0" * 64, "1_Pooling/config.json": "1" * 64})
-    record = {"what": "a run", "training": {"seed": 1}}
-    cell = Cell("attack", {"a": 1})
-    cell_file = f"cells/attack-{cell.key[:12]}/cell.json"
-
-    def begun(folder: Path) -> None:
-        run_folder.begin(folder / "run-folder", record, Console(quiet=True))
-
-    def damage(folder: Path) -> None:
-        store = Store(folder / "cells")
-        store.damage(cell)
-        store.finished(cell)
-
-    return [
-        Kind(".r.json.journal-000", lines, lambda f: Journal(f / "r.json", settings).open(resume=True)),
-        Kind("run/checkpoint-5/sealed.json", seal.encode(), lambda f: latest_intact(f / "run")),
-        Kind("run-folder/run.json", json.dumps(record).encode(), begun),
-        Kind(cell_file, json.dumps({"key": cell.key}).encode(), damage),
-    ]
-
-
-def _models() -> list[Kind]:
-    from safetensors.numpy import save
-
-    from holdfast.evaluation.masks import _read_record
-    from holdfast.finding import model_identity, resolve_model
-
-    modules = [
-        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    ]
-    weights = save({"weight": np.ones((2, 3), dtype=np.float32)})
-
-    def resolved(name: str) -> Callable[[Path], Any]:
-        def read(folder: Path) -> None:
-            (folder / name / "model.safetensors").write_bytes(weights)
-            (folder / name / "1_Pooling").mkdir(exist_ok=True)
-            model_identity(resolve_model(str(folder / name)))
-
-        return read
-
-    return [
-        Kind("st/modules.json", json.dumps(modules).encode(), resolved("st")),
-        Kind("lm/config.json", b'{"architectures": ["BertForMaskedLM"], "model_type": "bert"}', resolved("lm")),
-        Kind("record.json", b'{"protocol": {"method": "l2p-csr"}}', lambda f: _read_record(f / "record.json")),
-    ]
-
 
 if __name__ == "__main__":
     sys.exit(main())

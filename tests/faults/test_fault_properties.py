@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fuzz
+import fuzz_kinds
 import numpy as np
 import pytest
 import zstandard
@@ -150,7 +151,7 @@ def test_word_vectors_are_read_as_they_were_written(tmp_path: Path, vectors: dic
 @given(JSON, st.text(), st.floats(allow_nan=False, allow_infinity=False))
 def test_a_result_is_read_as_it_was_written(tmp_path: Path, more: Any, text: str, score: float) -> None:
     row = {"task": text, "split": "test", "n": 1, "metrics": {"score": score}, "more": more}
-    result = fuzz.small_result(results=[row], anything=more)
+    result = fuzz_kinds.small_result(results=[row], anything=more)
     write_result(tmp_path / "r.json", result)
     assert read_with_state(tmp_path / "r.json") == (result, "as written")
 
@@ -185,7 +186,7 @@ def test_a_configuration_says_what_was_written(
 # --- readers: a value or one line --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", fuzz.all_kinds(), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", fuzz_kinds.all_kinds(), ids=lambda kind: kind.name)
 @settings(FEW, max_examples=15)
 @given(st.binary(max_size=300))
 @example(b"")
@@ -194,7 +195,7 @@ def test_a_configuration_says_what_was_written(
 @example(b"{}")
 @example(b"[]")
 @example(b"null\n")
-def test_whatever_a_file_holds_is_a_value_or_one_line(kind: fuzz.Kind, tmp_path: Path, data: bytes) -> None:
+def test_whatever_a_file_holds_is_a_value_or_one_line(kind: fuzz_kinds.Kind, tmp_path: Path, data: bytes) -> None:
     packer = {".gz": gzip.compress, ".zst": zstandard.compress}.get(Path(kind.name).suffix)
     for given_data in (data, *((packer(data),) if packer else ())):
         try:
