@@ -76,6 +76,17 @@ def test_sentences_become_steps(setting: Setting) -> None:
     assert encoder.settings["max_steps"] == 5
 
 
+def test_as_many_evaluations_at_every_batch_size(setting: Setting) -> None:
+    for batch_size, more, steps in ((64, {}, 13), (512, {}, 2), (64, {"eval_steps": 7}, 7)):
+        says = with_("encoder", sentences=6400, batch_size=batch_size, evaluations=8, **more)
+        (encoder,) = (cell for cell in Planner(setting).plan(says, 1).needed() if cell.kind == "encoder")
+        assert encoder.settings["eval_steps"] == steps
+    with pytest.raises(UserError, match="encoder: evaluations must be at least 1, got 0"):
+        Planner(setting).plan(with_("encoder", sentences=6400, evaluations=0), 1)
+    with pytest.raises(UserError, match="encoder: sentences takes a whole number, not 'many'"):
+        Planner(setting).plan(with_("encoder", sentences="many"), 1)
+
+
 def test_files_count_and_not_where_they_lie(setting: Setting, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere.txt"
     other.write_text("a dog runs\n")

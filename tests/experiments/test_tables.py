@@ -12,6 +12,7 @@ from holdfast.experiments import run, stages
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
 from holdfast.experiments.render import listing
+from holdfast.experiments.scales import read_scale
 
 Plan = Callable[..., dict[tuple[str, str], Cell | str]]
 
@@ -34,11 +35,10 @@ def plan(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
     monkeypatch.setattr(stages, "resolve_model", lambda name: model)
 
     def planned(table: str, scale: str) -> dict[tuple[str, str], Cell | str]:
-        says = run._scale(scale)
-        tasks = says.pop("tasks")
-        given = (says.pop("model", str(model)), says.pop("corpus", str(corpus)))
+        known = read_scale(scale)
+        given = (known.model or str(model), known.corpus or str(corpus))
         resources = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
-        setting = stages.Setting(*given, None, resources, tasks, says, corpus)
+        setting = stages.Setting(*given, None, resources, known.tasks, known.says, corpus)
         settings = run.ReproduceSettings(table, scale, tmp_path)
         entries = run._entries(read_definition(table, scale), setting, settings)
         return {(entry.row.name, entry.column): entry.cells[0] for entry in entries}
@@ -119,7 +119,7 @@ def test_a_sweep_changes_one_option(plan: Plan) -> None:
     cells = plan("adcse/figure4", "small")
     at = {column: encoder_of(cells["AdCSE", column]).settings for column in ("batch 32", "batch 64", "τ 0.01")}
     changed = [name for name, value in at["batch 64"].items() if at["batch 32"][name] != value]
-    assert sorted(changed) == ["batch_size", "max_steps", "options"]  # the sentences stay: so do fewer steps
+    assert sorted(changed) == ["batch_size", "eval_steps", "max_steps", "options"]  # the sentences stay: fewer steps
     assert at["batch 32"]["options"]["negatives"] == 32
     assert at["batch 64"]["options"]["negatives"] == 64
     options, others = at["batch 64"]["options"], at["τ 0.01"]["options"]

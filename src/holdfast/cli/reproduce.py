@@ -47,6 +47,14 @@ def reproduce(
     only: Annotated[
         str | None, typer.Option(help="Only rows whose name contains one of these words, joined by commas.")
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="STAGE.NAME=VALUE",
+            help="In place of what the scale says: encoder.sentences=6400, attack.examples=100; repeatable.",
+        ),
+    ] = None,
     vectors: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Word vectors as text, for the rows of GloVe.")
     ] = None,
@@ -96,6 +104,7 @@ def reproduce(
         only=[word.strip() for word in (only or "").split(",") if word.strip()],
         vectors=vectors,
         jobs=jobs,
+        changes=set_ or (),
     )
     every = [replace(first, table=name) for name in names]
     if len({settings.result_file for settings in every}) < len(every):

@@ -72,6 +72,9 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     if result.get("model"):
         whose = "the published values are of the paper's own models"
         lines.append(f"Our rows start from {result['model']} where they name no other model; {whose}.")
+    if changes := protocol.get("changes"):
+        told = [f"{stage}.{name}={value}" for stage, says in changes.items() for name, value in says.items()]
+        lines.append(f"Changed in the scale: {', '.join(told)}.")
     if left_out := protocol.get("left_out"):
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
     sampled = [row for row in result["results"] if "sample" in row]

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.errors import UserError, one_of
 from holdfast.experiments.cells import Cell, Store, in_order
@@ -18,6 +16,7 @@ from holdfast.experiments.definition import SCALES, Definition, Row, known_table
 from holdfast.experiments.measures import measured, row_of
 from holdfast.experiments.parallel import devices_here, make_side_by_side
 from holdfast.experiments.render import QUOTED, latex, markdown
+from holdfast.experiments.scales import read_scale
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import do
 from holdfast.files import holding, output_lock, write_text
@@ -45,6 +44,7 @@ class ReproduceSettings:
         only: only rows whose name contains one of these.
         vectors: word vectors for GloVe's rows.
         jobs: how many cells are made at once; None: one on each GPU, or one.
+        changes: of the scale: "encoder.sentences=6400".
     """
 
     table: str
@@ -58,6 +58,7 @@ class ReproduceSettings:
     only: Sequence[str] = ()
     vectors: Path | None = None
     jobs: int | None = None
+    changes: Sequence[str] = ()
 
     @property
     def result_file(self) -> Path:
@@ -98,11 +99,10 @@ def reproduce(
         if value is not None and value < 1:
             raise UserError(f"{option} must be at least 1, got {value}")
     definition = read_definition(settings.table, settings.scale)
-    scale = _scale(settings.scale)
-    model, corpus = settings.model or scale.pop("model", None), settings.corpus or scale.pop("corpus", None)
-    tasks = scale.pop("tasks", {})
+    scale = read_scale(settings.scale, settings.changes)
+    model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
     identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
-    setting = Setting(model, corpus, settings.data, settings.resources, tasks, scale, settings.vectors)
+    setting = Setting(model, corpus, settings.data, settings.resources, scale.tasks, scale.says, settings.vectors)
     entries = _entries(definition, setting, settings)
     store = Store(settings.output / "cells")
     began = time.monotonic()
@@ -123,6 +123,7 @@ def reproduce(
             "figure": definition.figure,
             "left_out": list(definition.left_out),
             "scale": settings.scale,
+            "changes": scale.changes,
             "seeds": settings.seeds,
             "corpus": corpus,
             "resources": dict(vars(settings.resources)),
@@ -136,12 +137,6 @@ def reproduce(
     write_text(settings.result_file.with_suffix(".md"), markdown(result))
     write_text(settings.result_file.with_suffix(".tex"), latex(result))
     return result
-
-
-def _scale(name: str) -> dict[str, Any]:
-    """What a scale says of all tables."""
-    text = (Path(__file__).parent / "scales.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(text)[name] or {})
 
 
 def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[_Entry]:

@@ -52,13 +52,31 @@ them, what ADCL's attack makes of them."""
 
 _PAIRS_DRAWN = 50
 
-_ENCODER_OWN = ("method", "model", "corpus", "sentences", "from")
+_ENCODER_OWN = ("method", "model", "corpus", "from")
 _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
 _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
 _NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
 _NOT_OF_ATTACK = ("model", "recipes", "texts", "resources", "data", "output", "seed", "side_by_side", "processes",
                   "device")  # fmt: skip
+_KINDS: Mapping[str, tuple[type, Sequence[str]]] = {
+    "encoder": (TrainConfig, _NOT_A_SETTING),
+    "baseline": (BaselineSettings, _NOT_OF_BASELINE),
+    "classifier": (FinetuneSettings, _NOT_OF_CLASSIFIER),
+    "attack": (AttackSettings, _NOT_OF_ATTACK),
+}
+"""The settings behind a stage, and which of them a table does not say."""
+_BESIDES: Mapping[str, Mapping[str, Any]] = {
+    "encoder": {"sentences": int, "evaluations": int},
+    "evaluation": {"limit": int, "pooling": str, "text": str},
+}
+
+
+def settings_of(stage: str) -> dict[str, Any]:
+    """What can be said of a stage, or of a baseline: names and types."""
+    kind, own = _KINDS.get(stage, (object, ()))
+    hints = get_type_hints(kind) if stage in _KINDS else {}
+    return {**{name: hint for name, hint in hints.items() if name not in own}, **_BESIDES.get(stage, {})}
 
 
 @dataclass(frozen=True)
@@ -177,7 +195,7 @@ class Planner:
         takes = (*BASELINES[name].needs, *BASELINES[name].takes)
         of_scale = {key: value for key, value in self.setting.scale.get("baseline", {}).items() if key in takes}
         own = {key: value for key, value in says.items() if key not in ("baseline", "model", "corpus")}
-        given = _fitted({**of_scale, **own}, BaselineSettings, _NOT_OF_BASELINE, "encoder")
+        given = _fitted({**of_scale, **own}, "baseline", told_as="encoder")
         settings: dict[str, Any] = {"name": name, **given}
         inputs, where = {}, {}
         if "options" in takes:
@@ -206,15 +224,19 @@ class Planner:
         if is_own(method):  # a table may come from elsewhere, and a method is code
             raise UserError(f"encoder: method {method!r}: a table trains the methods of holdfast alone")
         objective = objective_class(method)
-        given = {key: value for key, value in says.items() if key not in _ENCODER_OWN}
-        given = _fitted(given, TrainConfig, _NOT_A_SETTING, "encoder")
+        given = _fitted({key: value for key, value in says.items() if key not in _ENCODER_OWN}, "encoder")
+        sentences, evaluations = (_count(given, name) for name in ("sentences", "evaluations"))
         options = method_options(method, given.get("preset"), given.get("options", {}))
         given["options"] = {**option_defaults(objective), **options}
         config = TrainConfig(method, "", "", Path(), seed=seed, **given).completed(objective)
-        if "sentences" in says:
+        if sentences is not None:
             assert config.batch_size is not None
-            steps = math.ceil(int(says["sentences"]) / (config.batch_size * config.accumulate))
-            config = dataclasses.replace(config, max_steps=steps)
+            config = dataclasses.replace(
+                config, max_steps=math.ceil(sentences / (config.batch_size * config.accumulate))
+            )
+        if evaluations is not None and "eval_steps" not in given and config.max_steps is not None:
+            # As many at every batch size: a method of large batches would else be measured at its end alone.
+            config = dataclasses.replace(config, eval_steps=math.ceil(config.max_steps / evaluations))
         settings = {
             name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
         }
@@ -242,7 +264,7 @@ class Planner:
             victim = self._classifier(says, encoder, seed)
             split = train_split_of(task_named(task), says.get("train_split"), self.setting.data)
             inputs["texts"] = self._attack({"task": task, "split": split, **attacked}, victim, seed)
-        given = _fitted(says, FinetuneSettings, _NOT_OF_CLASSIFIER, "classifier")
+        given = _fitted(says, "classifier")
         settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
         if record["test_examples"] is None:
@@ -265,7 +287,7 @@ class Planner:
         if says.get("task") is None or "recipe" not in says:
             raise UserError("an attack needs a recipe, and a task where there is no classifier")
         task, recipe = str(says["task"]), str(says.pop("recipe"))
-        given = _fitted(says, AttackSettings, _NOT_OF_ATTACK, "attack")
+        given = _fitted(says, "attack")
         (made,) = make_recipes([recipe], given.get("constants", {}))
         settings = AttackSettings(model="", recipes=[recipe], seed=seed, **given)
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_ATTACK}
@@ -348,12 +370,20 @@ def _needed_resources(needed: Sequence[str], names: ResourceNames) -> dict[str, 
     return {name: value for name, value in vars(names).items() if name in needed or name == "similarity"}
 
 
-def _fitted(says: Mapping[str, Any], kind: type, own: Sequence[str], stage: str) -> dict[str, Any]:
+def _count(given: dict[str, Any], name: str) -> int | None:
+    """A number of things, taken out of what is said of an encoder."""
+    value: int | None = given.pop(name, None)
+    if value is not None and value < 1:
+        raise UserError(f"encoder: {name} must be at least 1, got {value}")
+    return value
+
+
+def _fitted(says: Mapping[str, Any], stage: str, *, told_as: str | None = None) -> dict[str, Any]:
     """What a stage says, checked against the settings of the command that does it."""
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name not in own}
+    hints, where = settings_of(stage), told_as or stage
     found = {}
     for name, value in says.items():
         if name not in hints:
-            raise UserError(f"{stage}: unknown key {name!r}{did_you_mean(name, hints)}")
-        found[name] = fitted(f"{stage}: {name}", value, hints[name])
+            raise UserError(f"{where}: unknown key {name!r}{did_you_mean(name, hints)}")
+        found[name] = fitted(f"{where}: {name}", value, hints[name])
     return found
