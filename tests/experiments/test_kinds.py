@@ -77,6 +77,11 @@ def test_baselines_are_made_and_measured(settings: Settings, stsb: Path, tmp_pat
     ours = rows["mean", "STS-B"]["metrics"]["mean"]
     assert f"{ours:.1f} (50.0, {ours - 50:+.1f})".replace("-", "−") in text
     assert f"| {rows['mean', 'child']['metrics']['mean']:.3f} |" in text
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").glob("*/cell.json")}
+    assert len(before) == 9  # three baselines; two evaluations or closer looks at each
+    again = reproduce(settings(TABLE, vectors=vectors))
+    assert [row["metrics"] for row in again["results"]] == [row["metrics"] for row in result["results"]]
+    assert before == {path: path.stat().st_mtime_ns for path in before}  # nothing was made anew
     again = reproduce(settings(TABLE))  # without the vectors
     (glove,) = (row for row in again["results"] if (row["task"], row["split"]) == ("GloVe", "park"))
     assert glove["not_run"] == ["the baseline glove needs word vectors: give --vectors FILE"]

@@ -112,7 +112,7 @@ class Store:
         if _key_in(path) is None:
             return f"{path} is damaged"
         product = self.product(cell)
-        file = product / RESULT_FILE if cell.kind in ("encoder", "classifier") else product
+        file = product / RESULT_FILE if cell.kind in _MODELS else product
         try:
             result, state = read_with_state(file)
         except UserError as error:
