@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -290,7 +291,10 @@ def test_audits_are_compared_item_by_item_on_the_same_texts(capsys: pytest.Captu
     assert attacked["p"] == pytest.approx(binomtest(0, 8).pvalue)
     assert found["audit-neighbours"]["metrics"]["difference"] == 0.0
     assert main(["compare", a, b]) == 0
-    assert "-0.200 to -0.200" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "-0.200 to -0.200" in told
+    assert "audit-" not in told  # its items are named as in the audit's own table
+    assert re.search(r"adversarial-typos +39 ", told)
 
 
 def test_audits_of_other_texts_or_changes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.app import AsJson, app
+from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError
@@ -124,10 +125,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells = []
     for row in rows:
         m, digits = row["metrics"], digits_of(row["metric"], 2)
-        names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
         cells.append(
             [
-                " ".join(name for name in names if name),
+                _task(row),
                 f"{row['n']:,}",
                 str(row["metric"]).replace("_", " "),
                 _score(m["baseline"], m.get("baseline_std"), digits),
@@ -138,6 +138,14 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
             ]
         )
     return table(columns, cells, right=[column for column in columns if column not in ("task", "metric")])
+
+
+def _task(row: Mapping[str, Any]) -> str:
+    """What is compared: an item of an audit, or a task with its split and what attacked it."""
+    if str(row["task"]).startswith("audit-"):
+        return item_name(row)
+    names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]
+    return " ".join(name for name in names if name)
 
 
 def _score(mean: float, std: float | None, digits: int) -> str:
