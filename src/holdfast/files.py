@@ -34,6 +34,10 @@ Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
 
+class InUse(UserError):
+    """Another process is writing there; the line says which."""
+
+
 def cache_folder(name: str) -> Path:
     """``$HOLDFAST_CACHE/NAME``, else ``~/.cache/holdfast/NAME``: where what was read or downloaded once is kept."""
     root = os.environ.get("HOLDFAST_CACHE")
@@ -121,7 +125,8 @@ def locked(lock: Path, target: Path) -> Iterator[None]:
         target: what is locked, for the line that says so.
 
     Raises:
-        UserError: another process holds it, or the file cannot be written or locked.
+        InUse: another process holds it.
+        UserError: the file cannot be written or locked.
     """
     handle = _take(lock, target)
     try:
@@ -216,7 +221,7 @@ def _take(lock: Path, target: Path) -> int:
             assert handle is not None
             held = _holder(handle)
             os.close(handle)
-            raise UserError(
+            raise InUse(
                 f"{target} is in use by {held}: wait until that run ends, or choose another --output"
             ) from error
         except OSError as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from small_table import TABLE
 
 from holdfast.errors import UserError
@@ -22,6 +26,7 @@ from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
 from holdfast.experiments.render import latex, markdown, reasons
 from holdfast.experiments.run import ReproduceSettings, describe_tables, reproduce
+from holdfast.files import locked
 from holdfast.results import read_result
 
 Settings = Callable[..., ReproduceSettings]
@@ -31,12 +36,13 @@ Settings = Callable[..., ReproduceSettings]
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The labels of the cells that were made, in order."""
     labels: list[str] = []
+    real = work.do
 
     def do(cell: Any, *rest: Any) -> None:
         labels.append(f"{cell.kind}: {cell.label}")
-        work.do(cell, *rest)
+        real(cell, *rest)
 
-    monkeypatch.setattr(experiments, "do", do)
+    monkeypatch.setattr(work, "do", do)
     return labels
 
 
@@ -247,15 +253,15 @@ def test_the_list_names_every_table() -> None:
 
 DIE = """
 import os, signal, sys
-from holdfast.experiments import run as experiments, work
-count = int(sys.argv[1])
+from holdfast.experiments import work
+count, real = int(sys.argv[1]), work.do
 def do(cell, *rest):
     global count
     if count == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     count -= 1
-    work.do(cell, *rest)
-experiments.do = do
+    real(cell, *rest)
+work.do = do
 from holdfast.cli import main
 sys.exit(main(sys.argv[2:]))
 """
@@ -280,6 +286,35 @@ def test_a_cell_that_was_interrupted_is_gone_on_with(
     result = reproduce(given)
     assert made[0] == interrupted
     assert all(row["not_run"] == [] for row in result["results"])
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_cell_that_another_run_is_making_is_waited_for(
+    settings: Settings, made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finishes: bool
+) -> None:
+    whole = reproduce(settings(output=tmp_path / "whole"))
+    order = list(made)
+    made.clear()
+    (there,) = (tmp_path / "whole" / "cells").glob("encoder-*")
+    here = settings().output / "cells" / there.name
+    here.mkdir(parents=True)
+    other = contextlib.ExitStack()
+    other.enter_context(locked(here.parent / f".{there.name}.lock", here))
+
+    def sleep(_: float) -> None:
+        """The other run ends, and has made the cell or not."""
+        assert made == [label for label in order if "SimCSE" not in label and "simcse" not in label]
+        if finishes:
+            shutil.copytree(there, here, dirs_exist_ok=True)
+        other.close()
+
+    monkeypatch.setattr(experiments.time, "sleep", sleep)
+    output = io.StringIO()
+    result = reproduce(settings(), console=Console(file=output, width=300))
+    assert values(result) == values(whole)
+    assert output.getvalue().count("left for later") == 1
+    assert ("encoder: simcse, seed 1" in made) is not finishes
+    assert sorted(made) == sorted(label for label in order if not (finishes and label.startswith("encoder")))
 
 
 @pytest.mark.slow
@@ -415,9 +450,9 @@ def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
         make_side_by_side([cell], Store(tmp_path), setting, 1, console=Console(quiet=True), command=command)
 
 
-def test_which_cells_are_ready() -> None:
+def test_which_cells_areready() -> None:
     from holdfast.experiments.cells import Cell
-    from holdfast.experiments.parallel import _ready
+    from holdfast.experiments.parallel import ready
 
     start = Cell("model", {}, where={"path": "/x"})
     encoder = Cell("encoder", {"n": 1}, {"start": start})
@@ -425,11 +460,11 @@ def test_which_cells_are_ready() -> None:
     other = Cell("encoder", {"n": 2}, {"start": start})
     attack = Cell("attack", {}, {"victim": classifier})
     waiting = [encoder, classifier, other, attack]
-    assert _ready(waiting, [], {}) == [encoder, other]
+    assert ready(waiting, [], {}) == [encoder, other]
     waiting.remove(encoder)
-    assert _ready(waiting, [encoder], {}) == [other]
+    assert ready(waiting, [encoder], {}) == [other]
     failed = {encoder.key: "why"}
-    assert _ready(waiting, [], failed) == [other]
+    assert ready(waiting, [], failed) == [other]
     assert waiting == [other]
     assert failed == {encoder.key: "why", classifier.key: "why", attack.key: "why"}
 

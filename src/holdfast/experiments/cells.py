@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.files import write_json
+from holdfast.files import locked, made_for, write_json
 from holdfast.finding import model_identity
 from holdfast.results import read_with_state
 from holdfast.training.log import RESULT_FILE
@@ -122,6 +123,17 @@ class Store:
         if file.parent == product and model_identity(product)["model_sha256"] != result["model_sha256"]:
             return f"the weights in {product} are not those that were written"
         return None
+
+    @contextlib.contextmanager
+    def alone(self, cell: Cell) -> Iterator[None]:
+        """Have a cell to this process inside the block.
+
+        Raises:
+            InUse: another process is making it.
+        """
+        place = self.place(cell)
+        with made_for(place.parent), locked(place.parent / f".{place.name}.lock", place):
+            yield
 
     def discard(self, cell: Cell) -> None:
         """Remove what is there of a cell."""

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import UserError
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.stages import Setting
-from holdfast.experiments.work import do
+from holdfast.experiments.work import make
+from holdfast.files import InUse
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+WAIT = 2.0
+"""Seconds until it is looked again whether another run has made a cell."""
 
 
 def devices_here() -> int:
@@ -52,7 +57,7 @@ def make_side_by_side(
     waiting, running = list(todo), dict[Future[str | None], Cell]()
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_settle, initargs=(numbers, jobs)) as pool:
         while waiting or running:
-            for cell in _ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
+            for cell in ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
                 waiting.remove(cell)
                 console.print(f"{cell.kind}: {cell.label}", markup=False, highlight=False)
                 running[pool.submit(_make, cell, store, setting, command)] = cell
@@ -81,7 +86,7 @@ def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], 
         ) from None
 
 
-def _ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) -> list[Cell]:
+def ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) -> list[Cell]:
     """The cells whose inputs are there. Those that take a cell that failed fail with it, and wait no more."""
     for cell in list(waiting):
         cause = next((failed[taken.key] for taken in cell.inputs.values() if taken.key in failed), None)
@@ -108,10 +113,12 @@ def _make(cell: Cell, store: Store, setting: Setting, command: list[str]) -> str
     """Make one cell in a process of its own; the reason why it could not be made."""
     from rich.console import Console
 
-    began = time.monotonic()
-    try:
-        do(cell, store, setting, Console(quiet=True), command)
-    except UserError as error:
-        return str(error)
-    store.finish(cell, began)
-    return None
+    while True:
+        try:
+            make(cell, store, setting, Console(quiet=True), command)
+        except InUse:
+            time.sleep(WAIT)
+        except UserError as error:
+            return str(error)
+        else:
+            return None

@@ -14,12 +14,12 @@ from holdfast.errors import UserError, one_of
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
 from holdfast.experiments.measures import measured, row_of
-from holdfast.experiments.parallel import devices_here, make_side_by_side
+from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
 from holdfast.experiments.render import QUOTED, latex, markdown
 from holdfast.experiments.scales import read_scale
 from holdfast.experiments.stages import Planner, Setting
-from holdfast.experiments.work import do
-from holdfast.files import holding, output_lock, write_text
+from holdfast.experiments.work import make
+from holdfast.files import InUse, holding, output_lock, write_text
 from holdfast.finding import model_identity, resolve_model
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.log import RESULT_FILE
@@ -173,29 +173,41 @@ def _make(
 ) -> dict[str, str]:
     """Make every cell once, inputs first, and return for each that could not be made the reason."""
     cells = in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
-    for cell in cells:
-        if (damage := store.damage(cell)) is not None:
-            console.print(f"{damage}: it is made again", markup=False, highlight=False)
-            store.discard(cell)
-    todo = [cell for cell in cells if not store.finished(cell)]
+    damaged = {cell.key: damage for cell in cells if (damage := store.damage(cell)) is not None}
+    for damage in damaged.values():
+        console.print(f"{damage}: it is made again", markup=False, highlight=False)
+    todo = [cell for cell in cells if cell.key in damaged or not store.finished(cell)]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     if jobs > 1 and len(todo) > 1:
         return make_side_by_side(todo, store, setting, jobs, console=console, command=command)
+    return _make_in_turn(todo, store, setting, console, command)
+
+
+def _make_in_turn(
+    todo: Sequence[Cell], store: Store, setting: Setting, console: Console, command: list[str]
+) -> dict[str, str]:
+    """One cell after the other; what another run is making is left for later, and waited for in the end."""
     failed: dict[str, str] = {}
-    for number, cell in enumerate(todo, start=1):
-        cause = next((failed[taken.key] for taken in cell.inputs.values() if taken.key in failed), None)
-        if cause is not None:
-            failed[cell.key] = cause
-            continue
-        console.print(f"[{number}/{len(todo)}] {cell.kind}: {cell.label}", markup=False, highlight=False)
-        began = time.monotonic()
-        try:
-            do(cell, store, setting, console, command)
-        except UserError as error:
-            failed[cell.key] = str(error)
-            console.print(f"not made: {error}", markup=False, highlight=False)
-            continue
-        store.finish(cell, began)
+    waiting, told = list(todo), set[str]()
+    while open_ := ready(waiting, (), failed):
+        for cell in open_:
+            if cell.key not in told:
+                console.print(f"[{len(told) + 1}/{len(todo)}] {cell.kind}: {cell.label}", markup=False, highlight=False)
+            try:
+                make(cell, store, setting, console, command)
+            except InUse as error:
+                if cell.key not in told:
+                    console.print(f"left for later: {error}", markup=False, highlight=False)
+                told.add(cell.key)
+                continue
+            except UserError as error:
+                failed[cell.key] = str(error)
+                console.print(f"not made: {error}", markup=False, highlight=False)
+            told.add(cell.key)
+            waiting.remove(cell)
+            break
+        else:
+            time.sleep(WAIT)
     return failed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,22 @@ class Work:
     setting: Setting
     console: Console
     command: list[str]
+
+
+def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str]) -> None:
+    """Make a cell, anew where it is damaged, unless another process has made it since it was found missing.
+
+    Raises:
+        InUse: another process is making it.
+        UserError: what the command of its kind refuses.
+    """
+    with store.alone(cell):
+        if store.damage(cell) is not None:
+            store.discard(cell)
+        if not store.finished(cell):
+            began = time.monotonic()
+            do(cell, store, setting, console, command)
+            store.finish(cell, began)
 
 
 def do(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str]) -> None:
