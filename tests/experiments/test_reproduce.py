@@ -186,11 +186,15 @@ def test_latex_and_markdown_escape() -> None:
         "created": "2026-01-01T00:00",
     }  # fmt: skip
     assert r"a\_b \& \$ & 1.0 $\pm$ 0.5 (2.0, $-$1.0) \\" in latex(result)
-    assert r"x|y & 50 \%" in latex(result)
+    assert r"x\textbar{}y & 50 \%" in latex(result)
     assert r"| x\|y | 50 % |" in markdown(result)
     assert "mean nothing" not in markdown(result)
     result["protocol"]["scale"] = "smoke"
     assert "At this scale the numbers mean nothing" in markdown(result)
+    result["results"][0]["labels"] = {"*": "[mask] <0.1 × …"}
+    lines = latex(result).splitlines()
+    assert r"{}* & 50 \% \\" in lines, "a star after a rule or a row is no argument of theirs"
+    assert any(line.startswith(r"{}[mask] \textless{}0.1 $\times$ \ldots{} & 1.0") for line in lines)
 
 
 def test_measures() -> None:
@@ -204,6 +208,9 @@ def test_measures() -> None:
     assert measured("b.accuracy", result) == 4.0
     assert measured("a/dev.accuracy", result) == 1.0
     assert measured("b/test.accuracy", result) == 4.0
+    held = {"results": [row("rte", split, accuracy=n) for n, split in ((90.0, "held-out"), (60.0, "held-out-test"))]}
+    assert measured("accuracy", held) == measured("rte.accuracy", held) == 60.0  # the other part chose the epoch
+    assert measured("rte/held-out.accuracy", held) == 90.0
     assert measured("transfer", result) == pytest.approx(7 / 3)
     stroke = {"results": [row("textfooler/mr", "all", accuracy=5.0), row("textfooler", "mr", accuracy=6.0)]}
     assert measured("textfooler/mr.accuracy", stroke) == 5.0

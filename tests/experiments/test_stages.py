@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from holdfast.attacks.resources import ResourceNames
 from holdfast.errors import UserError
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.stages import Planner, Setting
+from holdfast.training.options import objective_class
 
 SAYS: dict[str, Any] = {
     "encoder": {"method": "robustembed", "max_steps": 5},
@@ -104,6 +106,67 @@ def test_only_the_resources_that_a_recipe_needs_count(setting: Setting) -> None:
     names = setting.resources
     assert changed(setting, SAYS, other=replace(setting, resources=replace(names, tagger="nltk"))) == {"attack"}
     assert changed(setting, SAYS, other=replace(setting, resources=replace(names, wordnet="/x"))) == set()
+
+
+def test_what_selects_counts(setting: Setting, data: Path) -> None:
+    says = {"encoder": {"method": "simcse", "max_steps": 5}}
+
+    def encoder() -> Cell:
+        return Planner(setting).plan(says, 1)
+
+    without = encoder()
+    assert without.settings["selection"] == "last"
+    assert "selected_on" not in without.settings
+    (data / "stsb").mkdir()
+    (data / "stsb" / "dev.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t2.0\n")
+    chosen = encoder()
+    assert chosen.settings["selection"] == "stsb-dev"
+    (data / "stsb" / "dev.tsv").write_text("sentence1\tsentence2\tscore\na dog\ta cat\t3.0\n")
+    assert len({without.key, chosen.key, encoder().key}) == 3
+    says["encoder"]["selection"] = "last"
+    assert encoder().key == without.key
+
+
+def test_a_preset_is_what_it_says(setting: Setting) -> None:
+    preset = Planner(setting).plan({"encoder": {"method": "v-advcse", "max_steps": 5, "preset": "paper"}}, 1)
+    options = dict(objective_class("v-advcse").PRESETS["paper"])
+    written = Planner(setting).plan({"encoder": {"method": "v-advcse", "max_steps": 5, "options": options}}, 1)
+    default = Planner(setting).plan({"encoder": {"method": "v-advcse", "max_steps": 5}}, 1)
+    assert preset.key == written.key != default.key
+
+
+@pytest.mark.parametrize("resource", ["synonyms", "masked_lm", "similarity", "calibration", "wordnet"])
+def test_what_is_in_a_resource_counts(setting: Setting, tmp_path: Path, resource: str) -> None:
+    own = shutil.copytree(str(setting.model), tmp_path / "own")
+    (tmp_path / "lists.tsv").write_text("dog\thound\n")
+    (tmp_path / "own.json").write_text("{}")
+    (tmp_path / "dict").mkdir()
+    (tmp_path / "dict" / "data.noun").write_text("1")
+    named = {
+        "synonyms": ("synonyms", str(tmp_path / "lists.tsv"), tmp_path / "lists.tsv"),
+        "masked_lm": ("masked_lm", str(own), own / "config.json"),
+        "similarity": ("similarity", str(own), own / "config.json"),
+        "calibration": ("similarity", f"{own}@{tmp_path / 'own.json'}", tmp_path / "own.json"),
+        "wordnet": ("wordnet", str(tmp_path / "dict"), tmp_path / "dict" / "data.noun"),
+    }
+    name, value, file = named[resource]
+    given = replace(setting, resources=replace(setting.resources, **{name: value}))
+    recipe = {"masked_lm": "bae-r", "wordnet": "pwws"}.get(name, "textfooler")
+    says = with_("attack", recipe=recipe)
+    before = Planner(given).plan(says, 1).key
+    assert Planner(given).plan(says, 1).key == before
+    file.write_text(file.read_text() + " ")
+    assert Planner(given).plan(says, 1).key != before
+
+
+def test_what_is_in_a_file_that_an_option_names_counts(setting: Setting, tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    for stage, more in (("encoder", {"method": "adcl"}), ("classifier", {"defence": "adv"})):
+        vectors.write_text("dog 1 2\n")
+        says = with_(stage, **more, options={"word_vectors": str(vectors)})
+        before = keys(Planner(setting).plan(says, 1))
+        vectors.write_text("dog 1 3\n")
+        assert before[stage] != keys(Planner(setting).plan(says, 1))[stage]
 
 
 def test_a_scale_speaks_of_tasks(setting: Setting) -> None:

@@ -15,7 +15,8 @@ from safetensors.torch import save_file
 
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.files import sha256, write_json
+from holdfast.files import write_json
+from holdfast.finding import model_identity
 from holdfast.report import write_report
 from holdfast.results import HASH, changed_files, new_result, read_result, read_with_state, write_result
 from holdfast.training import folder as run_folder
@@ -290,7 +291,7 @@ def test_a_damaged_record_of_the_run_is_one_line(tmp_path: Path) -> None:
 # --- cells of a table --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("damage", ["cell", "result", "number", "weights"])
+@pytest.mark.parametrize("damage", ["cell", "result", "number", "weights", "config", "modules"])
 def test_a_damaged_cell_is_made_again(damage: str, tmp_path: Path) -> None:
     from holdfast.experiments.cells import CELL_FILE, Cell, Store
 
@@ -298,8 +299,9 @@ def test_a_damaged_cell_is_made_again(damage: str, tmp_path: Path) -> None:
     model = store.product(cell)
     model.mkdir(parents=True)
     write_json(model / "config.json", {})
+    write_json(model / "modules.json", [{"type": "x.Transformer", "path": ""}])
     save_file({"weight": torch.ones(50)}, model / "model.safetensors")
-    write_result(model / "results.json", {**result(), "model_sha256": sha256(model / "model.safetensors")})
+    write_result(model / "results.json", {**result(), **model_identity(model)})
     store.finish(cell, 0.0)
     assert store.damage(cell) is None
     if damage == "number":
@@ -307,6 +309,10 @@ def test_a_damaged_cell_is_made_again(damage: str, tmp_path: Path) -> None:
         (model / "results.json").write_text(text.replace("80.0625", "90.0"))
     elif damage == "weights":
         flip(model / "model.safetensors", 200)
+    elif damage == "config":
+        (model / "config.json").unlink()
+    elif damage == "modules":
+        (model / "modules.json").write_text("[{")  # which names the model's folders
     else:
         path = store.place(cell) / CELL_FILE if damage == "cell" else model / "results.json"
         path.write_bytes(path.read_bytes()[:-20])

@@ -116,13 +116,14 @@ class Store:
         file = product / RESULT_FILE if cell.kind in _MODELS else product
         try:
             result, state = read_with_state(file)
+            files = model_identity(product)["model_files"] if file.parent == product else {}
         except UserError as error:
             return str(error)
         if state == "changed":
             return f"{file} was changed after it was written"
-        if file.parent == product and model_identity(product)["model_sha256"] != result["model_sha256"]:
-            return f"the weights in {product} are not those that were written"
-        return None
+        written = result["model_files"] if file.parent == product else {}
+        other = [name for name, digest in written.items() if files.get(name) != digest]
+        return f"{product} does not hold what was written: {', '.join(other)}" if other else None
 
     @contextlib.contextmanager
     def alone(self, cell: Cell) -> Iterator[None]:

@@ -50,7 +50,8 @@ def row_of(measure: str, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     rows = [row for row in result["results"] if not name or row["task"] in (task, name)]
     if split and not any(row["task"] == name for row in rows):  # a task may have a stroke in its own name
         rows = [row for row in rows if row["split"] == split]
-    rows.sort(key=lambda row: not str(row["split"]).startswith("test"))  # stable: the first test split comes first
+    # Stable, so the first test split comes first. What was held out to choose the epoch comes after what was not.
+    rows.sort(key=lambda row: (not str(row["split"]).startswith("test"), row["split"] != "held-out-test"))
     return rows[0] if rows else None
 
 

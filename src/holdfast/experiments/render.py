@@ -75,6 +75,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     if changes := protocol.get("changes"):
         told = [f"{stage}.{name}={value}" for stage, says in changes.items() for name, value in says.items()]
         lines.append(f"Changed in the scale: {', '.join(told)}.")
+    if only := protocol.get("only"):
+        lines.append(f"Only the rows with {' or '.join(only)} in their names: the table has more.")
     if left_out := protocol.get("left_out"):
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
     sampled = [row for row in result["results"] if "sample" in row]
@@ -168,14 +170,17 @@ _LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{"
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
           "±": r"$\pm$", "–": "--", "−": "$-$", "δ": r"$\delta$",
           "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "α": r"$\alpha$", "β": r"$\beta$",
-          "γ": r"$\gamma$", "λ": r"$\lambda$", "τ": r"$\tau$", "φ": r"$\phi$", "∞": r"$\infty$"}  # fmt: skip
+          "γ": r"$\gamma$", "λ": r"$\lambda$", "τ": r"$\tau$", "φ": r"$\phi$", "∞": r"$\infty$",
+          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",  # in OT1, signs of other letters
+          "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\ldots{}",
+          "₀": "$_0$", "₁": "$_1$"}  # fmt: skip
 
 
 def latex(result: Mapping[str, Any]) -> str:
     """The table as LaTeX with booktabs."""
     header, lines = laid_out(result)
     labels = len(result["results"][0]["labels"])
-    rows = [" & ".join(escaped_latex(cell) for cell in line) + r" \\" for line in (header, *lines)]
+    rows = [latex_row([escaped_latex(cell) for cell in line]) for line in (header, *lines)]
     return "\n".join(
         [
             f"% {result['command']}",
@@ -189,6 +194,13 @@ def latex(result: Mapping[str, Any]) -> str:
             "",
         ]
     )
+
+
+def latex_row(cells: Sequence[str]) -> str:
+    """A row of a tabular, of cells that are LaTeX already."""
+    row = " & ".join(cells) + r" \\"
+    # What precedes a row, \\ or \midrule, would take a star or a bracket at its beginning as an argument of its own.
+    return "{}" + row if row.lstrip().startswith(("[", "*")) else row
 
 
 def escaped_latex(text: str) -> str:

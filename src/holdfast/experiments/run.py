@@ -124,6 +124,7 @@ def reproduce(
             "left_out": list(definition.left_out),
             "scale": settings.scale,
             "changes": scale.changes,
+            "only": list(settings.only),
             "seeds": settings.seeds,
             "corpus": corpus,
             "resources": dict(vars(settings.resources)),

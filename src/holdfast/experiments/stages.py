@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at
+from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at, synonyms_file, wordnet_folder
 from holdfast.attacks.run import AttackSettings, make_recipes
+from holdfast.attacks.similarity import USE_HANDLES, split_spec
 from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
 from holdfast.classifiers.defences import all_options
@@ -51,6 +52,9 @@ INSPECTIONS = ("similarity", "masks", "hard-positives")
 them, what ADCL's attack makes of them."""
 
 _PAIRS_DRAWN = 50
+
+_NAMING_FILES = ("masked_lm", "word_vectors")
+"""The options of methods and defences that name a model or a file."""
 
 _ENCODER_OWN = ("method", "model", "corpus", "from")
 _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
@@ -174,6 +178,8 @@ class Planner:
             found = synonyms_at(str(names), self.setting.data)
             settings["options"]["synonyms"] = [self._file(path) for each in found for path in _files_at(each)]
             where["synonyms"] = ",".join(map(str, found))
+        if named := self._named_in(settings["options"]):
+            settings["option_files"] = named
         label = f"{method} from {start.label}" if "from" in says else f"{method}, seed {seed}"
         return Cell("encoder", settings, {"start": start}, where, label)
 
@@ -240,7 +246,34 @@ class Planner:
         settings = {
             name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
         }
-        return {**settings, "method": method, "seed": seed, "corpus": self._corpus_identity(corpus)}
+        # All that a preset says stands among the options: with another name for it the work is the same.
+        settings |= {"preset": None, "method": method, "seed": seed, "corpus": self._corpus_identity(corpus)}
+        return settings | self._selected_on(config.selection)
+
+    def _selected_on(self, selection: str) -> dict[str, Any]:
+        """What chooses the step that is kept: STS-B dev where it is here, and nothing else."""
+        task = task_named("stsb")
+        (dev,) = (part for part in task.splits if part.name == "dev")
+        folder = data_folder(self.setting.data)
+        files = () if folder is None else locate(dev, folder) or ()
+        if selection == "last" or (selection == "auto" and not files):
+            return {"selection": "last"}
+        return {"selection": "stsb-dev", "selected_on": [self._file(path) for path in files] or str(dev.hub)}
+
+    def _named_in(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The identities of the files and models that options name."""
+        named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
+        return {name: self._of_model_or_file(value) for name, value in named.items()}
+
+    def _of_model_or_file(self, name: str) -> Any:
+        """The hashes of a model's files or of a file; of what is not here its name."""
+        path = Path(name).expanduser()
+        if path.is_file():
+            return self._file(path)
+        try:
+            return self._start(resolve_model(name)).settings
+        except UserError:
+            return name
 
     def _corpus_identity(self, corpus: str) -> dict[str, Any]:
         """Hashes of a corpus' files; of one on the hub its name."""
@@ -272,6 +305,8 @@ class Planner:
         record.update(
             options=all_options(settings.defence, settings.options), seed=seed, data=self._task_identity(task)
         )
+        if named := self._named_in(settings.options):
+            record["option_files"] = named
         where = {}
         if settings.defence == "adv" and "masked_lm" not in settings.options:
             # What is pre-trained may have lost its masked-LM head: every row takes the attacks' masked LM.
@@ -294,11 +329,38 @@ class Planner:
         record.update(
             recipe=recipe,
             constants=dict(vars(made)),
-            resources=_needed_resources(made.needs(), self.setting.resources),
+            resources=self._resources(made.needs()),
             seed=seed,
             data=self._task_identity(task),
         )
         return Cell("attack", record, {"victim": victim}, label=f"{recipe} against {victim.label}")
+
+    def _resources(self, needed: Sequence[str]) -> dict[str, Any]:
+        """Only what the recipe takes: another tagger does not change an attack without one.
+
+        The similarity encoder is always among it, since it measures the adversarial texts.
+        """
+        names = self.setting.resources
+        return {
+            name: [value, self._resource_files(name, value)]
+            for name, value in vars(names).items()
+            if name in needed or name == "similarity"
+        }
+
+    def _resource_files(self, name: str, value: str) -> Any:
+        """The hashes of a resource's files; nothing of one that is a package, or checked when it is downloaded."""
+        try:
+            if name == "synonyms" and value != "counterfitted":
+                return [self._file(path) for path in _files_at(synonyms_file(value, self.setting.data))]
+            if name == "wordnet":
+                return [self._file(path) for path in _files_at(wordnet_folder(value, self.setting.data))]
+        except UserError:
+            return None  # the attack will say what is missing
+        if name == "similarity":
+            encoder, after = split_spec(value)
+            calibration = self._of_model_or_file(after) if after.endswith(".json") else after
+            return [encoder if encoder in USE_HANDLES else self._of_model_or_file(encoder), calibration]
+        return self._of_model_or_file(value) if name == "masked_lm" else None
 
     def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
         """Tasks that are measured on the encoder's vectors."""
@@ -360,14 +422,6 @@ class Planner:
 
 def _files_at(path: Path) -> list[Path]:
     return sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-
-
-def _needed_resources(needed: Sequence[str], names: ResourceNames) -> dict[str, str]:
-    """Only what the recipe takes: another tagger does not change an attack without one.
-
-    The similarity encoder is always among it, since it measures the adversarial texts.
-    """
-    return {name: value for name, value in vars(names).items() if name in needed or name == "similarity"}
 
 
 def _count(given: dict[str, Any], name: str) -> int | None:

@@ -81,7 +81,8 @@ def _train(work: Work) -> None:
     from holdfast.training.config import TrainConfig
     from holdfast.training.run import train
 
-    settings = {name: value for name, value in work.cell.settings.items() if name != "corpus"}
+    identities = ("corpus", "selected_on", "option_files")
+    settings = {name: value for name, value in work.cell.settings.items() if name not in identities}
     if "synonyms" in work.cell.where:
         settings["options"] = {**settings["options"], "synonyms": work.cell.where["synonyms"]}
     corpus = str(work.cell.where["corpus"])
@@ -130,7 +131,9 @@ def _corpus_of_task(work: Work, name: str) -> Path:
 def _finetune(work: Work) -> None:
     from holdfast.classifiers import FinetuneSettings, finetune
 
-    settings = {name: value for name, value in work.cell.settings.items() if name not in ("data", "masked_lm")}
+    settings = {
+        name: value for name, value in work.cell.settings.items() if name not in ("data", "masked_lm", "option_files")
+    }
     settings["options"] = {**settings["options"], **work.cell.where}
     model = str(work.inputs["encoder"])
     texts = str(work.inputs["texts"]) if "texts" in work.inputs else None
