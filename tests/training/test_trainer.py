@@ -132,6 +132,14 @@ def test_other_losses_are_refused(make_encoder_model: Any, sentences: list[str],
 class TestKeepBest:
     """The best evaluation's weights, ties to the earlier one, across a restart."""
 
+    def test_what_is_not_yet_trained_as_it_should_be_does_not_count(
+        self, make_encoder_model: Any, tmp_path: Path
+    ) -> None:
+        model, best = make_encoder_model("bert"), KeepBest(tmp_path, after=2.0)
+        for step, score in ((1, 90.0), (2, 80.0), (3, 40.0)):
+            self.evaluate(best, model, step, score, tmp_path)
+        assert (best.step, best.score) == (3, 40.0)
+
     def evaluate(self, best: KeepBest, model: Any, step: int, score: float, folder: Path) -> None:
         state = type("State", (), {"global_step": step})()
         best.on_evaluate(arguments(folder), state, None, metrics={METRIC: score}, model=model)

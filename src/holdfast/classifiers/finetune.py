@@ -103,18 +103,20 @@ def _train(
     model, tokenizer, new = new_classifier(settings.model, material, settings.max_length)
     precision = record["training"]["precision"]
     metric = selection_metric(material.dev)
-    best = KeepBest(settings.folder, metric)
+    defence = make_defence(settings.defence, settings.options)
+    args = _arguments(settings, len(material.train), precision, on_cpu=model.device.type == "cpu")
+    best = KeepBest(settings.folder, metric, after=defence.clean_epochs * args.eval_steps)
     progress = FinetuneProgress(console, settings.batch_size)
     metrics = MetricsFile(settings.folder / METRICS_FILE)
     trainer = ClassifierTrainer(
         model=model,
         tokenizer=tokenizer,
-        defence=make_defence(settings.defence, settings.options),
+        defence=defence,
         train=material.train,
         dev=material.dev,
         max_length=tokenizer.model_max_length,
         precision=precision,
-        args=_arguments(settings, len(material.train), precision, on_cpu=model.device.type == "cpu"),
+        args=args,
         callbacks=[progress, metrics, FreedMemory(), best],
     )
     trainer.remove_callback(PrinterCallback)

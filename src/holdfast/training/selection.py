@@ -28,10 +28,11 @@ class KeepBest(TrainerCallback):
     Args:
         folder: the run's output folder.
         metric: what is compared, by its name among an evaluation's metrics.
+        after: evaluations at this step and before it are not of what is trained, and do not count.
     """
 
-    def __init__(self, folder: Path, metric: str = METRIC) -> None:
-        self.metric = metric
+    def __init__(self, folder: Path, metric: str = METRIC, *, after: float = 0.0) -> None:
+        self.metric, self.after = metric, after
         self.folder = folder
         self.path = folder / BEST_FOLDER / BEST_FILE
         self.step, self.score = (None, None) if best_is_damaged(folder) else _read(self.path)
@@ -39,7 +40,7 @@ class KeepBest(TrainerCallback):
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save the model when its score beats the best so far."""
         score = kwargs["metrics"][self.metric]
-        if self.score is not None and score <= self.score:
+        if state.global_step <= self.after or (self.score is not None and score <= self.score):
             return
         self.step, self.score = state.global_step, score
         if args.should_save:

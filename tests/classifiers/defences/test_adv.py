@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from holdfast.adversary.batches import padded
 from holdfast.adversary.words import Words, is_content_word
 from holdfast.attacks.classifier import Text, tokenise
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.defences import Batch, Moment, Training, make_defence
 from holdfast.classifiers.defences.victim import ClassifierVictim
 from holdfast.errors import UserError
@@ -265,3 +266,11 @@ def test_neighbour_lists_can_take_the_place_of_cosines(
     for row, (text,) in changed.items():
         new = set(Words.of(text).words) - set(Words.of(SINGLE[row][0]).words)
         assert new <= {"cat", "dog"}
+
+
+def test_the_clean_epoch_is_never_the_one_that_is_kept(settings: Callable[..., FinetuneSettings]) -> None:
+    options = {"min_similarity": -1.0}
+    result = finetune(settings(defence="adv", options=options, epochs=3.0, max_steps=None, learning_rate=1e-12))
+    in_epoch, rest = divmod(result["selected"]["steps"], 3)
+    assert rest == 0
+    assert result["selected"]["step"] == 2 * in_epoch  # all epochs score alike, and of equals the first is kept

@@ -81,6 +81,10 @@ class Defence(ABC):
     NEEDS_FP32: ClassVar[bool] = False
     """Whether what it measures is lost in the rounding of bf16."""
 
+    clean_epochs: float = 0.0
+    """Passes over the texts at the beginning that are without the defence: what is there after them is not defended,
+    and is never the model that is kept."""
+
     def __init__(self) -> None:
         self.diagnostics: dict[str, Tensor] = {}
 
