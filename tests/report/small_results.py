@@ -70,12 +70,14 @@ def example(number: int, recipe: str = "pwws", outcome: str = "succeeded", **mor
     } | more
 
 
-def attack(model: str, success: float, *, recipes: tuple[str, ...] = ("pwws", "typos"), **more: Any) -> dict[str, Any]:
+def attack(
+    model: str, success: float, *, recipes: tuple[str, ...] = ("pwws", "typos"), split: str = "all", **more: Any
+) -> dict[str, Any]:
     rows = [
         row(
             "mr",
             40,
-            "all",
+            split,
             {
                 "examples": 40,
                 "attacked": 30,
@@ -94,7 +96,7 @@ def attack(model: str, success: float, *, recipes: tuple[str, ...] = ("pwws", "t
         for place, recipe in enumerate(recipes)
     ]
     examples = [example(number, recipe) for recipe in recipes for number in range(2)]
-    return result("attack", model, rows, protocol={"task": "mr"}, **{"examples": examples, **more})
+    return result("attack", model, rows, protocol={"task": "mr", "split": split}, **{"examples": examples, **more})
 
 
 def audit(model: str = "runs/a") -> dict[str, Any]:

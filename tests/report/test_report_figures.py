@@ -21,7 +21,7 @@ from holdfast.report.figures import (
     success_bars,
 )
 from holdfast.report.parts import Chart
-from holdfast.report.scales import around, linear, logarithmic, told
+from holdfast.report.scales import around, decimals_of, linear, logarithmic, told
 from holdfast.report.sources import Source, models_of, read_sources
 from holdfast.report.svg import draw, tag
 from holdfast.report.tables import similarity_scores, space_scores
@@ -49,6 +49,19 @@ def test_success_of_seeds_is_their_mean_between_the_lowest_and_the_highest(tmp_p
     (bars,) = success_bars(sources, {"a-1 (2 seeds)": "c0"})
     ((bar,), _) = (own for _, own in bars.groups)
     assert (bar.value, bar.low, bar.high) == (55.0, 50.0, 60.0)
+
+
+def test_splits_of_a_task_are_no_seeds_of_one_attack(tmp_path: Path) -> None:
+    sources, colours = read(tmp_path, attack("a", 20.0, split="test"), attack("a", 60.0, split="dev"))
+    bars = success_bars(sources, colours)
+    assert [figure.title for figure in bars] == ["Attack success on mr", "Attack success on mr dev"]
+    assert [figure.groups[0][1][0].value for figure in bars] == [20.0, 60.0]
+    assert not any("seeds" in figure.note for figure in bars)
+    charts = queries_charts(sources, colours)
+    assert [chart.title for chart in charts] == [
+        f"Queries against the drop of accuracy on {on}" for on in ("mr", "mr dev")
+    ]
+    assert [len(chart.marks) for chart in charts] == [2, 2]
 
 
 def test_queries_against_the_drop_join_recipes(tmp_path: Path) -> None:
@@ -112,6 +125,19 @@ def test_audits_and_step_costs(tmp_path: Path) -> None:
     steps = step_bars([run], {"run": "c0"})
     assert steps is not None
     assert steps.groups[0][0] == "batch 64, bf16, cpu"
+
+
+def test_a_bar_and_its_table_have_the_digits_that_tell_its_number(tmp_path: Path) -> None:
+    words = [
+        train(tmp_path / name, timing={"train_seconds": 6.0 + 75 * s}) for name, s in (("x", 0.004), ("y", 0.0003))
+    ]
+    bars = step_bars(read_sources(words), {"x": "c0", "y": "c1"})
+    assert bars is not None
+    texts = [one.text for one in ET.fromstring(str(draw(bars))).iter("text") if one.get("class") == "value"]
+    assert texts == ["0.0040", "0.00030"]
+    assert [line[2].text for line in bars.data.rows] == ["0.00400", "0.00030"]
+    assert [bar.told for bar in bars.groups[0][1]] == ["0.0040 s a step", "0.00030 s a step"]
+    assert [decimals_of(value) for value in (0.0, 0.0999, 0.5, 9.9, 10.0, 60.0)] == [2, 2, 2, 2, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,14 @@ def test_seeds_of_attacks_are_told_apart(tmp_path: Path) -> None:
     assert names == [*["a-1 (2 seeds) 0"] * 2, *["a-1 (2 seeds) 1"] * 2]
 
 
+def test_attacks_on_splits_of_a_task_are_told_apart(tmp_path: Path) -> None:
+    made = [attack("runs/a", rate, split=split) for rate, split in ((20.0, "test"), (60.0, "dev"))]
+    rows = texts(tables.attack_table(read(tmp_path, *made)))
+    assert [(line[0], line[1], line[3].split()[0]) for line in rows] == [
+        *(("mr", "pwws", "20.0"), ("mr", "typos", "21.0"), ("mr dev", "pwws", "60.0"), ("mr dev", "typos", "61.0")),
+    ]
+
+
 def test_space_and_distances(tmp_path: Path) -> None:
     sources = read(tmp_path, evaluate("a", 60.0), evaluate("b", 66.0), space("c"))
     table = tables.space_table(sources)
@@ -212,4 +220,10 @@ def test_latex_is_escaped() -> None:
     assert r"\textbf{-2.00} -0.5 to 4 \\" in text
     assert r"50 \% \\" in text
     assert r"\begin{tabular}{lr}" in text
-    assert r"|\_x" in text
+    assert r"\textless{}i\textgreater{}\textbar{}\_x" in text, "in OT1 these three print as other signs"
+
+
+def test_latex_rows_begin_no_argument_of_what_precedes_them() -> None:
+    table = Table("t", "t", ("*", "p"), ((Cell("[cls]"), Cell("<0.0001")), (Cell("a"), Cell("[x]"))))
+    rows = [line for line in as_latex(table).splitlines() if line.endswith(r"\\")]
+    assert rows == [r"{}* & p \\", r"{}[cls] & \textless{}0.0001 \\", r"a & [x] \\"]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import Any
 
 from holdfast.report import figures, tables, training
 from holdfast.report.cards import VERDICTS, audit_card, hardening_table
 from holdfast.report.examples import Examples, collect_examples
 from holdfast.report.parts import Block, Card, Figure, Section, Table, colour
 from holdfast.report.reproduced import reproduced_charts
-from holdfast.report.scores import Scores
+from holdfast.report.scores import Score, Scores, collect, with_average
 from holdfast.report.sources import OF_SEVERAL, Source, models_of
-from holdfast.training.log import TRAININGS
+from holdfast.training.log import TRAININGS, number_of
 
 _KNOWN = (
     *("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "harden", "transfer"),
     "reproduce",
 )
+_WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "could not be measured"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,12 @@ def _audited(sources: Sequence[Source], colours: figures.Colours) -> Section:
 
 
 def _counted(source: Source) -> str:
-    counts = {verdict: sum(row["verdict"] == verdict for row in source.rows) for verdict in VERDICTS}
-    words = {"holds": "hold", "bends": "bend", "breaks": "break", "absent": "could not be measured"}
-    return ", ".join(f"{count} {words[verdict]}" for verdict, count in counts.items() if count)
+    counts = _verdicts(source)
+    return ", ".join(f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict])
+
+
+def _verdicts(source: Source) -> Counter[str]:
+    return Counter(str(row["verdict"]) for row in source.rows)
 
 
 def _compared(sources: Sequence[Source]) -> Section:
@@ -182,47 +189,76 @@ def _others(sources: Sequence[Source]) -> Section:
 
 def _card(label: str, sources: Sequence[Source], similarity: Scores, transfer: Scores) -> Card:
     own = [source for source in sources if source.label == label and source.kind not in OF_SEVERAL]
-    facts: dict[str, str] = {}
-    for name, scores in (("STS", similarity), ("transfer", transfer)):
-        score = scores.get(label, {}).get(tables.AVERAGE)
-        if score is not None:
-            cell = score.cell()
-            facts[f"{name} average"] = f"{cell.text} {cell.detail if score.std is not None else ''}".strip()
-    rates = [
-        row["metrics"]["success_rate"]
-        for source in own
-        if source.kind == "attack"
-        for row in source.rows
-        if "success_rate" in row["metrics"]
-    ]
-    if rates:
-        several = f", mean of {len(rates)}" if len(rates) > 1 else ""
-        facts[f"attack success{several}"] = f"{statistics.fmean(rates):.1f}\u00a0%"
-    for source in own:
-        facts |= _facts(source)
+    averages = {name: scores.get(label, {}) for name, scores in (("STS", similarity), ("transfer", transfer))}
+    facts = {
+        f"{name} average": _told(scores[tables.AVERAGE], 2)
+        for name, scores in averages.items()
+        if tables.AVERAGE in scores
+    }
+    facts |= _attack_facts(label, own) | _classifier_facts(label, own) | _space_facts(label, own)
+    facts |= _training_facts(own) | _audit_facts(own)
     return Card(label, own[0].model, tuple(facts.items()))
 
 
-def _facts(source: Source) -> dict[str, str]:
-    if source.kind == "audit":
-        return {"audit": _counted(source)}
-    if source.kind in ("finetune", "evaluate"):
-        facts = {
-            f"{row['task']} accuracy": f"{row['metrics']['accuracy']:.1f}"
-            for row in source.rows
-            if source.kind == "finetune" and "accuracy" in row["metrics"]
-        }
-        space = {
-            name: f"{row['metrics'][name]:.3f}"
-            for row in source.rows
-            if row["task"] == "space"
-            for name in ("alignment", "uniformity")
-            if name in row["metrics"]
-        }
-        return facts | space
-    if source.kind == "train":
-        selected = source.result.get("selected")
-        score = selected.get("score") if isinstance(selected, dict) else None
-        facts = {"method": str(source.protocol["method"])} if source.protocol.get("method") else {}
-        return facts | ({"dev score": f"{score:.2f}"} if isinstance(score, float) else {})
-    return {}
+def _told(score: Score, digits: int) -> str:
+    """A score with its spread over seeds; the interval of a single one is left to the tables."""
+    spread = "" if score.std is None else f" ± {score.std:.{digits}f}"
+    return f"{score.mean:.{digits}f}{spread}"
+
+
+def _attack_facts(label: str, own: Sequence[Source]) -> dict[str, str]:
+    attacks = [source for source in own if source.kind == "attack"]
+    facts: dict[str, str] = {}
+    for task in dict.fromkeys(tables.task_of(row) for source in attacks for row in source.rows):
+        recipes = collect(attacks, partial(_recipe_on, task), "success_rate").get(label)
+        facts |= _success_facts(f"attack success on {task}", recipes) if recipes else {}
+    return facts
+
+
+def _recipe_on(task: str, row: Mapping[str, Any]) -> str | None:
+    return str(row.get("recipe", "–")) if tables.task_of(row) == task else None
+
+
+def _success_facts(name: str, recipes: dict[str, Score]) -> dict[str, str]:
+    """The mean over recipes; each by itself where not every seed was attacked by all of them."""
+    joined = with_average({name: recipes}, "", tuple(recipes))[name].get("")
+    if joined is None:
+        return {f"{name}, {recipe}": f"{_told(score, 1)}\u00a0%" for recipe, score in recipes.items()}
+    several = f", mean of {len(recipes)} recipes" if len(recipes) > 1 else ""
+    return {name + several: f"{_told(joined, 1)}\u00a0%"}
+
+
+def _classifier_facts(label: str, own: Iterable[Source]) -> dict[str, str]:
+    scores = collect((source for source in own if source.kind == "finetune"), tables.task_of, "accuracy")
+    return {f"{task} accuracy": _told(score, 1) for task, score in scores.get(label, {}).items()}
+
+
+def _space_facts(label: str, own: Sequence[Source]) -> dict[str, str]:
+    scores = tables.space_scores(own).get(label, {})
+    return {name: _told(scores[name], 3) for name in ("alignment", "uniformity") if name in scores}
+
+
+def _training_facts(own: Iterable[Source]) -> dict[str, str]:
+    trained = [source for source in own if source.kind == "train"]
+    methods = dict.fromkeys(str(source.protocol["method"]) for source in trained if source.protocol.get("method"))
+    selected = [source.result.get("selected") for source in trained]
+    scores = [number_of(one.get("score")) for one in selected if isinstance(one, dict)]
+    known = tuple(score for score in scores if score is not None)
+    facts = {"method": ", ".join(methods)} if methods else {}
+    return facts | ({"dev score": _told(Score(known), 2)} if known else {})
+
+
+def _audit_facts(own: Iterable[Source]) -> dict[str, str]:
+    """How many items of the audit hold, bend and break; of several seeds the mean of each count."""
+    by_group: dict[int, list[Counter[str]]] = {}
+    for source in own:
+        if source.kind == "audit":
+            by_group.setdefault(source.group, []).append(_verdicts(source))
+    # Results that were named one by one are parts of one audit, those of one group its seeds.
+    seeds = [sum(filter(None, parts), Counter[str]()) for parts in zip_longest(*by_group.values())]
+    if not seeds:
+        return {}
+    counts = {verdict: Score(tuple(float(seed[verdict]) for seed in seeds)) for verdict in VERDICTS}
+    digits = int(len(seeds) > 1)
+    told = [f"{_told(score, digits)} {_WORDS[verdict]}" for verdict, score in counts.items() if score.mean]
+    return {"audit": ", ".join(told)}

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.adversary.words import pieces
 from holdfast.errors import UserError
 from holdfast.report.sources import Source
+from holdfast.report.tables import task_of
 from holdfast.training.log import number_of
 
 OUTCOMES = ("succeeded", "failed", "skipped")
@@ -26,7 +27,7 @@ class Example:
 
     Attributes:
         model: the attacked model's short name.
-        task: what it was attacked on; of an audit, the item.
+        task: what it was attacked on, with its split; of an audit, the item.
         recipe: the attack.
         outcome: succeeded, failed or skipped.
         pieces: what stayed, and (old, new) for what was exchanged.
@@ -93,7 +94,7 @@ def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
     except (TypeError, ValueError) as error:
         raise UserError(f"{source.path}: an example's 'changed' is no list of changes: {error}") from error
     long = sum(len(piece) if isinstance(piece, str) else len(piece[0]) + len(piece[1]) for piece in cut) > LONG
-    task = row.get("item") or source.protocol.get("task") or source.kind
+    task = row.get("item") or _attacked(source) or source.kind
     neighbours = row.get("neighbours") or ()
     example = Example(
         model=source.label,
@@ -106,6 +107,11 @@ def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
         neighbours=tuple(str(text) for text in neighbours) if isinstance(neighbours, list) else (),
     )
     return example, long
+
+
+def _attacked(source: Source) -> str:
+    task = source.protocol.get("task")
+    return task_of({"task": task, "split": source.protocol.get("split", "all")}) if task else ""
 
 
 def _shortened(piece: Piece) -> Piece:

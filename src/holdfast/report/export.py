@@ -7,7 +7,7 @@ import csv
 import io
 import re
 
-from holdfast.experiments.render import escaped_latex
+from holdfast.experiments.render import escaped_latex, latex_row
 from holdfast.report.parts import Table
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -55,12 +55,11 @@ def as_latex(table: Table) -> str:
             (rf"\textbf{{{_latex(cell.text)}}} {_latex(cell.detail)}" if cell.best else _latex(cell.plain)).strip()
             for cell in row
         ]
-        rows.append(" & ".join(cells) + r" \\")
-    header = " & ".join(map(_latex, table.columns)) + r" \\"
+        rows.append(latex_row(cells))
     lines = [
         rf"\begin{{tabular}}{{{shape}}}",
         r"\toprule",
-        header,
+        latex_row([_latex(column) for column in table.columns]),
         r"\midrule",
         *rows,
         r"\bottomrule",

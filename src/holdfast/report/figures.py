@@ -7,9 +7,10 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.report.parts import MUTED, SHADES, SHAPES, Bar, Bars, Cell, Chart, Key, Line, Mark, Table, colour
+from holdfast.report.scales import decimals_of
 from holdfast.report.scores import Scores, best_of
 from holdfast.report.sources import Source
-from holdfast.report.tables import AVERAGE, drop_of
+from holdfast.report.tables import AVERAGE, drop_of, task_of
 from holdfast.training.log import number_of
 
 Colours = Mapping[str, str]
@@ -17,9 +18,13 @@ Colours = Mapping[str, str]
 
 
 def success_bars(sources: Sequence[Source], colours: Colours) -> list[Bars]:
-    """For each attacked task, the success rate of each recipe on each model, with its 95 % interval."""
-    tasks = dict.fromkeys(str(row["task"]) for source in _of(sources, "attack") for row in source.rows)
-    return [_bars_of(task, number, sources, colours) for number, task in enumerate(tasks, start=1)]
+    """For each attacked task and split, the success rate of each recipe on each model, with its 95 % interval."""
+    return [_bars_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1)]
+
+
+def _attacked(sources: Sequence[Source]) -> list[str]:
+    """What was attacked, by its names: splits of one task are not seeds of one measurement."""
+    return list(dict.fromkeys(task_of(row) for source in _of(sources, "attack") for row in source.rows))
 
 
 def _of(sources: Sequence[Source], kind: str) -> list[Source]:
@@ -30,7 +35,7 @@ def _bars_of(task: str, number: int, sources: Sequence[Source], colours: Colours
     groups: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     for source in _of(sources, "attack"):
         for row in source.rows:
-            if row["task"] == task and "success_rate" in row["metrics"]:
+            if task_of(row) == task and "success_rate" in row["metrics"]:
                 own = groups.setdefault(str(row.get("recipe", "–")), {})
                 own.setdefault(source.label, []).append(row["metrics"])
     bars = {
@@ -97,9 +102,8 @@ def audit_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
 
 
 def queries_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
-    """For each attacked task, queries against the drop of the score: RobustEmbed's Figure 2."""
-    tasks = dict.fromkeys(str(row["task"]) for source in _of(sources, "attack") for row in source.rows)
-    charts = (_queries_of(task, number, sources, colours) for number, task in enumerate(tasks, start=1))
+    """For each attacked task and split, queries against the drop of the score: RobustEmbed's Figure 2."""
+    charts = (_queries_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1))
     return [chart for chart in charts if chart is not None]
 
 
@@ -109,7 +113,7 @@ def _queries_of(task: str, number: int, sources: Sequence[Source], colours: Colo
     for source in _of(sources, "attack"):
         for row in source.rows:
             drop, queries = drop_of(row["metrics"]), row["metrics"].get("queries")
-            if row["task"] == task and drop is not None and queries is not None:
+            if task_of(row) == task and drop is not None and queries is not None:
                 name = drop[2]
                 points.setdefault(str(row.get("recipe", "–")), []).append((queries, drop[0] - drop[1], source.label))
     if not points:
@@ -309,7 +313,7 @@ def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
         seconds = seconds_per_step(source)
         if seconds is None:
             continue
-        told = f"{seconds:.3f} s a step"
+        told = f"{seconds:.{max(3, decimals_of(seconds))}f} s a step"
         bar = Bar(source.label, seconds, None, None, colours[source.label], told)
         groups.setdefault(_setting(source), []).append(bar)
     if not groups:
@@ -317,7 +321,8 @@ def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
     bars = {name: tuple(own) for name, own in groups.items()}
     note = "Wall time of the training without its evaluations, divided by its steps. Compare only what ran with the "
     note += "same setting on a machine that did nothing else."
-    data = _bars_data("step-cost", "Seconds of a training step", "setting", bars, digits=3)
+    digits = max(3, *(decimals_of(bar.value) for own in groups.values() for bar in own))
+    data = _bars_data("step-cost", "Seconds of a training step", "setting", bars, digits)
     return Bars("step-cost", "What a training step costs", note, "seconds a step", tuple(bars.items()), data)
 
 

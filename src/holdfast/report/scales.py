@@ -78,6 +78,15 @@ def told(scale: Scale) -> list[tuple[float, str]]:
     return [(tick, text.replace("-", "−")) for tick, text in zip(scale.ticks, texts, strict=True)]
 
 
+def decimals_of(value: float) -> int:
+    """Decimals that tell a value: one from 10 on, two from 0.1 on, and below it as many as make two digits."""
+    if abs(value) >= 10:
+        return 1
+    # Through its own text, so that a value is judged as it will be rounded.
+    exponent = int(f"{abs(value):.1e}".partition("e")[2]) if value else 0
+    return max(2, 1 - exponent)
+
+
 def _round_step(rough: float) -> float:
     power = 10.0 ** math.floor(math.log10(rough))
     return float(next(power * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if power * factor >= rough - 1e-12))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from markupsafe import Markup, escape
 
 from holdfast.report.parts import Bar, Bars, Chart, Figure, Key, Mark, Shape
-from holdfast.report.scales import Scale, around, linear, logarithmic, told
+from holdfast.report.scales import Scale, around, decimals_of, linear, logarithmic, told
 
 _WIDE, _HALF = 600.0, 440.0
 _LETTER = 6.7
@@ -95,8 +95,7 @@ def _bar(bar: Bar, y: float, left: float, place: Callable[[float], float]) -> li
         d = f"M{low:.1f} {middle - 4:.1f}v8M{low:.1f} {middle:.1f}H{high:.1f}M{high:.1f} {middle - 4:.1f}v8"
         parts.append(tag("path", d=d, class_="whisker"))
         end = max(end, high)
-    digits = 1 if bar.value >= 10 else 2
-    parts.append(_text(end + 6.0, middle + 4.5, f"{bar.value:.{digits}f}", of="value"))
+    parts.append(_text(end + 6.0, middle + 4.5, f"{bar.value:.{decimals_of(bar.value)}f}", of="value"))
     return parts
 
 

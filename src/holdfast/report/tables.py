@@ -33,14 +33,14 @@ _INTERVALS = "Small numbers: the 95 % interval of one model, ± the standard dev
 def similarity_scores(sources: Iterable[Source]) -> Scores:
     """Spearman ×100 by model and task, with the average of the seven where all are there."""
     own = (source for source in sources if source.kind in _ENCODERS)
-    scores = collect(own, _task, "spearman", partial(_interval_of, "spearman"))
+    scores = collect(own, task_of, "spearman", partial(_interval_of, "spearman"))
     return with_average(scores, AVERAGE, STS_TASKS)
 
 
 def transfer_scores(sources: Iterable[Source]) -> Scores:
     """Accuracy ×100 by model and transfer task, with the average of the seven where all are there."""
     own = (source for source in sources if source.kind in _ENCODERS)
-    scores = collect(own, _task, "accuracy", partial(_interval_of, "accuracy"))
+    scores = collect(own, task_of, "accuracy", partial(_interval_of, "accuracy"))
     return with_average(scores, AVERAGE, TRANSFER_TASKS)
 
 
@@ -50,7 +50,7 @@ def classifier_tables(sources: Sequence[Source]) -> list[Table]:
     names = dict.fromkeys(name for source in own for row in source.rows for name in row["metrics"])
     tables = []
     for number, metric in enumerate(names, start=1):
-        scores = collect(own, _task, metric, partial(_interval_of, metric))
+        scores = collect(own, task_of, metric, partial(_interval_of, metric))
         title = f"Classifiers: {metric.replace('_', ' ')}"
         tables.append(score_table(scores, (), id=f"classifiers-{number}", title=title, note=_INTERVALS))
     return tables
@@ -61,7 +61,8 @@ def _interval_of(metric: str, row: Mapping[str, Any]) -> Interval | None:
     return known[metric](row["metrics"][metric], row["n"]) if metric in known else None
 
 
-def _task(row: Mapping[str, Any]) -> str:
+def task_of(row: Mapping[str, Any]) -> str:
+    """What a row was measured on: its task, with the split where that is not the task's own test or all of it."""
     return str(row["task"]) if row["split"] in _WHOLE else f"{row['task']} {row['split']}"
 
 
@@ -153,12 +154,12 @@ def distance_table(sources: Iterable[Source]) -> Table | None:
 
 
 def attack_table(sources: Iterable[Source]) -> Table | None:
-    """Each recipe on each task and model, each seed by itself, with its file's name."""
+    """Each recipe on each task, split and model, each seed by itself, with its file's name."""
     attacks = [source for source in sources if source.kind == "attack"]
     seeds = Counter(source.group for source in attacks)
     rows = [
         (
-            Cell(str(row["task"])),
+            Cell(task_of(row)),
             Cell(str(row.get("recipe", "–"))),
             Cell(source.label, source.path.stem if seeds[source.group] > 1 else ""),
             _success(row["metrics"]),
@@ -290,7 +291,7 @@ def other_table(source: Source) -> Table:
     rows = tuple(
         (
             *([Cell(str(row.get("model", "")))] if of_model else []),
-            Cell(_task(row)),
+            Cell(task_of(row)),
             Cell(f"{row['n']:,}"),
             *(_number(row["metrics"].get(name), 3) for name in names),
         )
