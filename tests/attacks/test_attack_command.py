@@ -284,6 +284,7 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         (["--texts", "x.txt"], "either --task"),
         (["--examples", "0"], "at least 1"),
         (["--processes", "0", "--output", "r.json"], "at least 1"),
+        (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
         (["--processes", "2"], "--output"),
         (["--output", "."], "is a folder"),
         (["--split", "tset"], "has no split"),

@@ -137,6 +137,7 @@ def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypa
 MISTAKES = [
     (["--examples", "0"], "--examples must be at least 1"),
     (["--max-words", "0"], "--max-words must be at least 1"),
+    (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
     (["--texts", "mine.tx"], "mine.txt"),
     (["--texts", "one.txt"], "at least two different ones"),
     (["--resources", "lite"], "'light'"),

@@ -149,6 +149,19 @@ def test_a_sentence_transformer_keeps_its_modules_below_the_fit(lm: Path, corpus
     assert [type(module).__name__ for module in model] == ["Transformer", "Pooling", "Dense"]
 
 
+def test_a_model_that_cuts_its_vectors_is_fitted_whole(lm: Path, corpus: Path, tmp_path: Path) -> None:
+    """Its saved truncate_dim does not cut what the appended modules get: they would not fit."""
+    model = load_sentence_transformer(str(lm), device="cpu")
+    model.truncate_dim = 8
+    model.save(str(tmp_path / "cut"))
+    for name, given in (("whitening", {}), ("flow", {"options": SMALL_FLOW})):
+        result = make(name, tmp_path / name, model=str(tmp_path / "cut"), corpus=str(corpus), **given)
+        assert "cut to 8 of 16 dimensions (truncate_dim)" in result["notes"][0]
+        made = load_sentence_transformer(str(tmp_path / name), device="cpu")
+        assert encode_sentences(made, ["the dog runs"]).shape == (1, result["dimensions"])
+        assert result["dimensions"] > 8
+
+
 def test_glove_says_what_it_left_out(word_file: Path, tmp_path: Path) -> None:
     result = make("glove", tmp_path / "g", vectors=word_file)
     assert result["fit"] == {"words": 21, "dimensions": 5, "duplicate_words": 1, "words_with_spaces": 0}
@@ -217,6 +230,8 @@ def test_a_folder_with_something_in_it_is_left_alone(lm: Path, tmp_path: Path) -
         ("flow", {"model": "lm", "corpus": "c", "options": {"level": 1}}, "'levels'"),
         ("glove", {"vectors": Path("v"), "words": 0}, "--words must be at least 1"),
         ("whitening", {"model": "lm", "corpus": "c", "sentences": 1}, "--sentences must be at least 2"),
+        ("whitening", {"model": "lm", "corpus": "c", "seed": -1}, "--seed must be from 0 to 4294967295"),
+        ("flow", {"model": "lm", "corpus": "c", "seed": 2**32}, "--seed must be from 0 to 4294967295"),
     ],
 )
 def test_settings_are_checked_first(name: str, given: dict[str, Any], said: str, tmp_path: Path) -> None:

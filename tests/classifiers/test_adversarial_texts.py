@@ -102,6 +102,16 @@ def test_they_join_the_training_part_alone_however_few_of_it_are_drawn(data: Pat
     assert len(material(adversarial_texts=[path], examples=20).train) == 23
 
 
+def test_none_of_them_is_a_text_that_selects_or_measures(data: Path) -> None:
+    plain = load_material("mr", train_split=None, seed=42, examples=None, data=data)
+    trained, (held_out,) = [text for (text,) in plain.train.texts[:2]], plain.dev.texts[0]
+    path = attacked(data.parent / "a.json", example(trained[0], held_out), example(trained[1], f"{trained[1]} x"))
+    joined = load_material("mr", train_split=None, seed=42, examples=None, data=data, adversarial_texts=[path])
+    assert joined.train.texts == [*plain.train.texts, (f"{trained[1]} x",)]
+    assert joined.adversarial[0].record()["measured_on"] == 1
+    assert any("(1 that are measured on are left out)" in note for note in joined.notes)
+
+
 def test_scores_have_no_adversarial_texts(data: Path) -> None:
     path = attacked(data.parent / "a.json", example("a dog runs", "a dgo runs"))
     lines = "".join(f"text {n}\tother {n}\t{n % 5}\n" for n in range(60))

@@ -282,7 +282,13 @@ def test_a_classifier_is_measured_on_a_sample(settings: Settings, tmp_path: Path
         own = tests[row["split"]]
         assert own["n"] == 10 < row["n"]
         assert own["sample"] == {"of": row["n"]}
+        assert own["items_sha256"] != row["items_sha256"]
         chosen = sorted(random.Random(42).sample(range(row["n"]), 10))
         assert own["items"]["correct"] == [row["items"]["correct"][number] for number in chosen]
         assert f"10 of {row['n']:,}" in cut["protocol"]["notes"][-1]
     assert [row["metrics"] for row in again["results"]] == [row["metrics"] for row in cut["results"]]
+    named = [[row["items_sha256"] for row in result["results"]] for result in (whole, cut, again)]
+    assert named[1] == named[2]
+    other = finetune(settings(**short, test_examples=10, seed=7, output=tmp_path / "other"))
+    for row, same in zip(other["results"], cut["results"], strict=True):
+        assert (row["items_sha256"] == same["items_sha256"]) == ("sample" not in row)

@@ -83,6 +83,18 @@ def test_the_export_is_a_plain_sentence_transformer_of_logits(settings: Settings
     assert all(np.array_equal(now[name], value) for name, value in weights.items()), "the encoder was trained"
 
 
+def test_an_encoder_that_cuts_its_vectors_has_logits_of_the_cut_ones(settings: Settings, tmp_path: Path) -> None:
+    encoder = load_sentence_transformer(settings().model, device="cpu")
+    encoder.truncate_dim = 8
+    encoder.save(str(tmp_path / "cut"))
+    finetune(settings(model=str(tmp_path / "cut"), frozen=True))
+    classifier = load_classifier(str(settings().folder), device="cpu")
+    weight = classifier.model.state_dict()[list(classifier.model.state_dict())[-2]].numpy()
+    assert weight.shape == (2, 16)
+    assert weight[:, :8].all()
+    assert not weight[:, 8:].any()
+
+
 def test_the_strength_of_equal_scores_is_the_strongest() -> None:
     vectors = np.array([[1.0], [-1.0]] * 20, dtype=np.float32)
     assert fit(vectors, [1, 0] * 20, vectors, [1, 0] * 20).strength == min(STRENGTHS)

@@ -73,6 +73,13 @@ def test_a_published_attack_set_is_left_out_and_a_tenth_is_held_out(data: Path) 
     assert load(data, "mr", seed=1).dev != material.dev
 
 
+def test_a_part_names_its_texts(data: Path) -> None:
+    dev, same, other = (load(data, "mr", seed=seed).dev for seed in (0, 0, 1))
+    assert dev.items_sha256 == same.items_sha256 != other.items_sha256
+    assert (dev.data_sha256, len(dev)) == (other.data_sha256, len(other))
+    assert dev.rows(range(1, 16)).items_sha256 != dev.items_sha256 == dev.rows(range(16), "another name").items_sha256
+
+
 def test_an_attack_set_that_is_not_at_hand_is_told(data: Path) -> None:
     (data / "textfooler" / "mr.tsv").unlink()
     material = load(data, "mr")

@@ -192,6 +192,93 @@ def test_rows_without_items_are_left_out_and_named(capsys: pytest.CaptureFixture
     assert "without items, so not compared: space dev" in capsys.readouterr().out
 
 
+# --- parts of a split --------------------------------------------------------------------------------------------
+
+
+def held_out(name: str, seed: int, correct: list[int], *, items: str | None = None, **more: Any) -> str:
+    """A classifier's result on texts of MR that the hash ``items`` tells; None: as earlier versions wrote it."""
+    row = mr(correct, split="held-out") | more
+    return write(name, [row if items is None else row | {"items_sha256": items}], kind="finetune", seed=seed)
+
+
+def test_texts_that_different_seeds_drew_are_not_paired(capsys: pytest.CaptureFixture[str]) -> None:
+    a = held_out("a.json", 1, [1, 0] * 20, items="of 1")
+    told = mistake(capsys, a, held_out("b.json", 2, [1, 1] * 20, items="of 2"))
+    assert told.endswith(
+        "b.json: mr held-out is of other texts than in a.json (drawn by seed 2, there drawn by seed 1): give both the "
+        "same --seed, or measure both on a fixed test split"
+    )
+    told = mistake(capsys, a, held_out("b.json", 1, [1, 1] * 20, items="others"))
+    assert "the same split (items_sha256): measure both with the same --data, --train-split and" in told
+    (row,) = rows_of(capsys, a, held_out("b.json", 1, [1, 1] * 20, items="of 1"))
+    assert (row["metrics"]["difference"], row["test"], "seed_by_seed" in row) == (50.0, "mcnemar", False)
+
+
+def test_a_fixed_test_split_is_compared_beside_texts_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, seed in (("a.json", 1), ("b.json", 2), ("c.json", 3)):
+        rows = [mr([1, 0] * 20, split="held-out", items_sha256=f"of {seed}"), mr([1, 1] * 20, split="test")]
+        write(name, rows, kind="finetune", seed=seed)
+    for other in ("b.json", "b.json,c.json"):
+        (row,) = rows_of(capsys, "a.json", other)
+        assert (row["split"], row["n"]) == ("test", 40)
+        assert main(["compare", "a.json", other]) == 0
+        assert "not compared: " in capsys.readouterr().out
+
+
+DRAWN: list[dict[str, Any]] = [
+    {"split": "held-out"},
+    {"split": "held-out-test"},
+    {"split": "test", "sample": {"of": 900}},
+]
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_of_results_that_do_not_name_their_texts_the_seeds_have_to_be_the_same(
+    drawn: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, same = (held_out(name, 1, [1, 0] * 20, **drawn) for name in ("a.json", "b.json"))
+    assert rows_of(capsys, a, same)
+    assert rows_of(capsys, a, held_out("c.json", 1, [1, 0] * 20, items="of 1", **drawn))
+    assert "(drawn by seed 2, there drawn by seed 1)" in mistake(capsys, a, held_out("d.json", 2, [1, 0] * 20, **drawn))
+
+
+def test_a_sample_of_evaluate_is_the_same_for_every_model_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    looked = {"split": "test", "sample": {"of": 900, "seed": 0}}
+    a, b = (write(name, [mr([1, 0] * 20, **looked)], seed=seed) for name, seed in (("a.json", None), ("b.json", 7)))
+    assert rows_of(capsys, a, b)
+    drawn = held_out("c.json", 0, [1, 0] * 20, split="test", sample={"of": 900})
+    assert "(drawn by seed 0, there drawn by the fixed seed 0)" in mistake(capsys, a, drawn)
+    whole = write("d.json", [mr([1, 0] * 20, split="test")])
+    assert "(the whole split, there drawn by the fixed seed 0)" in mistake(capsys, a, whole)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_seeds_with_texts_of_their_own_are_paired_seed_by_seed(named: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every text of seed 1 is easy, every one of seed 2 hard, and both models know it: they differ in no resample."""
+    right = {1: [1] * 40, 2: [0] * 30}
+    for side in "ab":
+        for seed, correct in right.items():
+            held_out(f"{side}-{seed}.json", seed, correct, items=f"of {seed}" if named else None)
+    words = ["a-1.json,a-2.json", "b-2.json,b-1.json"]  # whatever their order
+    (row,) = rows_of(capsys, *words)
+    assert (row["n"], row["seeds"], row["seed_by_seed"], row["test"]) == (70, [2, 2], True, "bootstrap")
+    assert [row["metrics"][name] for name in ("baseline", "other", "low", "high")] == [50.0, 50.0, 0.0, 0.0]
+    assert main(["compare", *words, "--output", "c.json"]) == 0
+    note = "paired seed by seed, as each seed has texts of its own: mr held-out"
+    assert note in capsys.readouterr().out
+    assert read_result(Path("c.json"))["protocol"]["notes"] == [[note]]
+
+
+def test_seeds_with_texts_of_their_own_need_a_partner_each(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, seed in (("a-1", 1), ("a-2", 2), ("b-1", 1), ("b-3", 3), ("c-1", 1), ("c-2", 2)):
+        held_out(f"{name}.json", seed, [1, 0] * 20, items=f"of {seed}")
+    told = mistake(capsys, "a-1.json,a-2.json", "b-1.json,b-3.json")
+    assert "mr held-out is of other texts for each seed" in told
+    assert "on the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in told
+    assert "of a-2.json the other side has no" in mistake(capsys, "a-1.json,a-2.json", "b-1.json")
+    assert "of a-1.json the other side has 2" in mistake(capsys, "a-1.json,a-2.json", "b-1.json,c-1.json,c-2.json")
+
+
 # --- attacks -----------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +286,9 @@ def attack_row(recipe: str = "pwws", **more: Any) -> dict[str, Any]:
     return {"task": "mr", "split": "all", "n": 3, "recipe": recipe, "metrics": {}, "skipped": {}} | more
 
 
-def attack(name: str, outcomes: dict[str, str], *, recipe: str = "pwws", goal: str = "class", tries: int = 1) -> str:
+def attack(
+    name: str, outcomes: dict[str, str], *, recipe: str = "pwws", goal: str = "class", tries: int = 1, **more: Any
+) -> str:
     """A result whose example of text T has the outcome that ``outcomes[T]`` begins."""
     words = {"+": "succeeded", "-": "failed", ".": "skipped"}
     examples = [
@@ -207,7 +296,7 @@ def attack(name: str, outcomes: dict[str, str], *, recipe: str = "pwws", goal: s
         for text, outcome in outcomes.items()
     ]
     recipes = {recipe: {"constants": {"tries": tries}}}
-    protocol = {"goal": {"kind": goal}, "recipes": recipes, "opened_resources": {"wordnet": "here"}}
+    protocol = {"goal": {"kind": goal, **more}, "recipes": recipes, "opened_resources": {"wordnet": "here"}}
     return write(name, [attack_row(recipe)], kind="attack", examples=examples, protocol=protocol)
 
 
@@ -236,6 +325,26 @@ def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[s
     Path(b).write_text(Path(b).read_text().replace('"here"', '"there"'))
     assert main(["compare", a, b]) == 0
     assert "the attacks opened different resources" in capsys.readouterr().out
+
+
+def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    a = attack("a.json", {"p": "+", "q": "-", "r": "."}, goal="neighbours", k=5)
+    b = attack("b.json", {"p": "+", "q": "+", "s": "-"}, goal="neighbours", k=5)
+    told = mistake(capsys, a, b)
+    assert "b.json: pwws has neighbours among other texts than in a.json: attack both with the same --examples" in told
+    (row,) = rows_of(capsys, a, attack("b.json", {"p": ".", "q": "+", "r": "-"}, goal="neighbours", k=5))
+    assert row["n"] == 1
+
+
+def test_a_threshold_that_was_given_is_of_the_goal(capsys: pytest.CaptureFixture[str]) -> None:
+    def drift(name: str, threshold: float, chosen: str) -> str:
+        return attack(name, {"p": "+", "q": "-"}, goal="drift", threshold=threshold, chosen=chosen)
+
+    a, given = drift("a.json", 0.51, "half-way to other texts"), drift("c.json", 0.5, "given")
+    assert rows_of(capsys, a, drift("b.json", 0.52, "half-way to other texts"))
+    assert rows_of(capsys, given, drift("d.json", 0.5, "given"))
+    for other in (a, drift("d.json", 0.9, "given")):
+        assert "'threshold': 0.5}: attack alike" in mistake(capsys, given, other)
 
 
 def audited(name: str, *, seed: int = 42, sha256: str = "t", lost: float = 0.1, **opened: str) -> str:
@@ -314,3 +423,50 @@ def test_audits_without_a_text_in_common_are_told(capsys: pytest.CaptureFixture[
         for number, name in enumerate(("a.json", "b.json"))
     ]  # fmt: skip
     assert "no text in common" in mistake(capsys, *paths)
+
+
+def changed(path: str, *, constants: dict[str, Any] | None = None, **protocol: Any) -> str:
+    """The audit with other constants of its recipes, and another protocol."""
+    result = read_result(Path(path))
+    rows = [{**row, "constants": constants} if "recipe" in row and constants else row for row in result["results"]]
+    write_result(Path(path), {**result, "results": rows, "protocol": {**result["protocol"], **protocol}})
+    return path
+
+
+def test_an_item_of_an_audit_that_was_set_otherwise_is_left_out_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = audited("a.json"), audited("bb.json", lost=0.3)
+    changed(a, constants={"tries": 1, "same_tag": True}, neighbours=5, random_synonyms="WordNet; inflected")
+    changed(b, constants={"tries": 1, "same_tag": True}, neighbours=3, random_synonyms="WordNet; not inflected")
+    assert main(["compare", a, b, "--output", "c.json"]) == 0
+    out = capsys.readouterr().out
+    line = "set otherwise, so not compared: audit-neighbours all typos: bb.json has neighbours 3, a.json neighbours 5"
+    assert line in out
+    assert "the audits opened different resources (random_synonyms)" in out
+    result = read_result(Path("c.json"))
+    tasks = [row["task"] for row in result["results"]]
+    assert "audit-adversarial-typos" in tasks
+    assert "audit-neighbours" not in tasks
+    assert line in result["protocol"]["notes"][0]
+    changed(b, constants={"tries": 1, "same_tag": False}, neighbours=5)
+    assert {row["task"] for row in rows_of(capsys, a, b)} == {"audit-quality", "audit-typos", "audit-noise"}
+    assert main(["compare", a, b]) == 0
+    assert "audit-adversarial-typos all typos: bb.json has same_tag False, a.json same_tag True" in (
+        capsys.readouterr().out.replace("\n", " ")
+    )
+
+
+def test_scored_pairs_on_another_scale_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    def scored(name: str, pairs: int) -> str:
+        row = audit_row("audit-advsts", 2, "success_rate", None) | {"recipe": "pwws", "split": "dev"}
+        examples = [
+            {"item": "audit-advsts", "recipe": "pwws", "original": text, "outcome": "succeeded"} for text in "pq"
+        ]
+        protocol = {"texts": {"sha256": "t"}, "max_words": 64}
+        advsts = {"margin": 1.0, "scale": f"isotonic fit on {pairs} pairs of dev"}
+        return write(name, [row], kind="audit", protocol={**protocol, "advsts": advsts}, examples=examples, seed=42)
+
+    a = scored("a.json", 750)
+    assert rows_of(capsys, a, scored("b.json", 750))
+    told = mistake(capsys, a, scored("b.json", 5749))
+    assert "the audits were set otherwise in all that they share: audit-advsts dev pwws: b.json has scale" in told
+    assert "a.json scale isotonic fit on 750 pairs of dev" in told

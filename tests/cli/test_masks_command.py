@@ -112,6 +112,7 @@ MISTAKES = [
     (["lm", "--file", "nowhere.txt"], "nowhere.txt"),
     (["lm", "--file", "many.txt"], "more than 64"),
     (["lm", *TEXTS, "--draws", "0"], "--draws"),
+    (["lm", *TEXTS, "--seed", "-1"], "--seed must be from 0 to 4294967295"),
     (["lm", *TEXTS, "--max-length", "2"], "--max-length"),
     (["lm", *TEXTS, "--batch-size", "1"], "--batch-size"),
     (["lm", *TEXTS, "--batch-size", "99"], "--others"),

@@ -118,6 +118,8 @@ MISTAKES = [
     (["lm", "--attacked", "attack.json", "--pairs", "3"], "--plot"),
     (["lm", "--attacked", "attack.json", "--no-stsb", "--output", "data"], "folder"),
     (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--coordinates", "data"], "folder"),
+    (["lm", "--attacked", "attack.json", "--no-stsb", "--seed", "-1"], "--seed must be from 0 to 4294967295"),
+    (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--plot", "a.png", "--seed", "5000000000"], "--seed"),
     (["lm", "--precision", "fp16"], "fp32"),
     (["ml", "--data", "data"], "'lm'"),
     (["lm", "--data", "dta"], "dta"),

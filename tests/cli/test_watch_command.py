@@ -81,7 +81,7 @@ def test_a_look_loads_no_torch(tmp_path: Path) -> None:
 
 def test_a_look_too_often_and_a_file_are_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    for words in (["--every", "0"], ["--once", str(tmp_path / "file")]):
+    for words in (["--every", "0"], ["--every", "nan"], ["--every", "inf"], ["--once", str(tmp_path / "file")]):
         assert main(["watch", str(tmp_path), *words]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 

@@ -129,6 +129,33 @@ def test_stars_become_classes_and_three_are_left_out(tmp_path: Path) -> None:
         load_labelled("yelp_polarity", "reviews", data=tmp_path)
 
 
+def test_classes_that_are_numbers_are_not_numbered(tmp_path: Path) -> None:
+    rows = "".join(f"text {stars}\t{stars}\n" for stars in (1, 5, 3, 2, 4))
+    path = table(tmp_path, "yelp/reviews_stars.tsv", f"sentence\tstars\n{rows}")
+    found = load_labelled("yelp", "reviews_stars", data=tmp_path)
+    assert [found.classes[label] for label in found.labels] == ["1.0", "5.0", "3.0", "2.0", "4.0"]
+    for wrong in ("0", "4.5", "9" * 5000):
+        path.write_text(f"sentence\tstars\na\t{wrong}\n")
+        with pytest.raises(UserError, match=r"reviews_stars\.tsv:2: the label '[0-9.]{1,40}' is not one of 1\.0, 2\.0"):
+            load_labelled("yelp", "reviews_stars", data=tmp_path)
+
+
+def test_classes_that_are_names_can_be_numbered(tmp_path: Path) -> None:
+    table(tmp_path, "snli/test.tsv", "sentence1\tsentence2\tlabel\na\tb\t2\na\tb\tneutral\n")
+    assert load_labelled("snli", "test", data=tmp_path).labels == [2, 1]
+    table(tmp_path, "snli/test.tsv", "sentence1\tsentence2\tlabel\na\tb\t3\n")
+    with pytest.raises(UserError, match="the label '3' is not one of"):
+        load_labelled("snli", "test", data=tmp_path)
+
+
+def test_a_column_that_is_there_twice_is_told(tmp_path: Path) -> None:
+    table(tmp_path, "sst2/dev.tsv", "sentence\tlabel\tsentence\ta\ta\nx\t1\ty\t\t\n")
+    with pytest.raises(UserError, match=r"dev\.tsv:1: 2 columns are called 'sentence'"):
+        load_labelled("sst2", "dev", data=tmp_path)
+    table(tmp_path, "sst2/dev.tsv", "sentence\tlabel\ta\ta\nx\t1\ty\t\n")  # nobody asks for these
+    assert load_labelled("sst2", "dev", data=tmp_path).sentences1 == ["x"]
+
+
 def test_a_mix_is_its_parts_one_after_the_other(tmp_path: Path) -> None:
     head = "sentence1\tsentence2\tlabel\n"
     table(tmp_path, "mnli/dev_matched.tsv", f"{head}a\tb\tneutral\nc\td\tentailment\n")

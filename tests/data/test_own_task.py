@@ -56,6 +56,9 @@ def test_numbers_as_classes_keep_their_order(tmp_path: Path) -> None:
     rows = [{"sentence": f"s{n}", "label": n} for n in (10, 2, 1, 10)]
     found = load_labelled(jsonl(tmp_path / "my.jsonl", *rows), "all")
     assert (found.classes, found.labels) == (["1", "2", "10"], [2, 1, 0, 2])
+    long = "9" * 5000  # more digits than int() takes
+    found = load_labelled(table(tmp_path / "my.tsv", HEAD, f"a dog\t{long}", "a cat\t10", "a cow\t010", "b\tc"), "all")
+    assert found.classes == ["010", "10", long, "c"]
 
 
 def test_a_folder_of_pairs(tmp_path: Path) -> None:
@@ -106,6 +109,8 @@ BAD_FILES = [
     ((HEAD, "a\t1", "", "b\t1"), "my.tsv:3: the row is empty"),
     ((HEAD, "a\t1", " \t1"), "my.tsv:3: the column 'sentence' is empty"),
     ((HEAD, "a\t"), "my.tsv:2: the column 'label' is empty"),
+    (("sentence\tlabel\tlabel", "a\t1\t0"), "my.tsv:1: 2 columns are called 'label'"),
+    (("text\ttext\ttext\tlabel", "a\tb\tc\t0"), "my.tsv:1: 3 columns are called 'text'"),
     (("sentence1\tsentence2\tlabel", "a\tb\t1", "a\t\t0"), "my.tsv:3: the column 'sentence2' is empty"),
 ]
 

@@ -14,10 +14,10 @@ from holdfast.cli import main
 from holdfast.demo.corpus import load_pairs
 from holdfast.demo.folder import prepare
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
-from holdfast.demo.reload import AGREES
+from holdfast.demo.reload import AGREES, reload_differences
 from holdfast.demo.run import run_demo
 from holdfast.demo.sentiment import load_sentiment
-from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, DemoSettings
+from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
 from holdfast.demo.stages import Stage, judge_of
 from holdfast.demo.summary import summary, verdict
 from holdfast.errors import UserError
@@ -130,6 +130,34 @@ def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> No
         prepare(small, ["A sentence."], "abd")
     with pytest.raises(UserError, match="whose corpus was"):
         prepare(small, ["Another sentence."], "abc")
+
+
+@pytest.mark.parametrize("damaged", ["[]", "null", '"demo"', "7"])
+def test_a_record_that_is_no_object_is_told(small: DemoSettings, damaged: str) -> None:
+    assert small.corpus is not None
+    prepare(small, small.corpus, "sha")
+    small.file(RECORD_FILE).write_text(damaged)
+    with pytest.raises(UserError, match=r"demo-run\.json is damaged: choose another folder"):
+        prepare(small, small.corpus, "sha")
+
+
+def test_a_model_that_needs_more_than_sentence_transformers_is_told(
+    lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of what the other process says, in one line."""
+    monkeypatch.setattr(
+        "holdfast.demo.reload._RELOAD", "import sys; print('first\\nlast', file=sys.stderr); sys.exit(3)"
+    )
+    with pytest.raises(UserError) as told:
+        reload_differences([lm], ["a dog"])
+    assert str(told.value) == "lm could not be loaded without holdfast: that process ended with 3: first last"
+    monkeypatch.setattr("holdfast.demo.reload._RELOAD", "raise ValueError('x' * 1000 + ' the end')")
+    with pytest.raises(UserError, match=r"ended with 1: x+ the end$") as told:
+        reload_differences([lm], ["a dog"])
+    assert len(str(told.value)) < 500
+    monkeypatch.setattr("holdfast.demo.reload._RELOAD", "import sys; sys.exit(1)")
+    with pytest.raises(UserError, match="ended with 1: it wrote nothing"):
+        reload_differences([lm], ["a dog"])
 
 
 def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp_path: Path) -> None:

@@ -10,7 +10,16 @@ from scipy.stats import spearmanr
 
 from holdfast.errors import UserError
 from holdfast.evaluation import comparison
-from holdfast.evaluation.comparison import Correlations, Difference, Means, Sample, Shares, difference, resample
+from holdfast.evaluation.comparison import (
+    Correlations,
+    Difference,
+    Means,
+    Sample,
+    SeedBySeed,
+    Shares,
+    difference,
+    resample,
+)
 
 
 def compared(*samples: Sample, baselines: int = 1, seed: int = 1, resamples: int = 1000) -> Difference:
@@ -171,6 +180,31 @@ def test_a_drawn_seed_counts_with_all_of_its_tasks() -> None:
     # Were a seed good at both, the average would depend on it.
     found = compared(Shares([ones, zeros, ones]), Shares([ones, zeros, ones]), baselines=2)
     assert (found.low, found.high, found.difference) == (0.0, 100.0, 50.0)
+
+
+def test_seeds_with_items_of_their_own_are_resampled_each_within_its_items() -> None:
+    samples = [Correlations(*graded(n, 1.0, 1.5, seed=n)) for n in (40, 60, 50)]
+    both = SeedBySeed(samples)
+    assert both.count == 150
+    scores = np.array([sample.scores() for sample in samples])
+    assert both.scores().reshape(2, 3) == pytest.approx(scores.T)
+    drawn = both.resampled(np.random.default_rng(5), 17)
+    rng = np.random.default_rng(5)
+    expected = np.stack([sample.resampled(rng, 17) for sample in samples])
+    assert drawn.reshape(17, 2, 3) == pytest.approx(np.moveaxis(expected, 0, 2))
+
+
+def test_seeds_with_items_of_their_own_are_drawn_for_both_sides_together() -> None:
+    # Seed 1 has easy items, seed 2 hard ones; on both the other model has 2,000 of 40,000 more right.
+    right = [[np.arange(40_000) < 40_000 * share for share in pair] for pair in ((0.9, 0.95), (0.1, 0.15))]
+    found = compared(SeedBySeed([Shares(pair) for pair in right]), baselines=2)
+    assert (found.baseline, found.other, found.difference) == pytest.approx((50.0, 55.0, 5.0))
+    assert found.baseline_std == found.other_std == pytest.approx(np.std([10.0, 90.0], ddof=1))
+    assert 4.5 < found.low < 5.0 < found.high < 5.5
+    assert found.test == "bootstrap"
+    # Where the seeds disagree by 10 of 100, that is in the interval.
+    found = compared(SeedBySeed([Shares(right[0]), Shares(right[1][::-1])]), baselines=2)
+    assert (found.low, found.high) == pytest.approx((-5.0, 5.0), abs=0.5)
 
 
 def test_too_few_items_are_told() -> None:

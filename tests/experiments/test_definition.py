@@ -98,9 +98,9 @@ def test_merged_leaves_its_parts_as_they_are() -> None:
         (("  Acc.: {measure: accuracy}", "  Acc.: {}"), 15, "the column 'Acc.' has no 'measure'"),
         (("  A NP:", "  A NQ:"), 21, r"there is no row 'A NQ' \(did you mean 'A NP'\?\)"),
         (("[90, 80, null, 70]", "[90, 80]"), 21, "4 values are needed"),
-        (("  smoke:", "  smokey:"), 23, r"unknown scale 'smokey' \(did you mean 'smoke'"),
-        (("    NP: {enc", "    no: {enc"), 9, "the key False is not text: write it in quotes"),
-        (("shared:\n  attack: {examples: 5}", "shared: 3"), 3, "a mapping of 'key: value' is needed here"),
+        (("  smoke:", "  smokey:"), 23, r"there is no scale 'smokey' \(did you mean 'smoke'"),
+        (("    NP: {enc", "    no: {enc"), 10, "the key no is not text: write it in quotes"),
+        (("shared:\n  attack: {examples: 5}", "shared: 3"), 3, "'shared' takes a mapping of 'key: value', not 3"),
     ],
 )
 def test_what_is_wrong_is_told_by_line(tmp_path: Path, change: tuple[str, str], line: int, message: str) -> None:
@@ -116,7 +116,7 @@ def test_more_that_is_wrong(tmp_path: Path) -> None:
         table(tmp_path, "title: a\n")
     with pytest.raises(UserError, match="no rows or no columns are left"):
         table(tmp_path, TABLE.replace("drop: [Typos]", "drop: [Acc., PWWS, Typos]"), scale="smoke")
-    with pytest.raises(UserError, match="there is no 'C' on the axis 'data'"):
+    with pytest.raises(UserError, match="there is no label 'C' on the axis 'data'"):
         table(tmp_path, TABLE.replace("only: {data: [A]}", "only: {data: [C]}"), scale="smoke")
     with pytest.raises(UserError, match=r"cannot read the table .*: No such file"):
         read_definition(str(tmp_path / "none.yaml"), "small")
@@ -242,7 +242,7 @@ def test_a_figure_keeps_the_points_that_are_left(tmp_path: Path) -> None:
         (("y: PWWS}", "z: PWWS}"), "unknown key 'z'"),
         (("digits: 2", "digits: many"), "'digits' takes a whole number from 0 to 9, not 'many'"),
         (('A NP: {"*"', 'A NQ: {"*"'), r"there is no row 'A NQ' \(did you mean 'A NP'"),
-        (("PWWS: {attack: {examples: 1}}", "PVWS: {attack: {examples: 1}}"), "unknown key 'PVWS'"),
+        (("PWWS: {attack: {examples: 1}}", "PVWS: {attack: {examples: 1}}"), "there is no column 'PVWS'"),
     ],
 )
 def test_what_is_wrong_in_figures_and_cells(tmp_path: Path, change: tuple[str, str], message: str) -> None:
@@ -256,3 +256,236 @@ def test_the_scales_are_those_of_the_files() -> None:
 
     text = (Path(holdfast.experiments.__file__).parent / "scales.yaml").read_text()
     assert tuple(yaml.safe_load(text)) == SCALES
+
+
+OWN = """\
+title: My table
+source: me
+rows:
+  m: {a: {ROW}}
+columns:
+  c: {evaluation: {tasks: sts}, measure: sts}
+  cc: {COLUMN}
+scales:
+  smoke: {SMOKE}
+"""
+
+
+def own(tmp_path: Path, *more: str, row: str = "", column: str = "measure: sts", smoke: str = "") -> Any:
+    """A small table, read: what stands in its row and its second column, under the scale, and from line 10 on."""
+    text = OWN.replace("ROW", row).replace("COLUMN", column).replace("SMOKE", smoke)
+    return table(tmp_path, "\n".join([text.rstrip(), *more]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("encoder: simcse", "'encoder' takes a mapping of 'key: value', not 'simcse'"),
+        ("encoder: null", "'encoder' takes a mapping of 'key: value', not null"),
+        ("encoder: {from: consert}", "'from' takes a mapping"),
+        ("encoder: {from: {from: consert}}", "'from' takes a mapping"),
+        ("classifier: sst2", "'classifier' takes a mapping"),
+        ("classifier: {task: sst2, adversarial_texts: geometry}", "'adversarial_texts' takes a mapping"),
+        ("attack: pwws", "'attack' takes a mapping"),
+        ("evaluation: sts", "'evaluation' takes a mapping"),
+        ("evaluation: {tasks: [sts12, sts13]}", "'tasks' takes names joined by commas, not"),
+        ("transfer_to: x", "'transfer_to' takes a mapping"),
+        ("transfer_to: {classifier: null}", "'classifier' takes a mapping"),
+        ("transfer_to: {encodr: {}}", r"unknown key 'encodr' \(did you mean 'encoder'"),
+        ("distances_in: x", "'distances_in' takes a mapping"),
+        ("distances_in: {encoder: simcse}", "'encoder' takes a mapping"),
+        ("distances_in: {pairs: many}", "'pairs' takes a whole number of at least 2, not 'many'"),
+        ("distances_in: {pairs: 1}", "'pairs' takes a whole number of at least 2, not 1"),
+        ("distances_in: {pair: 3}", r"unknown key 'pair' \(did you mean 'pairs'"),
+        ("inspection: similarity", "'inspection' takes a mapping"),
+        ("inspection: {options: 3}", "'options' takes a mapping"),
+        ("inspection: {options: null}", "'options' takes a mapping"),
+        ("inspection: {texts: a b}", "'texts' takes a list of texts, or of pairs of texts, not 'a b'"),
+        ("inspection: {texts: []}", "'texts' takes a list"),
+        ("inspection: {texts: [[a, b, c]]}", "'texts' takes texts or pairs of texts, and .* is neither"),
+        ("inspection: {texts: [[a, 3]]}", "'texts' takes texts or pairs of texts"),
+        ("inspection: {texts: [[2020-01-01, b]]}", "2020-01-01 is read as a date: write it in quotes"),
+        ("measure: 3", "'measure' takes text, not 3: write it in quotes"),
+        ("measure: null", "'measure' takes text, not null"),
+        ("measure: ''", "'measure' takes text, not ''"),
+        ("not_run: false", "'not_run' takes text, not False"),
+        ("digits: 10", "'digits' takes a whole number from 0 to 9, not 10"),
+        ("encoder: {options: {gamma: .inf}}", r"\.inf is not a finite number"),
+        ("encoder: {3: x}", "the key 3 is not text: write it in quotes"),
+        ("encoder: {method: a, method: b}", "the key 'method' stands here twice"),
+        ("encoder: {options: !!set {a, b}}", "a table holds texts, .* nothing of the kind 'set'"),
+    ],
+)
+def test_what_cells_say_is_checked_wherever_it_stands(tmp_path: Path, key: str, message: str) -> None:
+    places: dict[int, dict[str, Any]] = {4: {"row": key}, 7: {"column": key}}
+    for line, given in places.items():
+        with pytest.raises(UserError, match=f":{line}: {message}"):
+            own(tmp_path, **given)
+    for smoke in (f"shared: {{{key}}}", f"rows: {{m: {{a: {{{key}}}}}}}", f"columns: {{c: {{{key}}}}}"):
+        with pytest.raises(UserError, match=f":9: {message}"):
+            own(tmp_path, smoke=smoke)
+    for line in (f"shared: {{{key}}}", f"cells: {{a: {{c: {{{key}}}}}}}"):
+        with pytest.raises(UserError, match=f":10: {message}"):
+            own(tmp_path, line)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("averages: 3", "'averages' takes a mapping"),
+        ("averages: {A: 3}", "'A' takes a list of columns, not 3"),
+        ("averages: {A: c}", "'A' takes a list of columns, not 'c'"),
+        ("averages: {A: null}", "'A' takes a list of columns, not null"),
+        ("averages: {A: []}", "'A' takes a list of columns"),
+        ("averages: {A: [c, ccd]}", r"there is no column 'ccd' \(did you mean 'cc'"),
+        ("averages: {A: [c, c]}", "the column 'c' stands twice in 'A'"),
+        ("averages: {c: [cc]}", "'c' is the name of a column already"),
+        ("skip: [a]", "each of 'skip' takes a mapping of 'key: value', not 'a'"),
+        ("skip: {m: a}", "'skip' takes a list of combinations"),
+        ("skip: [{}]", "a combination without an axis would skip every row"),
+        ("skip: [{n: a}]", "there is no axis 'n'"),
+        ("skip: [{m: ab}]", "there is no label 'ab' on the axis 'm'"),
+        ("skip: [{m: [ab]}]", "there is no label 'ab' on the axis 'm'"),
+        ("skip: [{m: null}]", "'m' takes a list of labels, not null"),
+        ("published: {a: 3}", "'a' takes a list of numbers, not 3"),
+        ("published: {a: [1, x]}", "each of 'a' takes a number, not 'x'"),
+        ("published: {a: [1, true]}", "each of 'a' takes a number, not True"),
+        ("published: {a: [.nan, 1]}", r"\.nan is not a finite number"),
+        ("published: {a: ['nan', 1]}", "each of 'a' takes a number that is finite"),
+        (f"published: {{a: [1{'0' * 400}, 1]}}", "each of 'a' takes a number"),
+        ("published: {b: [1, 1]}", "there is no row 'b'"),
+        ("cells: {a: 3}", "'a' takes a mapping"),
+        ("note: 3", "'note' takes text, not 3: write it in quotes"),
+        ("note: 2020-01-01", "2020-01-01 is read as a date: write it in quotes"),
+        ("digits: null", "'digits' takes a whole number from 0 to 9, not null"),
+        ("figure: 3", "'figure' takes a mapping"),
+        ("figure: {}", "a figure's kind is one of lines, scatter, pairs, not null"),
+        ("figure: {kind: [lines]}", "a figure's kind is one of"),
+        ("figure: {kind: lines}", "'panels' takes a list of panels, not null"),
+        ("figure: {kind: lines, y: 3}", "'y' takes text, not 3: write it in quotes"),
+        ("figure: {kind: lines, panels: 3}", "'panels' takes a list of panels, not 3"),
+        ("figure: {kind: lines, panels: [3]}", "each of 'panels' takes a mapping"),
+        ("figure: {kind: lines, panels: [{x: q}]}", "a panel needs 'points'"),
+        ("figure: {kind: lines, panels: [{x: q, point: {c: 1}}]}", "unknown key 'point'"),
+        ("figure: {kind: lines, panels: [{x: 1, points: {c: 1}}]}", "'x' takes text, not 1"),
+        ("figure: {kind: lines, panels: [{x: q, points: [c]}]}", "'points' takes a mapping"),
+        ("figure: {kind: lines, panels: [{x: q, points: {d: 1}}]}", "there is no column 'd'"),
+        ("figure: {kind: lines, panels: [{x: q, points: {c: far}}]}", "'c' takes a number, not 'far'"),
+        ("figure: {kind: scatter, y: c}", "'x' takes text, not null"),
+        ("figure: {kind: scatter, x: c, y: c, join: n}", "there is no axis 'n'"),
+    ],
+)
+def test_what_the_table_says_is_checked(tmp_path: Path, said: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"mine.yaml:10: {message}"):
+        own(tmp_path, said)
+
+
+@pytest.mark.parametrize(
+    ("smoke", "message"),
+    [
+        ("drop: 3", "'drop' takes a list of columns, not 3"),
+        ("drop: cc", "'drop' takes a list of columns, not 'cc'"),
+        ("drop: [c, ccd]", r"there is no column 'ccd' \(did you mean 'cc'"),
+        ("drop: [3]", "there is no column 3"),
+        ("only: [a]", "'only' takes a mapping of 'key: value', not"),
+        ("only: {m: null}", "'m' takes a list of labels, not null"),
+        ("only: {m: a}", "'m' takes a list of labels, not 'a'"),
+        ("only: {n: [a]}", "there is no axis 'n'"),
+        ("only: {m: [b]}", "there is no label 'b' on the axis 'm'"),
+        ("rows: 3", "'rows' takes a mapping"),
+        ("rows: {n: {a: {}}}", "there is no axis 'n'"),
+        ("rows: {m: {b: {}}}", "there is no label 'b'"),
+        ("columns: {d: {}}", "there is no column 'd'"),
+    ],
+)
+def test_what_a_scale_says_is_checked_at_every_scale(tmp_path: Path, smoke: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"mine.yaml:9: {message}"):
+        own(tmp_path, smoke=smoke)
+
+
+def test_what_a_scale_drops_may_stand_in_averages_and_panels(tmp_path: Path) -> None:
+    panels = "figure: {kind: lines, panels: [{points: {c: 1e-3, cc: 2, A: 3, B: 4}}]}"
+    said = ("averages: {A: [c, cc], B: [cc]}", panels, "published: {a: [1, null, 3, 4]}")
+    assert own(tmp_path, *said, smoke="drop: [cc]").averages == {"A": ["c", "cc"], "B": ["cc"]}
+    smoke = read_definition(str(tmp_path / "mine.yaml"), "smoke")
+    assert (list(smoke.columns), smoke.averages) == (["c"], {"A": ["c"]})
+    assert smoke.published == {"a": [1.0, None]}
+    assert smoke.figure == {"kind": "lines", "panels": [{"points": {"c": 0.001, "A": 3.0}}]}
+
+
+def test_a_figure_keeps_the_columns_that_it_is_of(tmp_path: Path) -> None:
+    assert own(tmp_path, "figure: {kind: scatter, x: c, y: cc}", smoke="drop: [cc]").figure["y"] == "cc"
+    with pytest.raises(UserError, match=r"mine.yaml:10: the figure needs the column 'cc', which is dropped .* smoke"):
+        read_definition(str(tmp_path / "mine.yaml"), "smoke")
+
+
+def test_adversarial_texts_can_be_called_off(tmp_path: Path) -> None:
+    row = "classifier: {task: mr, adversarial_texts: {recipe: geometry}}"
+    definition = own(tmp_path, row=row, column="classifier: {adversarial_texts: null}, measure: accuracy")
+    assert definition.cell(definition.rows[0], "cc")["classifier"] == {"task": "mr", "adversarial_texts": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "message"),
+    [
+        ("similarity", "[a b]", "takes pairs of texts"),
+        ("masks", "[[a, b]]", "takes single texts"),
+        ("hard-positives", "[a, [a, b]]", "takes single texts"),
+    ],
+)
+def test_an_inspection_is_of_texts_that_its_kind_takes(tmp_path: Path, kind: str, texts: str, message: str) -> None:
+    wrong = f"an inspection of the kind '{kind}' {message}"
+    with pytest.raises(UserError, match=f":7: {wrong}"):
+        own(tmp_path, row=f"inspection: {{kind: {kind}}}", column=f"inspection: {{texts: {texts}}}, measure: x")
+    with pytest.raises(UserError, match=f":4: {wrong}"):
+        own(tmp_path, row=f"inspection: {{texts: {texts}}}", column=f"inspection: {{kind: {kind}}}, measure: x")
+    own(tmp_path, row=f"inspection: {{kind: {kind}}}", smoke=f"shared: {{inspection: {{texts: {texts}}}}}")
+    with pytest.raises(UserError, match=f":9: {wrong}"):
+        read_definition(str(tmp_path / "mine.yaml"), "smoke")
+    own(tmp_path, row="inspection: {kind: similarity, texts: [[a, b]]}")
+
+
+def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
+    rows = "rows: {m: {a: {}, a b: {}}, n: {b c: {}, c: {}}}"
+    text = f"title: t\nsource: me\n{rows}\ncolumns: {{c: {{measure: sts}}}}\n"
+    with pytest.raises(UserError, match=r"mine.yaml:3: two rows have the name 'a b c'"):
+        table(tmp_path, text)
+    assert len(table(tmp_path, text + "skip: [{m: a, n: b c}]\n").rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("m: {a: {}}", "{}"), ":3: the table has no rows"),
+        (("m: {a: {}}", "m: a"), ":4: 'm' takes a mapping"),
+        (("m: {a: {}}", "m: {a: x}"), ":4: 'a' takes a mapping"),
+        (("m: {a: {}}", "m: {a: {}, a: {}}"), ":4: the key 'a' stands here twice"),
+        (("title: My table", "title: no"), ":1: 'title' takes text, not False: write it in quotes"),
+        (("source: me", "source:"), ":2: 'source' takes text, not null"),
+        (("smoke: {}", "smoke: 3"), ":9: 'smoke' takes a mapping"),
+    ],
+)
+def test_the_parts_of_a_table(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    text = OWN.replace("ROW", "").replace("COLUMN", "measure: sts").replace("SMOKE", "")
+    assert change[0] in text
+    with pytest.raises(UserError, match=message):
+        table(tmp_path, text.replace(*change))
+
+
+def test_what_is_no_mapping_at_all_is_no_table(tmp_path: Path) -> None:
+    for text in ("", "- a\n", "3\n"):
+        with pytest.raises(UserError, match=r"mine.yaml:1: a table is a mapping of 'key: value', not"):
+            table(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "message"),
+    [
+        (("averages:", "  A:", "    - c", "    - d"), 13, "there is no column 'd'"),
+        (("skip:", "  - {m: a}", "  - m:", "    - a", "    - b"), 14, "there is no label 'b' on the axis 'm'"),
+        (("figure:", "  kind: lines", "  panels:", "    - x: q", "      points: {c: far}"), 14, "'c' takes a number"),
+    ],
+)
+def test_the_line_is_that_within_a_list(tmp_path: Path, lines: tuple[str, ...], line: int, message: str) -> None:
+    with pytest.raises(UserError, match=f"mine.yaml:{line}: {message}"):
+        own(tmp_path, *lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,10 @@ def here(tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         f"The {a} {b} in the {c} {d}" for a in WORDS[:5] for b in WORDS[5:10] for c, d in (WORDS[10:12], WORDS[12:14])
     ]
     (tmp_path / "mine.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    shutil.copytree(encoder, tmp_path / "prompted")
+    told = tmp_path / "prompted" / "config_sentence_transformers.json"
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    told.write_text(json.dumps({**json.loads(told.read_text(encoding="utf-8")), **prompts}), encoding="utf-8")
     (tmp_path / "near.tsv").write_text("word\tneighbors\nman\twoman\ndog\tcat\n", encoding="utf-8")
     return tmp_path
 
@@ -145,6 +150,8 @@ def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path)
         ({"options": {"shares": "0.5"}}, "did you mean 'share'"),
         ({"options": {"edits": "swop"}}, "unknown edit 'swop'"),
         ({"corpus": "none.txt"}, "none.txt"),
+        ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
+        ({"model": "prompted"}, "puts its default prompt 'query: ' before every text"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(here: Path, changed: dict[str, Any], says: str) -> None:

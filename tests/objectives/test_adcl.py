@@ -383,11 +383,17 @@ class TestGivenAndDropoutPositives:
         assert (pairs[0][0] - pairs[0][1]).abs().max() > 1e-3
         assert objective.attack is None
 
-    @pytest.mark.parametrize(("positives", "columns", "wanted"), [("given", 1, "two"), ("geometry", 2, "one")])
+    @pytest.mark.parametrize(
+        ("positives", "columns", "kind", "says"),
+        [
+            ("given", 1, UserError, "two columns .* `holdfast train` reads one column"),  # what its corpora have
+            ("geometry", 2, ValueError, "one column"),
+        ],
+    )
     def test_the_wrong_number_of_columns(
-        self, make: Any, batch: dict[str, Any], positives: str, columns: int, wanted: str
+        self, make: Any, batch: dict[str, Any], positives: str, columns: int, kind: type[Exception], says: str
     ) -> None:
-        with pytest.raises(ValueError, match=f"{wanted} column"):
+        with pytest.raises(kind, match=says):
             make(positives=positives)([dict(batch)] * columns)
 
 
@@ -486,6 +492,23 @@ def test_word_vectors_from_a_file(exact_model: Any, masked_lm: Path, tmp_path: P
 def test_wrong_options_are_refused(exact_model: Any, masked_lm: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ADCL(exact_model, **{"masked_lm": str(masked_lm), **options})
+
+
+def test_an_evaluation_in_training_mode_moves_nothing(make: Any, batch: dict[str, Any]) -> None:
+    """A stock trainer sets the model's mode and not the loss's; what tells its evaluation is that no gradient is."""
+    objective = make(positives="dropout", queue_size=20)
+    objective([dict(batch)])["contrastive"].backward()
+    with torch.no_grad():
+        objective.head.layers[0].weight.add_(1.0)
+    state = {name: value.clone() for name, value in objective.own_state().items()}
+    with torch.no_grad():
+        objective([dict(batch)])
+    torch.testing.assert_close(objective.own_state(), state, rtol=0, atol=0)
+    objective([dict(batch)])
+    assert objective.queue.filled == 7 + 8, "the seven old keys, and those of the training pass"
+    assert not torch.equal(
+        objective.own_state()["follower.followed_head.layers.0.weight"], state["follower.followed_head.layers.0.weight"]
+    )
 
 
 @pytest.mark.slow

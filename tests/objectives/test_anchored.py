@@ -13,6 +13,8 @@ from gradient_checks import gradients
 from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.victim import recovered_texts, with_texts
 from holdfast.encoder import Encoder
+from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer
 from holdfast.objectives.anchored import Anchored
 
 
@@ -305,11 +307,21 @@ def test_every_backbone_trains_in_full_precision_of_the_loss(
         ({"steps": 0}, "steps must be 1 or more"),
         ({"tries": 0}, "tries must be 1 or more"),
         ({"edits": "swop"}, "unknown edit 'swop'"),
+        ({"norm": "7"}, "norm must be one of 1, 2, inf"),
     ],
 )
 def test_wrong_use_is_refused(exact_model: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Anchored(exact_model, **options)
+
+
+def test_a_prompt_is_refused_where_texts_are_changed(masked_lm: Path, sentences: list[str]) -> None:
+    """Its rows hold the template too: no text recovered from them would give the same ids, and none be changed."""
+    model = load_sentence_transformer(str(masked_lm), pooling="prompt", device="cpu")
+    with pytest.raises(UserError, match="cannot tell a prompt from the sentence"):
+        Anchored(model)
+    terms = Anchored(model, noise=0.0, adversarial=1.0)([dict(model.preprocess(sentences))])
+    assert terms["adversarial"].item() > 1e-6, "δ needs no texts"
 
 
 def test_two_columns_are_refused(exact_model: Any, batch: dict[str, Any]) -> None:

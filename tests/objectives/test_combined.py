@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from holdfast.adversary.weakening import Weakening
+from holdfast.errors import UserError
 from holdfast.objectives import L2PCSR, AdCSE, Combined, Objective, RobustEmbed, SimCSE, VAdvCSE
 
 ALL: dict[str, Any] = {
@@ -158,3 +159,27 @@ def test_all_parts_train_on_every_backbone(
 def test_what_does_not_go_together_is_told(exact_model: Any, options: dict[str, Any], line: str) -> None:
     with pytest.raises(ValueError, match=line):
         Combined(exact_model, **options)
+
+
+@pytest.mark.parametrize("layers", [0, 9])
+def test_more_weakening_than_layers_is_told(exact_model: Any, layers: int) -> None:
+    with pytest.raises(UserError, match=f"weakening_layers={layers} does not fit a model of 3 layers: it takes 1 to 3"):
+        Combined(exact_model, weakening=True, weakening_layers=layers)
+    Combined(exact_model, weakening_layers=layers)  # which no part reads
+
+
+@pytest.mark.parametrize("head", ["tanh", "bn"])
+def test_an_evaluation_in_training_mode_moves_nothing(exact_model: Any, batch: dict[str, Any], head: str) -> None:
+    """A stock trainer sets the model's mode and not the loss's; what tells its evaluation is that no gradient is."""
+    objective = made(Combined, exact_model, {**ALL, "head": head, "weakening": False})
+    assert isinstance(objective, Combined)
+    sum(objective([batch]).values(), torch.zeros(())).backward()
+    state = {name: value.clone() for name, value in objective.own_state().items()}
+    pending = len(objective._pending)
+    with torch.no_grad():
+        objective([batch])
+    torch.testing.assert_close(objective.own_state(), state, rtol=0, atol=0)
+    assert len(objective._pending) == pending == 1
+    objective([batch])
+    assert objective.queue is not None
+    assert objective.queue.filled == 8, "the next training pass takes in the keys of the last"

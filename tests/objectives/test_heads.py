@@ -142,6 +142,19 @@ def test_evaluation_mode_normalises_by_the_running_statistics_and_hands_them_on(
     assert_same(head.state_dict(), before)
 
 
+def test_running_statistics_stay_without_gradients_and_where_told() -> None:
+    head = head_of_seed()
+    before = {name: value.clone() for name, value in head.state_dict().items()}
+    expected = torch_head(head)(draw(1))
+    with torch.no_grad():
+        assert_same(head(draw(1)), expected)  # normalised by the batch all the same
+    with head.unmoved():
+        assert_same(head(draw(1)), expected)
+    assert_same(head.state_dict(), before)
+    head(draw(1))
+    assert not torch.equal(head.narrow_norm.running_var, before["narrow_norm.running_var"])
+
+
 def test_weights_start_as_the_paper_says() -> None:
     torch.manual_seed(0)
     head = BatchNormHead(200)

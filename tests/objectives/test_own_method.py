@@ -79,6 +79,11 @@ def test_what_names_a_class() -> None:
         (":Mine", "is not FILE.py:Class"),
         ("absent.py:Mine", "absent.py does not exist"),
         ("no_such_module:Mine", "no_such_module cannot be imported"),
+        ("broken_module:Mine", "broken_module.py:2)"),
+        ("broken_module:Mine", "broken_module cannot be imported: NameError: name 'undefined' is not defined ("),
+        ("syntax:Mine", "syntax cannot be imported: SyntaxError: invalid syntax (syntax.py, line 2)"),
+        (".mine:Mine", ".mine is relative to no package"),
+        ("..mine:Mine", "..mine is relative to no package"),
         ("broken.py:Mine", "broken.py:3: ZeroDivisionError"),
         ("syntax.py:Mine", "syntax.py:2: SyntaxError"),
     ],
@@ -87,6 +92,8 @@ def test_what_cannot_be_had_is_one_line(name: str, told: str, file: Path, monkey
     monkeypatch.chdir(file.parent)
     Path("broken.py").write_text("import math\n\n1 / 0\n")
     Path("syntax.py").write_text("x = 1\nclass:\n")
+    Path("broken_module.py").write_text("x = 1\nundefined\n")
+    monkeypatch.syspath_prepend(str(file.parent))
     with pytest.raises(UserError) as error:
         own_method(name)
     assert told in str(error.value)

@@ -312,3 +312,50 @@ def test_dropout_in_the_attack_is_an_option(make_encoder_model: Any, sentences: 
         torch.manual_seed(seed)
         deltas.append(objective.attack(encoder, features, recording.embeddings, keys))
     assert torch.equal(*deltas) is not on
+
+
+@pytest.mark.parametrize(
+    ("options", "radius"),
+    [
+        ({}, 5e-3),
+        ({"mix": 1.0}, 5e-3),
+        ({"fgsm_steps": 0}, 5e-5),
+        ({"fgsm_steps": 0, "mix": 1.0, "pgd_steps": 3, "pgd_size": 0.01}, 0.03),
+    ],
+)
+def test_the_radius_is_what_the_parts_can_reach(
+    exact_model: Any, batch: dict[str, Any], options: dict[str, Any], radius: float
+) -> None:
+    objective = RobustEmbed(exact_model, **options).double()
+    assert objective.ascent.radius == pytest.approx(radius)
+    objective([dict(batch)])
+    assert objective.diagnostics["delta_norm"] > radius / 100
+    assert objective.diagnostics["attack_loss_rise"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"radius": -1.0}, "radius must not be negative"),
+        ({"pgd_steps": -3}, "pgd_steps must not be negative"),
+        ({"fgsm_steps": -3}, "fgsm_steps must not be negative"),
+        ({"fgsm_size": -1e-3}, "fgsm_size must not be negative"),
+        ({"init_std": -1.0}, "init_std must not be negative"),
+        ({"gamma": -1.0}, "gamma must not be negative"),
+        ({"gamma": float("nan")}, "gamma must not be negative"),
+        ({"temperature": -1.0}, "temperature must be positive"),
+        ({"mix": 3.0}, r"mix must lie in \[0, 1\]"),
+        ({"norm": "3"}, "norm must be one of 1, 2, inf"),
+        ({"trajectory": "both"}, "trajectory must be one of"),
+        ({"negatives": "none"}, "negatives must be one of"),
+        ({"positives": "none"}, "positives must be one of"),
+        ({"pgd_steps": 0, "fgsm_steps": 0}, "nothing would be attacked"),
+        ({"fgsm_steps": 0, "mix": 0.0}, "nothing would be attacked"),
+        ({"fgsm_steps": 0, "mix": 0.0, "radius": 5e-3}, "nothing would be attacked"),
+        ({"pgd_steps": 0, "mix": 1.0}, "nothing would be attacked"),
+        ({"pgd_size": 0.0, "fgsm_size": 0.0}, "nothing would be attacked"),
+    ],
+)
+def test_wrong_options_are_refused(exact_model: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        RobustEmbed(exact_model, **options)

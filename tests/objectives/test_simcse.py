@@ -141,3 +141,9 @@ def test_works_as_a_loss_of_the_stock_trainer(make_encoder_model: Any, sentences
     data = Dataset.from_dict({"sentence": sentences})
     SentenceTransformerTrainer(model, arguments, train_dataset=data, loss=objective).train()
     assert not torch.equal(before, objective.head.dense.weight), "the head was not trained"
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.05, float("nan")])
+def test_a_temperature_that_is_none_is_refused(exact_model: Any, temperature: float) -> None:
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        SimCSE(exact_model, temperature=temperature)

@@ -400,6 +400,20 @@ def test_it_can_be_evaluated_without_gradients(make_encoder_model: Any, sentence
     torch.testing.assert_close(objective.own_state(), before, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("as_released", [False, True])
+def test_an_evaluation_in_training_mode_moves_nothing(
+    exact_model: Any, batch: dict[str, Any], as_released: bool
+) -> None:
+    """As a stock trainer evaluates: it sets the mode of the model alone. The attack has gradients even there."""
+    objective = VAdvCSE(exact_model, as_released=as_released).double()
+    before = {name: value.clone() for name, value in objective.own_state().items()}
+    with torch.no_grad():
+        objective([dict(batch)])
+    torch.testing.assert_close(objective.own_state(), before, rtol=0, atol=0)
+    objective([dict(batch)])
+    assert not torch.equal(objective.head.narrow_norm.running_mean, before["head.narrow_norm.running_mean"])
+
+
 @pytest.mark.parametrize("space", ["sentence", "token"])
 def test_given_positives_are_used(
     exact_model: Any, batch: dict[str, Any], monkeypatch: pytest.MonkeyPatch, space: Any
@@ -498,6 +512,7 @@ def test_the_papers_lambda_leaves_the_term_without_effect(make_encoder_model: An
         ({"init_std": 0.0}, "init_std must be positive"),
         ({"temperature": 0.0}, "temperature must be positive"),
         ({"regularisation": -1e-6}, "must not be negative"),
+        ({"regularisation": float("nan")}, "must not be negative"),
         ({"steps": -1}, "must not be negative"),
         ({"norm": "1"}, "norm must be one of 2, inf, got '1'"),
         ({"space": "word"}, "space must be one of sentence, token"),

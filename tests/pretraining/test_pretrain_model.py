@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
 
+from holdfast.errors import UserError
 from holdfast.pretraining.batches import Group, as_group
-from holdfast.pretraining.model import dropout_of, fill, loss_of, measure, predict, ready_to_train
+from holdfast.pretraining.model import continued_model, dropout_of, fill, loss_of, measure, predict, ready_to_train
 from holdfast.pretraining.trainer import Clock, rate_factor
 
 CONFIG = {
@@ -88,6 +90,27 @@ def test_loss_and_gradients_are_those_of_the_whole_computation(kind: str, length
         if name in gradients:
             torch.testing.assert_close(weight.grad, gradients[name], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(reference(model, made), expected, msg="the model is left as it was")
+
+
+@pytest.mark.parametrize(("kind", "most"), [("bert", 32), ("roberta", 30), ("mpnet", 30)])
+def test_the_positions_before_a_rows_first_hold_no_token(kind: str, most: int, tmp_path: Path) -> None:
+    import transformers as t
+
+    kinds = {"bert": t.BertConfig, "roberta": t.RobertaConfig, "mpnet": t.MPNetConfig}
+    model = AutoModelForMaskedLM.from_config(kinds[kind](**{**CONFIG, "pad_token_id": 1}))
+    model.save_pretrained(tmp_path)
+
+    class Tokenizer:
+        model_max_length = 10**30
+
+        def __len__(self) -> int:
+            return 50
+
+    with pytest.raises(UserError, match=f"--max-length {most + 1}: .* takes {most} tokens at most"):
+        continued_model(str(tmp_path), Tokenizer(), most + 1)
+    continued_model(str(tmp_path), Tokenizer(), most)(input_ids=torch.full((1, most), 7))
+    with pytest.raises((IndexError, RuntimeError)):  # what the line above is instead of
+        model(input_ids=torch.full((1, most + 1), 7))
 
 
 def test_training_mode_changes_dropout_and_nothing_else_stays() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,7 @@ def test_a_stopped_run_by_the_clock_has_the_rest_of_its_time(
         ({"mask_share": 1.0}, "--mask-share must lie between 0 and 1"),
         ({"learning_rate": float("nan")}, "--learning-rate must be more than 0"),
         ({"max_length": 2}, "--max-length must be from 3"),
+        ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
         ({"prompts": ("No place.",)}, "has 0 places to fill"),
         ({"vocabulary": 10}, "--vocabulary 10 is too small"),
         ({"vocabulary": 99_999}, "--vocabulary 99,999 is too large"),
@@ -187,6 +189,21 @@ def test_another_run_is_not_continued(corpus: Path, tmp_path: Path) -> None:
         pretrain(PretrainSettings(**settings, max_steps=2))
     with pytest.raises(UserError, match=r"cannot resume .*: training seed was 42 and is now 1"):
         pretrain(PretrainSettings(**settings, max_steps=2, seed=1), resume=True)
+
+
+def test_a_resumed_run_saves_and_measures_as_often_as_it_is_told_now(
+    corpus: Path, held_out: Path, tmp_path: Path
+) -> None:
+    output, again = tmp_path / "out", tmp_path / "again"
+    given = {"corpus": str(corpus), "held_out": str(held_out), "max_steps": 8, "keep_checkpoints": 9, **SHAPE, **SHORT}
+    pretrain(PretrainSettings(output=output, save_steps=4, eval_steps=4, **given))
+    again.mkdir()
+    shutil.copy(output / "run.json", again)
+    shutil.copytree(output / "checkpoint-4", again / "checkpoint-4")
+    pretrain(PretrainSettings(output=again, save_steps=3, eval_steps=2, **given), resume=True)
+    assert sorted(path.name for path in again.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-6", "checkpoint-8"]
+    told = [json.loads(line) for line in (again / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in told if "eval_loss" in record] == [6, 8]
 
 
 def test_the_recipe_is_what_is_given_before_it(tmp_path: Path) -> None:

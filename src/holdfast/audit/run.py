@@ -20,6 +20,7 @@ from holdfast.finding import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result
+from holdfast.values import checked_seed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,6 +104,7 @@ def audit(
 
 
 def _check(settings: AuditSettings) -> None:
+    checked_seed(settings.seed)
     if settings.examples < 1:
         raise UserError(f"--examples must be at least 1, not {settings.examples}")
     if settings.max_words < 1:

@@ -134,6 +134,7 @@ def _make_pooled(settings: BaselineSettings, console: Console) -> _Made:
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
     model, protocol = _base(settings, settings.pooling)
+    notes = _uncut(model, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments = Moments(_width(model))
@@ -144,7 +145,6 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
             moments.update(vectors)
     whitening = Whitening.fit(moments, settings.dimensions)
     width, k = whitening.weight.shape
-    notes = []
     if whitening.rank < width:
         notes.append(
             f"The vectors of the {moments.count:,} sentences vary in {whitening.rank} of {width} directions; the "
@@ -160,6 +160,7 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
 def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
     options = FlowOptions.of(settings.options or {})
     model, protocol = _base(settings, settings.pooling)
+    notes = _uncut(model, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
@@ -175,7 +176,7 @@ def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
     for module in native_modules(flow):
         model.append(module.to(model.device))
     protocol |= {"options": asdict(options), "selection": "the last step"}
-    return _Made(model, protocol, asdict(fitted), seed=seed)
+    return _Made(model, protocol, asdict(fitted), notes, seed)
 
 
 def _kept_vectors(
@@ -211,6 +212,21 @@ def _base(settings: BaselineSettings, pooling: str | None) -> tuple[SentenceTran
         "pooling": called,
         "max_seq_length": model.max_seq_length,
     }
+
+
+def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
+    """Have the model give all its dimensions, and say so where it gave the first few.
+
+    A saved ``truncate_dim`` cuts the vectors that a model gives and not those between its modules, which are what a
+    module that is appended to it gets.
+    """
+    cut, model.truncate_dim = model.truncate_dim, None
+    width = _width(model)
+    if cut is None or cut >= width:
+        return []
+    note = f"The model's vectors are cut to {cut} of {width} dimensions (truncate_dim); the baseline is of all {width}."
+    console.print(note, highlight=False)
+    return [note]
 
 
 def _corpus(settings: BaselineSettings, console: Console) -> tuple[SpooledCorpus, dict[str, Any]]:

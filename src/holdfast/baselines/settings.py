@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.baselines.registry import BASELINES, POOLED
 from holdfast.errors import UserError, one_of
+from holdfast.values import checked_seed
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class BaselineSettings:
 
         Raises:
             UserError: an unknown baseline or pooling, something that is missing or that this baseline does not take, a
-                number below its least.
+                number below its least, a seed out of range.
         """
         one_of("holdfast baseline", self.name, tuple(BASELINES))
         baseline = BASELINES[self.name]
@@ -73,6 +74,8 @@ class BaselineSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UserError(f"{_option(name)} must be at least {least}, got {value}")
+        if self.seed is not None:
+            checked_seed(self.seed)
 
 
 def _option(name: str) -> str:

@@ -23,6 +23,7 @@ class AdversarialTexts:
         texts: n texts, or pairs of texts, with the attacked one exchanged.
         labels: the n labels of the originals.
         foreign: adversarial texts whose originals are not in the training part: held out, left out, or of other data.
+        measured_on: texts that are left out since they stand, word for word, in what selects or measures.
     """
 
     path: Path
@@ -30,15 +31,18 @@ class AdversarialTexts:
     texts: list[Text]
     labels: list[float]
     foreign: int
+    measured_on: int = 0
 
     def told(self) -> str:
         """What was taken from where, in a line."""
         left = f" ({self.foreign:,} of texts that are not trained on are left out)" if self.foreign else ""
+        left += f" ({self.measured_on:,} that are measured on are left out)" if self.measured_on else ""
         return f"trained on besides: {len(self.texts):,} adversarial texts of {self.path}{left}"
 
     def record(self) -> dict[str, Any]:
         """For the result."""
-        return {"path": str(self.path), "sha256": self.sha256, "texts": len(self.texts), "foreign": self.foreign}
+        counts = {"texts": len(self.texts), "foreign": self.foreign, "measured_on": self.measured_on}
+        return {"path": str(self.path), "sha256": self.sha256, **counts}
 
 
 def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[float]) -> AdversarialTexts:

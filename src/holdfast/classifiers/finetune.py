@@ -36,7 +36,7 @@ from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.log import METRICS_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
 from holdfast.training.selection import KeepBest
-from holdfast.values import paths_in
+from holdfast.values import expanded, paths_in
 
 _SAVE_STEPS = 500
 
@@ -76,7 +76,7 @@ def finetune(
         examples=settings.examples,
         seed=settings.seed,
         data=settings.data,
-        adversarial_texts=[Path(path).expanduser() for path in paths_in(settings.adversarial_texts or "")],
+        adversarial_texts=[expanded(path) for path in paths_in(settings.adversarial_texts or "")],
     )
     material = _measured_on(material, settings)
     if settings.frozen and material.regression:

@@ -66,22 +66,32 @@ def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels:
 
 
 def with_head(encoder: SentenceTransformer, fitted: Fit) -> SentenceTransformer:
-    """A SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits."""
+    """A SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits.
+
+    Args:
+        encoder: with vectors of D dimensions before its ``truncate_dim``, which it may have, cuts them to d.
+        fitted: for vectors of d dimensions.
+    """
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense
 
-    classes, width = fitted.weight.shape
-    head = Dense(
-        width,
-        classes,
-        activation_function=torch.nn.Identity(),
-        init_weight=torch.from_numpy(fitted.weight),
-        init_bias=torch.from_numpy(fitted.bias),
-    )
-    return SentenceTransformer(
-        modules=[*encoder.children(), head],
+    classifier = SentenceTransformer(
+        modules=list(encoder.children()),
         device=str(encoder.device),
         prompts={name: prompt for name, prompt in encoder.prompts.items() if prompt is not None},
         default_prompt_name=encoder.default_prompt_name,
     )
+    classes, width = fitted.weight.shape
+    # truncate_dim cuts nothing between modules: the dimensions that it leaves out reach the layer, and weigh nothing.
+    whole = classifier.get_embedding_dimension() or width
+    weight = np.pad(fitted.weight, ((0, 0), (0, whole - width)))
+    head = Dense(
+        whole,
+        classes,
+        activation_function=torch.nn.Identity(),
+        init_weight=torch.from_numpy(weight),
+        init_bias=torch.from_numpy(fitted.bias),
+    )
+    classifier.append(head.to(classifier.device))
+    return classifier

@@ -6,6 +6,8 @@ test split never selects anything. Where there is no test split at hand, a part 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import re
 from collections import Counter
@@ -81,6 +83,11 @@ class Part:
     def graded(self) -> bool:
         """Whether its labels are scores."""
         return isinstance(self.labels[0], float) if len(self) else False
+
+    @property
+    def items_sha256(self) -> str:
+        """Of its texts in their order: equal for parts of the same texts, whatever drew them or left others out."""
+        return hashlib.sha256(json.dumps(self.texts).encode()).hexdigest()
 
     def rows(self, numbers: Iterable[int], split: str | None = None) -> Part:
         """Some of its rows."""
@@ -197,7 +204,10 @@ def load_material(
     pairs, regression = len(known.columns) == 2, classes == [SCORE]
     if adversarial_texts and regression:
         raise UserError(f"adversarial texts keep their class, and {_short(known)} has scores: leave them out")
-    added = tuple(read_adversarial_texts(path, train.texts, train.labels) for path in adversarial_texts)
+    apart = {**barred, **{part.split: part.texts for part in (*tests, dev)}}
+    added = tuple(
+        _kept_apart(read_adversarial_texts(path, train.texts, train.labels), apart) for path in adversarial_texts
+    )
     if examples is not None:
         train = sample(train, examples, seed)
     _refuse_too_little(known, train, dev, classes)
@@ -332,6 +342,12 @@ def _without(part: Part, barred: Mapping[str, Sequence[Text]], premises: bool = 
         else:
             taken[because] += 1
     return part.rows(kept), taken
+
+
+def _kept_apart(more: AdversarialTexts, others: Mapping[str, Sequence[Text]]) -> AdversarialTexts:
+    """The adversarial texts that are in none of the sets."""
+    kept, taken = _without(Part("adversarial", more.texts, more.labels, str(more.path), more.sha256), others)
+    return replace(more, texts=kept.texts, labels=list(kept.labels), measured_on=sum(taken.values()))
 
 
 def _notes(task: Task, train: Part) -> tuple[str, ...]:

@@ -42,15 +42,15 @@ def pearson(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
 
 
 def score_row(classifier: Classifier, task: str, part: Part, progress: Progress | None = None) -> dict[str, Any]:
-    """A row of results, computed in fp32: ``{task, split, n, metrics, items, data_sha256, source}``.
+    """A row of results, computed in fp32: ``{task, split, n, metrics, items, items_sha256, data_sha256, source}``.
 
     ``items`` has one entry per text, in the order of the data: ``correct`` (0 or 1), or for a regression ``gold`` and
-    ``prediction``.
+    ``prediction``. ``items_sha256`` is of these texts, ``data_sha256`` of the whole split that they are from.
     """
     logits = classifier.logits(part.texts, progress=progress)
     metrics, items = _of_scores(logits, part) if part.graded else _of_classes(logits, part, task)
     row = {"task": task, "split": part.split, "n": len(part), "metrics": metrics, "items": items}
-    return {**row, "data_sha256": part.data_sha256, "source": part.source}
+    return {**row, "items_sha256": part.items_sha256, "data_sha256": part.data_sha256, "source": part.source}
 
 
 def _of_classes(logits: Logits, part: Part, task: str) -> tuple[dict[str, float], dict[str, list[Any]]]:

@@ -14,6 +14,7 @@ from holdfast.errors import UserError, one_of
 from holdfast.launch import refuse_company
 from holdfast.precision import Precision
 from holdfast.training.log import RESULT_FILE
+from holdfast.values import checked_seed
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,7 @@ class FinetuneSettings:
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
-        if self.seed < 0 or self.seed >= 2**32:
-            raise UserError(f"--seed must be from 0 to {2**32 - 1}, got {self.seed}")
+        checked_seed(self.seed)
         least = 3 + 2 * (len(task.columns) - 1)
         if self.max_length < least:
             raise UserError(

@@ -68,7 +68,7 @@ def compare(
                 found, left_out = run(baseline, other, seed=seed, resamples=resamples)
             rows += [{**row, "against": number} for row in found]
             notes.append(left_out)
-        result = _result([baseline, *others], rows, resamples, seed, time.monotonic() - began, ctx.obj)
+        result = _result([baseline, *others], rows, notes, resamples, seed, time.monotonic() - began, ctx.obj)
     if output is not None:
         write_result(output, result)
     if as_json:
@@ -86,6 +86,7 @@ def compare(
 def _result(
     sides: Sequence[Side],
     rows: Sequence[dict[str, Any]],
+    notes: Sequence[Sequence[str]],
     resamples: int,
     seed: int,
     seconds: float,
@@ -106,6 +107,7 @@ def _result(
             "interval": f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %",
             "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each",
             "resamples": resamples,
+            **({"notes": [list(lines) for lines in notes]} if any(notes) else {}),
             **({"changed_after_written": changed} if changed else {}),
         },
         seed=seed,

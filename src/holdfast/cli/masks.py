@@ -69,7 +69,9 @@ def masks(
 ) -> None:
     """Which tokens and features L2P-CSR weakens in a sentence to make its two views most unlike (Figure 3)."""
     from holdfast.results import new_result, write_result
+    from holdfast.values import checked_seed
 
+    checked_seed(seed)
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))

@@ -136,7 +136,9 @@ def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output:
     """Refuse what could not be finished, before the work."""
     from holdfast.evaluation.picture import check_picture
     from holdfast.evaluation.projection import check_perplexity, drawn
+    from holdfast.values import checked_seed
 
+    checked_seed(picture.seed)
     for option, path in (("--output", output), ("--coordinates", picture.coordinates)):
         if path is not None and path.is_dir():
             raise UserError(f"{path} is a folder; {option} takes a file")

@@ -71,7 +71,7 @@ def train(
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per sentence in training. [default: 32]")] = None,
     max_grad_norm: Annotated[
-        float | None, typer.Option(help="Gradients are clipped to this norm. [default: 1.0]")
+        float | None, typer.Option(help="Gradients are clipped to this norm; 0: not at all. [default: 1.0]")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the head, the order, the dropout and the attacks. [default: 42]")
@@ -138,9 +138,15 @@ def _train_table(result: Mapping[str, Any]) -> Table:
         "method": protocol["method"] + (f" ({protocol['preset']})" if protocol["preset"] else ""),
         "started from": protocol["base_model"],
         "corpus": f"{corpus['source']}, {corpus['sentences']:,} sentences",
-        "steps": f"{chosen['steps']:,} of {protocol['training']['batch_size']} sentences",
+        "steps": f"{chosen['steps']:,} of {_per_step(protocol['training'])}",
         "step kept": kept,
         "training took": f"{result['timing']['train_seconds']:.1f} s",
         "model": result["model"],
     }
     return table(["", ""], rows.items(), title="Trained", header=False)
+
+
+def _per_step(training: Mapping[str, Any]) -> str:
+    """What one optimiser step sees: a batch, or several, which are not contrasted with one another."""
+    batch, batches = training["batch_size"], training["accumulate"]
+    return f"{batch:,} sentences" if batches == 1 else f"{batches:,} × {batch:,} sentences"

@@ -26,7 +26,7 @@ _WIDTH = 32
 """Characters of a curve."""
 _STYLES = {"running": "green", "measuring": "green", "finished": "bold green", "stopped": "yellow", "failed": "red"}
 _MARKS = {"good": ("✓", "green"), "look": ("!", "yellow"), "bad": ("✕", "red"), "told": ("·", "dim")}
-_LEAST = 0.2
+_LEAST, _MOST = 0.2, 86_400
 
 
 @app.command(
@@ -42,8 +42,8 @@ def watch(
     """Follow runs while they train: loss terms, learning rate, score, attack, speed and time left."""
     from holdfast.training.watching import standing_of
 
-    if every < _LEAST:
-        raise UserError(f"--every must be at least {_LEAST} seconds, got {every:g}")
+    if not _LEAST <= every <= _MOST:  # nan lies nowhere
+        raise UserError(f"--every must be from {_LEAST} seconds to {_MOST} (a day), got {every:g}")
     if as_json:
         print_json({"runs": [as_record(standing_of(run)) for run in runs]})
         return

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from holdfast.errors import UserError, did_you_mean
+from holdfast.values import expanded
 
 VARIABLE = "HOLDFAST_DATA"
 
@@ -22,7 +23,7 @@ def data_folder(data: Path | None) -> Path | None:
         if not value:
             return None
         data = Path(value)
-    folder = data.expanduser()
+    folder = expanded(data)
     if not folder.is_dir():
         raise UserError(f"the data folder {folder} ({named}) is not a folder: give the folder of <dataset>/<split>.tsv")
     return folder

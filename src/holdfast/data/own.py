@@ -14,11 +14,13 @@ from typing import Any
 from holdfast.data.folder import missing_file
 from holdfast.data.lines import json_object, numbered_lines, open_bytes
 from holdfast.data.senteval import Row
-from holdfast.data.tables import MAX_ROW_CHARS, read_rows
+from holdfast.data.tables import MAX_ROW_CHARS, read_rows, refuse_repeated
 from holdfast.errors import UserError, did_you_mean
+from holdfast.values import expanded
 
 _SPLITS = ("train", "dev", "test")
 _KINDS = (".tsv", ".jsonl")
+_LOOKED_AT = ("sentence", "text", "sentence1", "sentence2", "label", "score", "id")
 _PACKED = (".gz", ".zst")
 _REFUSED = (".csv", ".json", ".txt", ".parquet", ".xlsx")
 _ADVICE = "a task has the columns sentence, or sentence1 and sentence2, and label (a class) or score (a number)"
@@ -30,7 +32,7 @@ def files_of(given: str) -> dict[str, Path] | None:
     Raises:
         UserError: the file is not there or of a kind that is not read, or the folder has no split or one twice.
     """
-    path = Path(given).expanduser()
+    path = expanded(given)
     if path.is_dir():
         return _folder(path)
     kind = _kind(path)
@@ -120,6 +122,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if _kind(path) == ".tsv":
             rows = read_rows(stream, str(path))
             header = next(rows, (1, []))[1]
+            refuse_repeated(_LOOKED_AT, header, f"{path}:1")
             for number, fields in rows:
                 empty = False
                 if not fields:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ _SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
 _TEXTS = ("raw", "senteval")
 # How the inference sets write "the annotators did not agree".
 _NO_LABEL = ("-", "-1")
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
@@ -303,19 +305,28 @@ def _score(value: str, where: str) -> float:
     return score
 
 
-def _class_order(name: str) -> tuple[bool, int, str]:
+def _class_order(name: str) -> tuple[bool, int, str, str]:
     """Numbers in their own order, before names in theirs."""
     number = name.isascii() and name.isdigit()
-    return not number, int(name) if number else 0, name
+    digits = name.lstrip("0") if number else ""  # int() refuses more than 4,300
+    return not number, len(digits), digits, name
 
 
 def _class(value: str, classes: list[str], where: str) -> int:
     if value in classes:
         return classes.index(value)
-    # The hub and some releases number the classes, in this same order.
-    if value.isascii() and value.isdigit() and int(value) < len(classes):
+    number, names = _number(value), [_number(name) for name in classes]
+    if number is not None and number in names:
+        return names.index(number)
+    # The hub and some releases number the classes, in this same order: not where the classes are numbers themselves.
+    if value.isdigit() and number in range(len(classes)) and set(names) == {None}:
         return int(value)
     raise UserError(f"{where}: the label {value[:40]!r} is not one of {', '.join(classes)}: mend or remove the row")
+
+
+def _number(name: str) -> float | None:
+    """What a class's name is as a number: 1 and 1.0 are the same."""
+    return float(name) if _NUMBER.fullmatch(name) else None
 
 
 def _digest(lines: Iterable[str]) -> str:

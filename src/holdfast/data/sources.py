@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.data.folder import data_folder, missing_file
 from holdfast.data.hub import HubSource, parse_hub
 from holdfast.errors import UserError, did_you_mean
+from holdfast.values import expanded
 
 STDIN = "-"
 SUFFIXES = (".txt", ".tsv", ".jsonl", ".ndjson", ".parquet")
@@ -62,7 +63,7 @@ def resolve(source: str, data: Path | None = None) -> list[Part]:
         UserError: something named is not there, is a folder, or is of a kind that is not read.
     """
     folder = data_folder(data)
-    whole = Path(source).expanduser()
+    whole = expanded(source)
     pieces = [source] if "," not in source or whole.exists() else [piece.strip() for piece in source.split(",")]
     if not all(pieces):
         raise UserError(f"the corpus {source!r} has an empty part: {_ADVICE}")
@@ -100,11 +101,11 @@ def _resolve_one(piece: str, folder: Path | None) -> list[Part]:
     if _HUB_NAME.fullmatch(piece) and not _looks_like_file(piece):
         return [parse_hub(piece)]
     known = did_you_mean(piece, [entry.name for entry in CORPORA]) if "/" not in piece and "." not in piece else ""
-    raise missing_file(Path(piece).expanduser(), "the corpus", _ADVICE + known)
+    raise missing_file(expanded(piece), "the corpus", _ADVICE + known)
 
 
 def _candidates(piece: str, folder: Path | None) -> list[Path]:
-    path = Path(piece).expanduser()
+    path = expanded(piece)
     return [path] if folder is None or path.is_absolute() else [path, folder / path]
 
 

@@ -2,7 +2,7 @@ r"""Unquoted tables: a header row, then rows of fields split at tabs. One row is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -57,23 +57,33 @@ def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str
     """The column that holds the sentences: ``wanted``, else the only one, else ``sentence``, else ``text``.
 
     Raises:
-        UserError: there is no such column, or none can be chosen; the line lists the columns.
+        UserError: there is no such column, it is there twice, or none can be chosen; the line lists the columns.
     """
     listed = ", ".join(columns)
-    if wanted is not None:
-        if wanted in columns:
-            return wanted
+    if wanted is not None and wanted not in columns:
         raise UserError(f"{where}: no column {wanted!r}{did_you_mean(wanted, columns)}; the columns are: {listed}")
-    if len(columns) == 1:
-        return columns[0]
-    for usual in ("sentence", "text"):
-        if usual in columns:
-            return usual
-    raise UserError(f"{where}: name the column that holds the sentences with --column; the columns are: {listed}")
+    usual = columns if len(columns) == 1 else [name for name in ("sentence", "text") if name in columns]
+    chosen = wanted if wanted is not None else next(iter(usual), None)
+    if chosen is None:
+        raise UserError(f"{where}: name the column that holds the sentences with --column; the columns are: {listed}")
+    refuse_repeated([chosen], columns, where)
+    return chosen
+
+
+def refuse_repeated(names: Iterable[str], columns: Sequence[str], where: str) -> None:
+    """Refuse a header that has one of ``names`` twice: nobody knows which of them was meant.
+
+    Raises:
+        UserError: it has.
+    """
+    for name in names:
+        if columns.count(name) > 1:
+            raise UserError(f"{where}: {columns.count(name)} columns are called {name!r}: rename all but one of them")
 
 
 def _place(name: str, header: Sequence[str], path: Path) -> int | None:
     if name.endswith("?"):
+        refuse_repeated([name[:-1]], header, f"{path}:1")
         return header.index(name[:-1]) if name[:-1] in header else None
     return header.index(choose_column(header, name, f"{path}:1"))
 

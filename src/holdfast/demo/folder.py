@@ -48,6 +48,8 @@ def _record(settings: DemoSettings, corpus: str, model_sha256: str) -> dict[str,
 def _differences(settings: DemoSettings, record: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     try:
         before = json.loads(settings.file(RECORD_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{settings.output} holds other files: choose an empty folder with --output") from error
+    if not isinstance(before, dict):
+        raise UserError(f"{settings.file(RECORD_FILE)} is damaged: choose another folder with --output")
     return [(name, before.get(name), value) for name, value in record.items() if before.get(name) != value]

@@ -163,6 +163,31 @@ class Correlations:
         return found
 
 
+class SeedBySeed:
+    """Seeds of which each has items of its own: the same for a baseline and another model, but not for other seeds.
+
+    Args:
+        samples: one for each of S seeds, of two models each: the baseline and the other.
+    """
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+
+    @property
+    def count(self) -> int:
+        """The number of items of all seeds together; one that several seeds have counts for each."""
+        return sum(sample.count for sample in self._samples)
+
+    def scores(self) -> Array:
+        """The baseline's seeds, then the other's in the same order: (2S,)."""
+        return np.stack([sample.scores() for sample in self._samples], axis=1).ravel()
+
+    def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
+        """Their scores on resamples of each seed's own items: (resamples, 2S)."""
+        drawn = [sample.resampled(rng, resamples) for sample in self._samples]
+        return np.stack(drawn, axis=2).reshape(resamples, -1)
+
+
 class _Ranks:
     """Mean ranks of n values in any resample of them, without sorting again.
 
@@ -245,7 +270,7 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Diff
     """The difference of the mean score over tasks, between the models of two sides.
 
     Items are drawn within each task. Where a side has several seeds, these are drawn with replacement too, and a
-    drawn seed counts with its scores on all tasks.
+    drawn seed counts with its scores on all tasks; seeds of a `SeedBySeed` are drawn for both sides together.
 
     Args:
         tasks: each of the same models: the baseline's seeds first, then the other's.
@@ -263,8 +288,12 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Diff
     points = np.mean([task.scores for task in tasks], axis=0)
     drawn = np.mean([task.drawn for task in tasks], axis=0)
     rng = np.random.default_rng([seed, len(points)])
-    means = [_over_seeds(drawn[:, :baselines], rng), _over_seeds(drawn[:, baselines:], rng)]
-    differences = means[1] - means[0]
+    first, second = drawn[:, :baselines], drawn[:, baselines:]
+    if any(isinstance(task.sample, SeedBySeed) for task in tasks):
+        differences = _over_seeds(second - first, rng)  # drawn apart they would be of different items again
+    else:
+        means = [_over_seeds(first, rng), _over_seeds(second, rng)]
+        differences = means[1] - means[0]
     differences = differences[np.isfinite(differences)]
     if 2 * len(differences) < len(drawn):
         raise UserError("too few different items: most resamples of them have no correlation")

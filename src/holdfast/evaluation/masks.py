@@ -19,6 +19,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
+from holdfast.values import checked_seed
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -176,8 +177,10 @@ def learn_masks(
         One for each of ``texts``.
 
     Raises:
-        UserError: no two sentences together, options that do not fit together or the model, or that learn no masks.
+        UserError: a seed out of range, no two sentences together, options that do not fit together or the model, or
+            that learn no masks.
     """
+    checked_seed(seed)
     batch = [*texts, *(other for other in others if other not in texts)]
     if len(batch) < 2:
         raise UserError("masks are learned against other sentences: give at least two, or --others")

@@ -16,6 +16,7 @@ from holdfast.evaluation.comparison import (
     Means,
     Resampled,
     Sample,
+    SeedBySeed,
     Shares,
     difference,
     resample,
@@ -27,8 +28,13 @@ from holdfast.values import paths_in
 
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
-# What must be equal for two success rates to be of the same attack; thresholds may follow from the model.
+# Parts of a split that `finetune` draws by its seed.
+_DRAWN_SPLITS = ("held-out", "held-out-test")
+# What must be equal for two success rates to be of the same attack; thresholds that nobody gave follow from
+# the model.
 _GOAL = ("kind", "margin", "k")
+# What decides an item of an audit besides the texts, the seed and the recipe, as the protocol has it.
+_DECIDED_BY = {"audit-advsts": "advsts", "audit-advsts-typos": "advsts", "audit-neighbours": "neighbours"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,10 @@ class Side:
 
     name: str
     sources: tuple[Source, ...]
+
+
+class _OtherTexts(UserError):
+    """Rows of one split that are not of the same texts; rows of other splits may be."""
 
 
 class _Key(NamedTuple):
@@ -96,15 +106,17 @@ def compare(
 
     Returns:
         A row ``{task, split, n, metric, baseline, other, seeds, metrics, test}`` per task that all results hold (and
-        ``recipe`` for attacks), with ``metrics`` as `holdfast.evaluation.comparison.Difference` has them; the averages
-        of the seven similarity and transfer tasks last, where all are there. And what is left out, a line each.
+        ``recipe`` for attacks, ``seed_by_seed`` where each seed has items of its own), with ``metrics`` as
+        `holdfast.evaluation.comparison.Difference` has them; the averages of the seven similarity and transfer tasks
+        last, where all are there. And what is left out, or has to be known, a line each.
 
     Raises:
-        UserError: nothing in common, items of other data or of another attack, or results without items.
+        UserError: nothing in common, other items, items of another attack, or results without items.
     """
     sources = [*baseline.sources, *other.sources]
     _check_kinds(sources)
-    samples, notes = _SAMPLES.get(sources[0].result["kind"], _measured)(sources)
+    paired = _SAMPLES.get(sources[0].result["kind"])
+    samples, notes = paired(sources) if paired is not None else _measured(sources, len(baseline.sources))
     drawn = {
         key: resample(sample, seed=seed, name="/".join(map(str, key)), resamples=resamples)
         for key, sample in samples.items()
@@ -131,14 +143,21 @@ def _row(key: _Key, tasks: Sequence[Resampled], found: Difference, baseline: Sid
         "baseline": baseline.name,
         "other": other.name,
         "seeds": [len(baseline.sources), len(other.sources)],
+        **({"seed_by_seed": True} if isinstance(tasks[0].sample, SeedBySeed) else {}),
         "metrics": metrics,
         "test": found.test,
     }
 
 
 def _averages(drawn: Mapping[_Key, Resampled]) -> Iterator[tuple[_Key, list[Resampled]]]:
+    # The models of a task that is paired seed by seed have an order of their own.
+    whole = {
+        key: task
+        for key, task in drawn.items()
+        if key.split in _WHOLE_SPLITS and not isinstance(task.sample, SeedBySeed)
+    }
     for (name, metric), tasks in _AVERAGES.items():
-        found = {key.task: task for key, task in drawn.items() if key.metric == metric and key.split in _WHOLE_SPLITS}
+        found = {key.task: task for key, task in whole.items() if key.metric == metric}
         if all(task in found for task in tasks):
             yield _Key(name, "test", None, metric), [found[task] for task in tasks]
 
@@ -178,33 +197,56 @@ def _told(key: _Key) -> str:
 # --- rows with items ---------------------------------------------------------------------------------------------
 
 
-def _measured(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
-    """Samples of the rows that all results hold."""
-    rows = [{_key_of(row): row for row in source.result["results"] if _is_of_scores(row)} for source in sources]
-    for source, own in zip(sources, rows, strict=True):
-        if not own:
-            raise UserError(
-                f"{source.path} (a result of {source.result['kind']}) holds no items to compare: make it again with "
-                "this version of `holdfast evaluate`, `finetune`, `attack` or `audit`"
-            )
+def _measured(sources: Sequence[Source], baselines: int) -> tuple[dict[_Key, Sample], list[str]]:
+    """Samples of the rows that all results hold; the first ``baselines`` of these are the baseline's."""
+    rows = [_scored(source) for source in sources]
     shared, notes = _common([list(own) for own in rows], sources)
+    notes += _without_items(sources)
+    samples: dict[_Key, Sample] = {}
+    apart: list[_OtherTexts] = []
+    for key in shared:
+        same = [own[key] for own in rows]
+        _check_data(key, same, sources)
+        try:
+            groups = _by_items(key, same, sources, baselines)
+        except _OtherTexts as error:
+            apart.append(error)
+            continue
+        by_items = [_sample(key, [same[i] for i in group], [sources[i] for i in group]) for group in groups]
+        samples[key] = by_items[0] if len(by_items) == 1 else SeedBySeed(by_items)
+    if not samples:
+        raise apart[0]
+    notes += [f"not compared: {error}" for error in apart]
+    by_seed = [_told(key) for key, sample in samples.items() if isinstance(sample, SeedBySeed)]
+    if by_seed:
+        notes.append(f"paired seed by seed, as each seed has texts of its own: {', '.join(by_seed)}")
+    return samples, notes
+
+
+def _scored(source: Source) -> dict[_Key, Mapping[str, Any]]:
+    """A result's rows that hold items.
+
+    Raises:
+        UserError: there is none.
+    """
+    rows = {_key_of(row): row for row in source.result["results"] if _is_of_scores(row)}
+    if not rows:
+        raise UserError(
+            f"{source.path} (a result of {source.result['kind']}) holds no items to compare: make it again with "
+            "this version of `holdfast evaluate`, `finetune`, `attack` or `audit`"
+        )
+    return rows
+
+
+def _without_items(sources: Sequence[Source]) -> list[str]:
+    """A line about the rows that hold scores and no items."""
     bare = dict.fromkeys(
         f"{row['task']} {row['split']}"
         for source in sources
         for row in source.result["results"]
         if "items" not in row and row["metrics"]
     )
-    if bare:
-        notes.append(f"without items, so not compared: {', '.join(bare)}")
-    samples: dict[_Key, Sample] = {}
-    for key in shared:
-        same = [found[key] for found in rows]
-        _check_data(key, same, sources)
-        if key.metric == "accuracy":
-            samples[key] = Shares([row["items"]["correct"] for row in same])
-        else:
-            samples[key] = Correlations(same[0]["items"]["gold"], [_values(row["items"]) for row in same])
-    return samples, notes
+    return [f"without items, so not compared: {', '.join(bare)}"] if bare else []
 
 
 def _is_of_scores(row: Mapping[str, Any]) -> bool:
@@ -221,13 +263,95 @@ def _values(items: Mapping[str, Any]) -> Sequence[float]:
 
 
 def _check_data(key: _Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
+    """All of the same split, whichever of its items."""
     for row, source in zip(rows[1:], sources[1:], strict=True):
-        gold = row["items"].get("gold") == rows[0]["items"].get("gold")
-        if row.get("data_sha256") != rows[0].get("data_sha256") or row["n"] != rows[0]["n"] or not gold:
-            raise UserError(
-                f"{source.path}: {key.task} {key.split} is of other data than in {sources[0].path} (data_sha256): "
-                "measure both on the same files"
-            )
+        if row.get("data_sha256") != rows[0].get("data_sha256"):
+            raise _other_data(key, source, sources[0])
+
+
+def _sample(key: _Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> Sample:
+    """What several models made of the same items.
+
+    Raises:
+        UserError: they cannot be the same: their number or their gold scores differ.
+    """
+    gold = rows[0]["items"].get("gold")
+    for row, source in zip(rows[1:], sources[1:], strict=True):
+        if row["n"] != rows[0]["n"] or row["items"].get("gold") != gold:
+            raise _other_data(key, source, sources[0])
+    if key.metric == "accuracy":
+        return Shares([row["items"]["correct"] for row in rows])
+    return Correlations(gold, [_values(row["items"]) for row in rows])
+
+
+def _other_data(key: _Key, source: Source, first: Source) -> UserError:
+    return UserError(
+        f"{source.path}: {key.task} {key.split} is of other data than in {first.path} (data_sha256): "
+        "measure both on the same files"
+    )
+
+
+# --- which items of a split --------------------------------------------------------------------------------------
+
+
+def _by_items(
+    key: _Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source], baselines: int
+) -> list[list[int]]:
+    """The numbers of the results that are of the same items of a split.
+
+    Returns:
+        One group of all; or, where each seed has items of its own, a pair of a baseline's and another's for each.
+
+    Raises:
+        _OtherTexts: a result whose items none of the other side has, or, of several seeds, more than one.
+    """
+    groups: dict[str | None, list[int]] = {}
+    for number, items in enumerate(_items_of(rows, sources)):
+        groups.setdefault(items, []).append(number)
+    if len(groups) == 1:
+        return list(groups.values())
+    if len(sources) == 2:
+        raise _other_texts(key, rows, sources)
+    for group in groups.values():
+        for number in group:
+            partners = sum((other < baselines) != (number < baselines) for other in group)
+            if partners != 1:
+                raise _OtherTexts(
+                    f"{key.task} {key.split} is of other texts for each seed, and is paired seed by seed: on the texts "
+                    f"of {sources[number].path} the other side has {partners or 'no'} results, not one: give both "
+                    "sides the same --seed values, once each"
+                )
+    return list(groups.values())
+
+
+def _items_of(rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> list[str | None]:
+    """What tells the items of each result: their hash, or, of earlier versions, what drew them."""
+    if all("items_sha256" in row for row in rows):
+        return [str(row["items_sha256"]) for row in rows]
+    return [_drawn_by(row, source) for row, source in zip(rows, sources, strict=True)]
+
+
+def _drawn_by(row: Mapping[str, Any], source: Source) -> str | None:
+    """What drew the items of a row; None: they are the whole split."""
+    sample = _object(row.get("sample"))
+    if "seed" in sample:  # of `evaluate`, whose samples are the same for every model
+        return f"the fixed seed {shown(sample['seed'])}"
+    return f"seed {source.result['seed']}" if sample or row["split"] in _DRAWN_SPLITS else None
+
+
+def _other_texts(key: _Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> _OtherTexts:
+    """Why two results of one split cannot be paired, and what to do."""
+    first, second = (_drawn_by(row, source) for row, source in zip(rows, sources, strict=True))
+    what = f"{sources[1].path}: {key.task} {key.split} is of other texts than in {sources[0].path}"
+    if first == second:
+        return _OtherTexts(
+            f"{what}, though of the same split (items_sha256): measure both with the same --data, --train-split and "
+            "--test-examples"
+        )
+    drawn = [f"drawn by {by}" if by else "the whole split" for by in (second, first)]
+    return _OtherTexts(
+        f"{what} ({drawn[0]}, there {drawn[1]}): give both the same --seed, or measure both on a fixed test split"
+    )
 
 
 # --- attacked texts ----------------------------------------------------------------------------------------------
@@ -255,10 +379,21 @@ def _attacks(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
 
 
 def _other_resources(sources: Sequence[Source]) -> list[str]:
-    opened = [source.result["protocol"].get("opened_resources") for source in sources]
-    if all(resources == opened[0] for resources in opened[1:]):
+    """A line where the results rest on different resources."""
+    opened = [_resources(source) for source in sources]
+    names = dict.fromkeys(chain.from_iterable(opened))
+    other = [name for name in names if any(own.get(name) != opened[0].get(name) for own in opened[1:])]
+    if not other:
         return []
-    return ["the attacks opened different resources: their success rates differ for that reason too"]
+    what = f"the {sources[0].result['kind']}s opened different resources ({shown(', '.join(other))})"
+    return [f"{what}: what rests on them differs for that reason too"]
+
+
+def _resources(source: Source) -> dict[str, Any]:
+    """What a result rests on, by name; an audit's random synonyms also say how words were exchanged for them."""
+    protocol = source.result["protocol"]
+    exchanged = {name: protocol[name] for name in ("random_synonyms",) if name in protocol}
+    return {**_object(protocol.get("opened_resources")), **exchanged}
 
 
 def _check_attacks(key: _Key, sources: Sequence[Source]) -> None:
@@ -269,13 +404,34 @@ def _check_attacks(key: _Key, sources: Sequence[Source]) -> None:
                 raise UserError(
                     f"{source.path}: {key.recipe} has {what} {value}, in {sources[0].path} {first[what]}: attack alike"
                 )
+    if first["the goal"]["kind"] == "neighbours":
+        _check_searched(key, sources)
+
+
+def _check_searched(key: _Key, sources: Sequence[Source]) -> None:
+    """Neighbours are lost among the texts that were drawn, attacked or not: among others it is another goal."""
+    searched = [_drawn_texts(source, key) for source in sources]
+    for source, texts in zip(sources[1:], searched[1:], strict=True):
+        if texts != searched[0]:
+            raise UserError(
+                f"{source.path}: {key.recipe} has neighbours among other texts than in {sources[0].path}: attack both "
+                "with the same --examples and --seed"
+            )
+
+
+def _drawn_texts(source: Source, key: _Key) -> set[str]:
+    examples = examples_of(source.result, source.path, texts_only=True)
+    return {example["original"] for example in examples if example["recipe"] == key.recipe}
 
 
 def _attack_of(source: Source, key: _Key) -> dict[str, Any]:
     protocol = source.result["protocol"]
     goal = _object(protocol.get("goal"))
     recipe = _object(_object(protocol.get("recipes")).get(str(key.recipe)))
-    return {"the constants": recipe.get("constants"), "the goal": {name: goal.get(name) for name in _GOAL}}
+    told = {name: goal.get(name) for name in _GOAL}
+    if goal.get("chosen") == "given":
+        told["threshold"] = goal.get("threshold")
+    return {"the constants": recipe.get("constants"), "the goal": told}
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -309,11 +465,15 @@ def _audits(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
     rows = [{_audit_key(row): row for row in source.result["results"] if is_paired(row)} for source in sources]
     shared, notes = _common([list(own) for own in rows], sources)
     samples: dict[_Key, Sample] = {}
+    apart = []
     for key in shared:
         same = [own[key] for own in rows]
+        if (why := _set_otherwise(key, same, sources)) is not None:
+            apart.append(f"{_told(key)}: {why}")
+            continue
         if key.metric == "spearman":
             _check_data(key, same, sources)
-            samples[key] = Correlations(same[0]["items"]["gold"], [_values(row["items"]) for row in same])
+            samples[key] = _sample(key, same, sources)
             continue
         found = [_by_text(source, row) for source, row in zip(sources, same, strict=True)]
         texts = [text for text in found[0] if all(text in others for others in found[1:])]
@@ -323,8 +483,33 @@ def _audits(sources: Sequence[Source]) -> tuple[dict[_Key, Sample], list[str]]:
         values = [[own[text] for text in texts] for own in found]
         samples[key] = Means(values) if key.metric == "stability" else Shares(values)
     if not samples:
-        raise UserError("the audits measured no text in common: give --texts, --examples and --seed alike")
-    return samples, notes + _other_resources(sources)
+        none = "the audits measured no text in common: give --texts, --examples and --seed alike"
+        raise UserError(f"the audits were set otherwise in all that they share: {apart[0]}" if apart else none)
+    return samples, notes + [f"set otherwise, so not compared: {line}" for line in apart] + _other_resources(sources)
+
+
+def _set_otherwise(key: _Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> str | None:
+    """How an item of one audit was set otherwise than that of the first: its recipe's constants, its scale, its k.
+
+    Not a reason to refuse the audits: what is on a machine decides on some of it, and the other items are alike.
+    """
+    first, *others = (_settings_of(key, row, source) for row, source in zip(rows, sources, strict=True))
+    for settings, source in zip(others, sources[1:], strict=True):
+        names = [name for name in {**first, **settings} if settings.get(name) != first.get(name)]
+        if names:
+            here, there = (
+                ", ".join(f"{name} {own.get(name, 'unknown')}" for name in names) for own in (settings, first)
+            )
+            return f"{source.path} has {shown(here)}, {sources[0].path} {shown(there)}"
+    return None
+
+
+def _settings_of(key: _Key, row: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    """What decides an item of an audit, besides its texts and its seed, setting by setting."""
+    name = _DECIDED_BY.get(key.task)
+    found = source.result["protocol"].get(name) if name is not None else None
+    decided = found if isinstance(found, dict) else {} if found is None else {str(name): found}
+    return {**_object(row.get("constants")), **decided}
 
 
 def is_paired(row: Mapping[str, Any]) -> bool:

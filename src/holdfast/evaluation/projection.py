@@ -12,6 +12,7 @@ import numpy.typing as npt
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import TextPairs
 from holdfast.evaluation.space import Exact
+from holdfast.values import checked_seed
 
 DEFAULT_PERPLEXITY = 30.0
 """Of t-SNE; van der Maaten and Hinton (JMLR 2008) call 5 to 50 typical."""
@@ -86,10 +87,11 @@ def project(
             where there are few points.
 
     Raises:
-        UserError: a perplexity that is out of range, vectors that are not finite, or all the same.
+        UserError: a seed or a perplexity that is out of range, vectors that are not finite, or all the same.
     """
     from sklearn.manifold import TSNE
 
+    checked_seed(seed)
     vectors = np.concatenate([np.asarray(side, dtype=np.float64) for side in (clean, adversarial)])
     if not np.isfinite(vectors).all():
         raise UserError("space: the model gives vectors that are not finite, which have no place in a picture")
@@ -127,8 +129,9 @@ def drawn(pairs: TextPairs, count: int | None, seed: int) -> tuple[TextPairs, Se
         seed: of the drawing.
 
     Raises:
-        UserError: fewer than two are asked for.
+        UserError: fewer than two are asked for, or a seed out of range.
     """
+    checked_seed(seed)
     if count is not None and count < 2:
         raise UserError(f"--pairs takes at least 2, not {count}")
     if count is None or count >= len(pairs):

@@ -1,4 +1,4 @@
-"""The shape of an embedding space: alignment and uniformity as SimCSE measures them, anisotropy, and the spectrum."""
+"""The shape of an embedding space: alignment and uniformity (Wang and Isola 2020), anisotropy, and the spectrum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 SAME_MEANING = 4.0
-"""Pairs of STS-B dev with at least this score are positives (SimCSE, §4)."""
+"""Pairs of STS-B dev with at least this score are positives; SimCSE takes those with a higher one."""
 
 _ROWS_AT_ONCE = 1024
 

@@ -3,7 +3,8 @@
 SentEval's protocol (Conneau and Kiela 2018) with its scikit-learn classifier: the encoder stays as it is, and the
 strength of the penalty is chosen on training data only. MR, CR, SUBJ and MPQA have no split: 10-fold cross-validation
 inside each of 10 folds. TREC and MRPC: 10-fold cross-validation of the training part, then the test part. SST2: its dev
-part. The folds are SentEval's own, row by row: its seed, and its order of the rows, by length and class.
+part. The folds are SentEval's own, row by row: its seed, and its order of the rows, by length and class. Lengths are in
+tokens, and MRPC was released untokenised: its order, and so its folds, are SentEval's in the text ``senteval`` only.
 """
 
 from __future__ import annotations
@@ -217,7 +218,10 @@ class _Chosen:
 
 
 def _senteval_order(part: Labelled) -> Numbers:
-    """SentEval sorts the rows by tokens and label before it cuts folds, so its folds depend on this order."""
+    """SentEval sorts the rows by tokens and label before it cuts folds, so its folds depend on this order.
+
+    The tokens are those of the text that is measured: another file that happens to be at hand must not move a score.
+    """
     tokens = [[len(text.split()) for text in side] for side in (part.sentences1, part.sentences2) if side is not None]
     names = [part.classes[label] for label in part.labels]  # its numbers of TREC's classes are alphabetical
     return np.array(sorted(range(len(names)), key=lambda i: (*(side[i] for side in tokens), names[i])), dtype=np.int64)

@@ -32,33 +32,25 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.values import read_yaml
-
-STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "distances_in", "inspection")
-"""What a cell may say: which encoder, which classifier on it, which attack; or which evaluation of the encoder."""
+from holdfast.experiments.figures import FIGURES as FIGURES
+from holdfast.experiments.figures import read_figure
+from holdfast.experiments.reading import Place, TableFile
+from holdfast.experiments.said import MOST_DIGITS, says, texts_wrong
+from holdfast.experiments.said import STAGES as STAGES
+from holdfast.values import expanded
 
 SCALES = ("smoke", "small", "paper")
 _KEYS = ("title", "source", "claim", "note", "digits", "shared", "rows", "skip", "columns", "cells", "averages",
          "published", "figure", "scales")  # fmt: skip
 _NEEDED = ("title", "source", "rows", "columns")
-_CELL_KEYS = (*STAGES, "measure", "digits", "not_run")
 _CHANGES = ("shared", "only", "drop", "rows", "columns")
 _DIGITS = 1
 
+_LENGTHS = ("sentences", "max_steps", "epochs")
+"""The ways to say how long a training is."""
+
 WHOLE_ROW = "*"
 """In place of a column, under ``cells``: all cells of that row, which its labels together name."""
-
-FIGURES = {
-    "lines": ("kind", "y", "panels"),
-    "scatter": ("kind", "x", "y", "join"),
-    "pairs": ("kind",),
-}
-"""The kinds of figures and what each is told.
-
-``lines``: a line per row over ``panels``, each ``{x: name of the axis, points: {column: place on it}}``. ``scatter``: a
-point per row, ``x`` and ``y`` are columns; points with the same label on the axis ``join`` are joined. ``pairs``: clean
-and adversarial texts as points of a plane, from cells with ``distances_in``.
-"""
 
 Pipeline = dict[str, Any]
 
@@ -124,9 +116,14 @@ class Definition:
 
 
 def merged(*parts: Mapping[str, Any]) -> Pipeline:
-    """Mappings laid over one another, at every depth; a later value overrules an earlier one."""
+    """Mappings laid over one another, at every depth; a later value overrules an earlier one.
+
+    How long a training is can be said in several ways, of which a later one overrules the others too.
+    """
     whole: Pipeline = {}
     for part in parts:
+        if any(name in part for name in _LENGTHS):
+            whole = {name: value for name, value in whole.items() if name not in _LENGTHS}
         for key, value in part.items():
             before = whole.get(key)
             both = isinstance(before, Mapping) and isinstance(value, Mapping)
@@ -170,188 +167,200 @@ def read_definition(name: str, scale: str) -> Definition:
     if name in known:
         path = tables_folder() / f"{name}.yaml"
     elif name.endswith((".yaml", ".yml")):
-        path = Path(name).expanduser()
+        path = expanded(name)
     else:
         raise UserError(
             f"unknown table {name!r}{did_you_mean(name, known)}: `holdfast reproduce list` shows all; "
             "one of your own is a FILE.yaml"
         )
-    return _Reader(path).definition(name if name in known else path.stem, scale)
+    return _Reader(TableFile(path)).definition(name if name in known else path.stem, scale)
 
 
 class _Reader:
-    """One YAML file, with the lines of its keys for what is wrong in it."""
+    """What a file says of a table; what is wrong in any part of it is told at every scale."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.node, self.whole = read_yaml(path, "table")
+    def __init__(self, file: TableFile) -> None:
+        self.file = file
 
     def definition(self, name: str, scale: str) -> Definition:
         """The table at a scale."""
-        whole = self._mapping(())
-        self._known((), _KEYS)
-        for key in _NEEDED:
-            if key not in whole:
-                raise UserError(f"{self.path}: a table needs {key!r}")
-        for key in self._mapping(("scales",)):
-            if key not in SCALES:
-                raise self._wrong(("scales", key), f"unknown scale {key!r}{did_you_mean(key, SCALES)}")
-        at = ("scales", scale)
-        changes = self._mapping(at)
-        self._known(at, _CHANGES)
-        dropped = changes.get("drop", ())
+        file, at = self.file, ("scales", scale)
+        self._check()
+        dropped = file.mapping(at).get("drop") or ()
         columns = {
-            column: merged(self._says(("columns", column)), self._says((*at, "columns", column)))
-            for column in self._mapping(("columns",))
+            column: merged(file.mapping(("columns", column)), file.mapping((*at, "columns", column)))
+            for column in file.mapping(("columns",))
             if column not in dropped
         }
-        rows = tuple(self._rows(changes.get("only", {}), (*at, "rows")))
+        rows = tuple(self._rows(file.mapping((*at, "only")), (*at, "rows")))
         if not rows or not columns:
-            raise UserError(f"{self.path}: no rows or no columns are left at the scale {scale}")
+            raise file.wrong(at, f"no rows or no columns are left at the scale {scale}")
         averages = {
-            name: [column for column in over if column in columns]
-            for name, over in self._mapping(("averages",)).items()
+            average: [column for column in over if column in columns]
+            for average, over in file.mapping(("averages",)).items()
         }
-        averages = {name: over for name, over in averages.items() if over}
+        averages = {average: over for average, over in averages.items() if over}
         definition = Definition(
             name=name,
-            title=str(whole["title"]),
-            source=str(whole["source"]),
-            claim=str(whole.get("claim", "")),
+            title=file.text(("title",), needed=True),
+            source=file.text(("source",), needed=True),
+            claim=file.text(("claim",)),
             rows=rows,
             columns=columns,
             averages=averages,
             published=self._published(columns, averages),
-            shared=merged(self._says(("shared",)), self._says((*at, "shared"))),
+            shared=merged(file.mapping(("shared",)), file.mapping((*at, "shared"))),
             singles=self._singles(),
-            digits=self._digits(("digits",), whole),
-            note=str(whole.get("note", "")),
-            figure=self._figure(columns),
-            left_out=tuple(self._left_out(changes)),
+            digits=self._digits(),
+            note=file.text(("note",)),
+            figure=read_figure(file, [*columns, *averages], scale),
+            left_out=tuple(self._left_out(at)),
         )
-        self._check_measures(definition)
+        self._check_cells(definition, scale)
         return definition
 
-    def _check_measures(self, definition: Definition) -> None:
-        """Every cell that is made says what of it is shown."""
+    def _check(self) -> None:
+        """What does not depend on the scale: the names in the file, and what it says of cells."""
+        file = self.file
+        file.known((), _KEYS)
+        for key in _NEEDED:
+            if key not in file.mapping(()):
+                raise UserError(f"{file.path}: a table needs {key!r}")
+        for key in ("rows", "columns"):
+            if not file.mapping((key,)):
+                raise file.wrong((key,), f"the table has no {key}")
+        for at in self._all_said():
+            says(file, at)
+        self._check_skip()
+        self._check_row_names()
+        for average in file.mapping(("averages",)):
+            if average in file.mapping(("columns",)):
+                raise file.wrong(("averages", average), f"{average!r} is the name of a column already")
+            file.names(("averages", average), file.mapping(("columns",)), "column")
+        self._check_scales()
+
+    def _all_said(self, under: Place = ()) -> Iterator[Place]:
+        """Where something is said of cells: in the table itself, or under one of its scales."""
+        yield (*under, "shared")
+        for axis in self.file.mapping((*under, "rows")):
+            yield from ((*under, "rows", axis, label) for label in self.file.mapping((*under, "rows", axis)))
+        yield from ((*under, "columns", column) for column in self.file.mapping((*under, "columns")))
+
+    def _check_skip(self) -> None:
+        """A combination names axes, and of each a label or a list of them."""
+        file = self.file
+        if file.get(("skip",)) is None:
+            return
+        for place, _ in enumerate(file.entries(("skip",), "combinations, each {axis: label}")):
+            at = ("skip", place)
+            if not file.mapping(at, needed=True):
+                raise file.wrong(at, "a combination without an axis would skip every row")
+            self._check_labels(at, alone=True)
+
+    def _check_labels(self, at: Place, *, alone: bool = False) -> None:
+        """A mapping of axes to lists of their labels, or to a label alone."""
+        self.file.known(at, self.file.mapping(("rows",)), "axis")
+        for axis in self.file.mapping(at):
+            labels = self.file.mapping(("rows", axis))
+            self.file.names((*at, axis), labels, "label", f" on the axis {axis!r}", alone=alone)
+
+    def _check_row_names(self) -> None:
+        """No two rows have one name: results, published values and single cells go by it."""
+        found: dict[str, Row] = {}
+        for row in self._rows():
+            if (other := found.setdefault(row.name, row)) is not row:
+                axis = next(axis for axis in row.labels if row.labels[axis] != other.labels[axis])
+                what = f"two rows have the name {row.name!r}, their labels joined: another label is needed"
+                raise self.file.wrong(("rows", axis, row.labels[axis]), what)
+
+    def _check_scales(self) -> None:
+        """What a scale changes is there."""
+        file = self.file
+        file.known(("scales",), SCALES, "scale")
+        for scale in file.mapping(("scales",)):
+            at: Place = ("scales", scale)
+            file.known(at, _CHANGES)
+            self._check_labels((*at, "only"))
+            if file.get((*at, "drop")) is not None:
+                file.names((*at, "drop"), file.mapping(("columns",)), "column")
+            file.known((*at, "columns"), file.mapping(("columns",)), "column")
+            file.known((*at, "rows"), file.mapping(("rows",)), "axis")
+            for axis in file.mapping((*at, "rows")):
+                file.known((*at, "rows", axis), file.mapping(("rows", axis)), "label")
+            for place in self._all_said(at):
+                says(file, place)
+
+    def _check_cells(self, definition: Definition, scale: str) -> None:
+        """Every cell that is made says what of it is shown, and an inspection is of texts that it takes."""
         for row, column in itertools.product(definition.rows, definition.columns):
             cell = definition.cell(row, column)
-            if "measure" not in cell and "not_run" not in cell:
-                raise self._wrong(("columns", column), f"the column {column!r} has no 'measure'")
-            self._digits(("columns", column, "digits"), cell)
+            if "not_run" in cell:
+                continue
+            if "measure" not in cell:
+                raise self.file.wrong(("columns", column), f"the column {column!r} has no 'measure'")
+            if wrong := texts_wrong(cell.get("inspection", {})):
+                raise self.file.wrong(self._last_said(row, column, scale, ("inspection", "texts")), wrong)
 
-    def _digits(self, at: tuple[str, ...], says: Mapping[str, Any]) -> int:
-        digits = says.get("digits", _DIGITS)
-        if type(digits) is not int or not 0 <= digits <= 9:
-            raise self._wrong(at, f"'digits' takes a whole number from 0 to 9, not {digits!r}")
-        return digits
+    def _last_said(self, row: Row, column: str, scale: str, keys: Place) -> Place:
+        """Where that is said of a cell which overrules what is said of it elsewhere."""
+        own: list[Place] = [("cells", row.name, column), ("cells", row.name, WHOLE_ROW)]
+        labels: list[Place] = [("rows", axis, label) for axis, label in reversed([*row.labels.items()])]
+        for places in ([("columns", column)], labels, [("shared",)]):
+            own += [*(("scales", scale, *at) for at in places), *places]
+        return next((*at, *keys) for at in own if self.file.get((*at, *keys)) is not None)
+
+    def _digits(self) -> int:
+        given = "digits" in self.file.mapping(())
+        return self.file.whole_number(("digits",), 0, MOST_DIGITS) if given else _DIGITS
 
     def _singles(self) -> dict[str, dict[str, Pipeline]]:
         """What single cells say, of rows and columns that are in the file."""
-        names, columns = [row.name for row in self._rows({})], self._mapping(("columns",))
-        for name in self._mapping(("cells",)):
-            if name not in names:
-                raise self._wrong(("cells", name), f"there is no row {name!r}{did_you_mean(name, names)}")
-            self._known(("cells", name), [*columns, WHOLE_ROW])
+        file = self.file
+        file.known(("cells",), [row.name for row in self._rows()], "row")
+        for name in file.mapping(("cells",)):
+            file.known(("cells", name), [*file.mapping(("columns",)), WHOLE_ROW], "column")
         return {
-            name: {column: self._says(("cells", name, column)) for column in own}
-            for name, own in self._mapping(("cells",)).items()
+            name: {column: says(file, ("cells", name, column)) for column in file.mapping(("cells", name))}
+            for name in file.mapping(("cells",))
         }
 
-    def _figure(self, columns: Mapping[str, Pipeline]) -> dict[str, Any] | None:
-        """How the table is drawn, with the columns that are left."""
-        figure = self._mapping(("figure",))
-        if not figure:
-            return None
-        kind = figure.get("kind")
-        if kind not in FIGURES:
-            raise self._wrong(("figure", "kind"), f"a figure's kind is one of {', '.join(FIGURES)}, not {kind!r}")
-        self._known(("figure",), FIGURES[kind])
-        everything = [*self._mapping(("columns",)), *self._mapping(("averages",))]
-        named = [figure.get("x"), figure.get("y")] if kind == "scatter" else []
-        panels = [dict(panel) for panel in figure.get("panels", ())]
-        for panel in panels:
-            named += panel["points"]
-            panel["points"] = {column: float(x) for column, x in panel["points"].items() if column in columns}
-        for column in named:
-            if column not in everything:
-                raise self._wrong(("figure",), f"there is no column {column!r}{did_you_mean(str(column), everything)}")
-        return {**figure, **({"panels": [panel for panel in panels if panel["points"]]} if panels else {})}
-
-    def _left_out(self, changes: Mapping[str, Any]) -> Iterator[str]:
+    def _left_out(self, at: Place) -> Iterator[str]:
         """What a scale leaves out: labels of the rows' axes, columns."""
-        for axis, kept in changes.get("only", {}).items():
-            out = [label for label in self._mapping(("rows", axis)) if label not in kept]
+        for axis, kept in self.file.mapping((*at, "only")).items():
+            out = [label for label in self.file.mapping(("rows", axis)) if label not in kept]
             yield f"{axis} {', '.join(out)}"
-        if dropped := changes.get("drop", ()):
+        if dropped := self.file.mapping(at).get("drop"):
             yield f"columns {', '.join(dropped)}"
 
-    def _rows(self, only: Mapping[str, Sequence[str]], changes: tuple[str, ...] = ()) -> Iterator[Row]:
+    def _rows(self, only: Mapping[str, Sequence[str]] | None = None, changes: Place = ()) -> Iterator[Row]:
         """The product of the axes, without what is skipped; ``changes`` is where a scale changes rows."""
-        axes = self._mapping(("rows",))
-        for axis, labels in only.items():
-            for label in labels:
-                if axis not in axes or label not in axes[axis]:
-                    raise self._wrong(("scales",), f"there is no {label!r} on the axis {axis!r} of the rows")
-        skipped = self.whole.get("skip") or []
-        choices = [[(axis, label) for label in self._mapping(("rows", axis))] for axis in axes]
+        file, only = self.file, only or {}
+        skipped = file.get(("skip",)) or []
+        choices = [[(axis, label) for label in file.mapping(("rows", axis))] for axis in file.mapping(("rows",))]
         for chosen in map(dict, itertools.product(*choices)):
             if any(chosen[axis] not in wanted for axis, wanted in only.items()):
                 continue
             if any(all(_among(chosen.get(axis), out[axis]) for axis in out) for out in skipped):
                 continue
-            says = [
-                self._says((*at, axis, label)) for at in (("rows",), changes) if at for axis, label in chosen.items()
-            ]
-            yield Row(chosen, merged(*says))
+            places = [(*at, axis, label) for at in (("rows",), changes) if at for axis, label in chosen.items()]
+            yield Row(chosen, merged(*map(file.mapping, places)))
 
     def _published(
         self, columns: Mapping[str, Pipeline], averages: Mapping[str, Sequence[str]]
     ) -> dict[str, list[float | None]]:
         """The published values of the columns that are left, for every row of the file."""
-        everything = [*self._mapping(("columns",)), *self._mapping(("averages",))]
+        file, everything = self.file, self.file.everything()
         kept = [everything.index(column) for column in (*columns, *averages)]
         found = {}
-        names = {row.name for row in self._rows({})}
-        for name, values in self._mapping(("published",)).items():
-            if name not in names:
-                raise self._wrong(("published", name), f"there is no row {name!r}{did_you_mean(name, names)}")
-            if not isinstance(values, list) or len(values) != len(everything):
-                raise self._wrong(("published", name), f"{len(everything)} values are needed, one for each column")
-            found[name] = [None if values[i] is None else float(values[i]) for i in kept]
+        file.known(("published",), [row.name for row in self._rows()], "row")
+        for name in file.mapping(("published",)):
+            at = ("published", name)
+            said = file.entries(at, "numbers")
+            if len(said) != len(everything):
+                raise file.wrong(at, f"{len(everything)} values are needed, one for each column, not {len(said)}")
+            values = [None if value is None else file.number((*at, place)) for place, value in enumerate(said)]
+            found[name] = [values[place] for place in kept]
             for place, average in enumerate(averages, start=len(columns)):
-                if len(averages[average]) < len(self.whole["averages"][average]):
+                if len(averages[average]) < len(file.mapping(("averages",))[average]):
                     found[name][place] = None  # that mean was over more columns
         return found
-
-    def _says(self, at: tuple[Any, ...]) -> Pipeline:
-        """What a row, a column or ``shared`` says of cells."""
-        says = self._mapping(at)
-        self._known(at, _CELL_KEYS)
-        return says
-
-    def _mapping(self, at: tuple[Any, ...]) -> dict[str, Any]:
-        value: Any = self.whole
-        for key in at:
-            value = value.get(key)
-            if value is None:
-                return {}
-        if not isinstance(value, dict):
-            raise self._wrong(at, "a mapping of 'key: value' is needed here")
-        for key in value:
-            if not isinstance(key, str):  # YAML reads no, off and 3 as something else than text
-                raise self._wrong(at, f"the key {key!r} is not text: write it in quotes")
-        return value
-
-    def _known(self, at: tuple[Any, ...], known: Sequence[str]) -> None:
-        for key in self._mapping(at):
-            if key not in known:
-                raise self._wrong((*at, key), f"unknown key {key!r}{did_you_mean(key, known)}")
-
-    def _wrong(self, at: tuple[Any, ...], what: str) -> UserError:
-        node, line = self.node, 1
-        for key in at:
-            for name, value in getattr(node, "value", ()):
-                if str(name.value) == str(key):
-                    node, line = value, name.start_mark.line + 1
-        return UserError(f"{self.path}:{line}: {what}")

@@ -36,7 +36,7 @@ from holdfast.finding import model_identity, resolve_model
 from holdfast.objectives.own import is_own
 from holdfast.training.config import TrainConfig
 from holdfast.training.options import method_options, objective_class, option_defaults
-from holdfast.values import fitted
+from holdfast.values import expanded, fitted
 
 AS_IT_IS = "none"
 """The method of an encoder that is not trained: no pre-training, NP in ADCL's tables."""
@@ -189,7 +189,7 @@ class Planner:
             if not isinstance(says["from"], Mapping):
                 raise UserError(f"encoder: from must be what an encoder is made by, not {says['from']!r}")
             same = {name: says[name] for name in ("model", "corpus") if name in says}
-            return self._encoder({**self.setting.scale.get("encoder", {}), **same, **says["from"]}, seed)
+            return self._encoder(merged(self.setting.scale.get("encoder", {}), same, says["from"]), seed)
         model = says.get("model", self.setting.model)
         if model is None:
             raise UserError("no model to start from: give --model")
@@ -267,7 +267,7 @@ class Planner:
 
     def _of_model_or_file(self, name: str) -> Any:
         """The hashes of a model's files or of a file; of what is not here its name."""
-        path = Path(name).expanduser()
+        path = expanded(name)
         if path.is_file():
             return self._file(path)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -23,6 +22,7 @@ from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
+from holdfast.values import expanded
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]
@@ -40,14 +40,17 @@ class ADCL(Objective):
         e^{z_i \cdot z_k/\tau}}, \qquad \theta_k \leftarrow m\,\theta_k + (1-m)\,\theta_q
 
     where the queue holds earlier batches alone, so that the positive counts exactly once; the keys of the batch are
-    enqueued after the optimiser's step. x' is made while training by the Geometry Attack (§3.3, Algorithm 1;
-    :class:`~holdfast.adversary.geometry.GeometryAttack`), which moves z_i away from the key of x_i itself, with dropout
-    off and all weights frozen. As long as the queue is empty there is nothing to climb, and x' = x.
+    enqueued after the optimiser's step. That is MoCo's order. The paper's differs (§3.2): it enqueues the batch's keys
+    before the loss, so that the batch's other examples are negatives too. x' is made while training by the Geometry
+    Attack (§3.3, Algorithm 1; :class:`~holdfast.adversary.geometry.GeometryAttack`), which moves z_i away from the key
+    of x_i itself, with dropout off and all weights frozen. As long as the queue is empty there is nothing to climb, and
+    x' = x.
 
     Args:
         model: the ``SentenceTransformer`` to train.
         positives: "geometry" (x' by the attack), "given" (x' is the data's second column: adversarial sentences made
-            beforehand, or back-translations for BTCL) or "dropout" (x' = x, under other dropout masks).
+            beforehand, or back-translations for BTCL; for the library, as ``holdfast train`` reads one column) or
+            "dropout" (x' = x, under other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
         queue_size: Q, the number of keys; slots not filled yet do not count.
         momentum: m in [0, 1].
@@ -152,14 +155,18 @@ class ADCL(Objective):
         """The attack, one pass of f_q, one of f_k; returns ``{"contrastive": scalar}``."""
         self.catch_up()
         sentences, given = one_or_two_columns(sentence_features, "ADCL")
-        if (given is None) == (self.positives == "given"):
-            wanted = "two columns" if self.positives == "given" else "one column"
-            raise ValueError(f"ADCL takes {wanted} with positives={self.positives}")
+        if given is None and self.positives == "given":
+            raise UserError(
+                "ADCL takes two columns with positives=given, sentences and their positives: it is for the library, "
+                "as `holdfast train` reads one column"
+            )
+        if given is not None and self.positives != "given":
+            raise ValueError(f"ADCL takes one column, of sentences, with positives={self.positives}")
         encoder = self.encoder
         with self._modes(encoder):
             queries, keys = self._queries_and_keys(encoder, sentences, given)
             z = self.head(encoder.encode(queries))
-        if self.training:
+        if self.is_training_pass:
             self._pending.append(keys)
         self.diagnostics["queue_filled"] = self.queue.share
         return {"contrastive": self.compute_loss(z, keys)}
@@ -280,4 +287,4 @@ def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
 def _similarity(masked_lm: MaskedLM, word_vectors: str | None, threshold: float) -> Similarity:
     if word_vectors is None:
         return EmbeddingSimilarity(masked_lm, threshold=threshold)
-    return read_similarity(Path(word_vectors).expanduser(), threshold=threshold)
+    return read_similarity(expanded(word_vectors), threshold=threshold)

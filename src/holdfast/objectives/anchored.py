@@ -6,7 +6,6 @@ import contextlib
 import copy
 import random
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -20,10 +19,12 @@ from holdfast.adversary.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.adversary.victim import recovered_texts, with_texts
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder, unwrap
+from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision
-from holdfast.values import paths_in
+from holdfast.values import expanded, paths_in
 
 _SLIPS = "key,swap,drop,space,case"
 
@@ -110,6 +111,10 @@ class Anchored(Objective):
             raise ValueError(f"steps must be 1 or more and radius above 0, got {steps} and {radius}")
         if tries < 1:
             raise ValueError(f"tries must be 1 or more, got {tries}")
+        check_words(norm=(norm, Norm))
+        if noise and self.encoder.prompt is not None:
+            # The texts recovered from its rows hold the template too, and none would ever be changed.
+            raise UserError("the changes cannot tell a prompt from the sentence in it: choose another --pooling")
         self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
         self.slips = _slips(edits, share, synonyms)
@@ -223,7 +228,7 @@ def _slips(edits: str, share: float, synonyms: str | None) -> Slips:
     names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
     if synonyms is None:
         return Slips(tuple(names), share)
-    sources = [read_synonyms(Path(path).expanduser()) for path in paths_in(synonyms)]
+    sources = [read_synonyms(expanded(path)) for path in paths_in(synonyms)]
     if not sources:
         raise ValueError(f"synonyms names no file or folder: {synonyms!r}")
     joined = sources[0] if len(sources) == 1 else JoinedSynonyms(sources)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from holdfast.backbone import Features
@@ -21,8 +22,8 @@ class Objective(nn.Module, ABC):
 
     Some of that state follows the optimiser instead of being trained by it: a momentum copy, a queue, negatives that
     ascend. :meth:`follow` moves it on, once per optimiser step. Holdfast's trainer calls it after each. Under any other
-    trainer nobody does, and each forward pass in training mode begins with it (:meth:`catch_up`): the same, unless
-    gradients are accumulated over several batches.
+    trainer nobody does, and each training pass begins with it (:meth:`catch_up`): the same, unless gradients are
+    accumulated over several batches. No other pass moves anything (:attr:`is_training_pass`).
 
     Attributes:
         model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
@@ -59,6 +60,14 @@ class Objective(nn.Module, ABC):
         """The encoder over the current (possibly wrapped) model."""
         return Encoder(self.model)
 
+    @property
+    def is_training_pass(self) -> bool:
+        """Whether a forward pass now is one of training.
+
+        The mode alone does not tell: a stock trainer that evaluates sets that of the model and not of its loss.
+        """
+        return self.training and torch.is_grad_enabled()
+
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
@@ -67,8 +76,8 @@ class Objective(nn.Module, ABC):
         """Move on the state that follows the optimiser: called once after each of its steps."""
 
     def catch_up(self) -> None:
-        """What a stateful method's forward pass begins with: :meth:`follow`, unless a trainer calls that."""
-        if self.training and not self.followed_by_trainer:
+        """What a stateful method's training pass begins with: :meth:`follow`, unless a trainer calls that."""
+        if self.is_training_pass and not self.followed_by_trainer:
             self.follow()
 
     def own_state(self) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_sta
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Weakener
+from holdfast.errors import UserError
 from holdfast.objectives.base import Objective, one_or_two_columns
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
@@ -111,10 +112,8 @@ class Combined(Objective):
         named = _negatives(negatives)
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
-        if weakening and head == "bn":
-            raise ValueError(
-                'weakening learns its masks before there are batch statistics: head="bn" does not go with it'
-            )
+        if weakening:
+            _check_weakening(weakening_layers, len(self.encoder.backbone.layers), head)
         if min(regularisation, gamma) < 0 or min(temperature, ascent_steps, weakening_steps) <= 0:
             raise ValueError(
                 "regularisation and gamma ≥ 0, temperature, ascent_steps and weakening_steps > 0 are required"
@@ -155,7 +154,7 @@ class Combined(Objective):
         z, (statistics, *_) = self.head.with_statistics(h, views=views)
         if keys is None:
             z, keys = z.chunk(2)
-        elif self.training and self.queue is not None:
+        elif self.is_training_pass and self.queue is not None:
             self._pending.append(keys)
         size = len(z)
         terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics)
@@ -271,6 +270,13 @@ class Combined(Objective):
             r, _ = self.virtual.climb(start, mask, lambda at: distance(x.detach() + at))
         with full_precision(h):
             return self.regularisation * distance(x + r)
+
+
+def _check_weakening(layers: int, depth: int, head: AnyHeadKind) -> None:
+    if head == "bn":
+        raise ValueError('weakening learns its masks before there are batch statistics: head="bn" does not go with it')
+    if not 1 <= layers <= depth:
+        raise UserError(f"weakening_layers={layers} does not fit a model of {depth} layers: it takes 1 to {depth}")
 
 
 def _negatives(text: str) -> set[str]:

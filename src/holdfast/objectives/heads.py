@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,6 +68,18 @@ class Head(nn.Module):
         """What ``forward`` returns, and the statistics that each view was normalised with: none."""
         return self(vectors), [()] * views
 
+    @contextlib.contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """Running statistics, where there are any, stay as they are in all passes inside the context."""
+        norms = [module for module in self.modules() if isinstance(module, BatchNorm)]
+        for norm in norms:
+            norm.moves = False
+        try:
+            yield
+        finally:
+            for norm in norms:
+                norm.moves = True
+
 
 class BatchNormHead(Head):
     """V-advCSE's head: ``Linear(d, 2d)``, batch normalisation, ReLU, ``Linear(2d, d)``, batch normalisation.
@@ -118,7 +132,8 @@ class BatchNorm(nn.Module):
     """Batch normalisation whose batch is joined over all processes, and whose statistics can be handed on.
 
     On one process and one view it is ``torch.nn.BatchNorm1d``. The statistics carry gradient, to every process's rows;
-    the running statistics are the same on all processes. With several views they move once, by the views' average.
+    the running statistics are the same on all processes. With several views they move once, by the views' average;
+    without gradients, as in an evaluation that leaves the loss in training mode, they stay.
 
     Args:
         dimension: d.
@@ -132,7 +147,7 @@ class BatchNorm(nn.Module):
 
     def __init__(self, dimension: int, *, affine: bool = True, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
-        self.eps, self.momentum = eps, momentum
+        self.eps, self.momentum, self.moves = eps, momentum, True
         self.weight = nn.Parameter(torch.ones(dimension)) if affine else None
         self.bias = nn.Parameter(torch.zeros(dimension)) if affine else None
         self.register_buffer("running_mean", torch.zeros(dimension))
@@ -148,15 +163,19 @@ class BatchNorm(nn.Module):
         return normalised, moments
 
     def _measured(self, rows: Tensor) -> Moments:
-        """The moments of each view over the rows of all processes; the running statistics move towards them."""
+        """The moments of each view over the rows of all processes; in training the running ones move towards them."""
         if rows.shape[1] == 1 and not joined():
             raise ValueError("batch normalisation needs at least two sentences in a batch")
         mean, _ = _joined_mean(rows)
         variance, count = _joined_mean((rows - mean).square())  # in two passes: E[x²] − E[x]² would lose digits
-        with torch.no_grad():
-            self.running_mean.lerp_(mean.mean(dim=(0, 1)), self.momentum)
-            self.running_var.lerp_((variance * count / (count - 1)).mean(dim=(0, 1)), self.momentum)
+        if self.moves and torch.is_grad_enabled():
+            self._move(mean, variance * count / (count - 1))
         return Moments(mean, variance)
+
+    @torch.no_grad()
+    def _move(self, mean: Tensor, variance: Tensor) -> None:
+        self.running_mean.lerp_(mean.mean(dim=(0, 1)), self.momentum)
+        self.running_var.lerp_(variance.mean(dim=(0, 1)), self.momentum)
 
     def _running(self, views: int) -> Moments:
         # Copies: the moments outlive this pass, and a later one may move the buffers.

@@ -13,6 +13,7 @@ from types import ModuleType
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import sha256
 from holdfast.objectives.base import Objective
+from holdfast.values import expanded
 
 _TOLD = ("TITLE", "IDEA", "CITATION")
 """What the tables of methods and the model card say of a method."""
@@ -32,7 +33,7 @@ def own_method(method: str) -> type[Objective]:
     source, _, name = method.rpartition(":")
     if not source or not name:
         raise UserError(f"{method!r} is not FILE.py:Class or package.module:Class")
-    module = _of_file(Path(source).expanduser()) if source.endswith(".py") else _of_module(source)
+    module = _of_file(expanded(source)) if source.endswith(".py") else _of_module(source)
     own: dict[str, type[Objective]] = {
         key: value for key, value in vars(module).items() if inspect.isclass(value) and issubclass(value, Objective)
     }
@@ -73,10 +74,16 @@ def _of_file(path: Path) -> ModuleType:
 
 
 def _of_module(name: str) -> ModuleType:
+    if name.startswith("."):
+        raise UserError(f"{name} is relative to no package: name a module in full, or a file with its .py")
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise UserError(f"{name} cannot be imported: {error}; a file is named with its .py") from error
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]  # the line that failed, in it or in what it imports
+        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}:{last.lineno})"  # which names its own
+        raise UserError(f"{name} cannot be imported: {type(error).__name__}: {error}{place}") from error
 
 
 def _place(path: Path, error: Exception) -> str:

@@ -14,6 +14,7 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
 
@@ -41,7 +42,8 @@ class RobustEmbed(Objective):
         fgsm_steps: T.
         pgd_size: α, step of the PGD part, in units of one embedding coordinate.
         fgsm_size: β, step of the FGSM part in each coordinate.
-        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go.
+        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go; with T = 0
+            K·α, the farthest that the PGD part can.
         mix: λ in [0, 1], share of the PGD part.
         gamma: γ, weight of the second term.
         norm: P of the ball, "1", "2" or "inf", per sentence over its real tokens. ε and α are in per-coordinate units
@@ -148,7 +150,21 @@ class RobustEmbed(Objective):
         as_released: bool = False,
     ) -> None:
         super().__init__(model)
-        radius = fgsm_steps * fgsm_size if radius is None else radius
+        check_words(norm=(norm, Norm), trajectory=(trajectory, Trajectory))
+        check_words(negatives=(negatives, Negatives), positives=(positives, Positives))
+        _check_not_negative(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
+        _check_not_negative(radius=radius, gamma=gamma, init_std=init_std)
+        if not temperature > 0.0:
+            raise ValueError(f"temperature must be positive, got {temperature}")
+        if not 0.0 <= mix <= 1.0:
+            raise ValueError(f"mix must lie in [0, 1], got {mix}")
+        pgd_reach, fgsm_reach = pgd_steps * pgd_size, fgsm_steps * fgsm_size
+        if radius != 0.0 and not (pgd_reach * mix or fgsm_reach * (1.0 - mix)):
+            raise ValueError(
+                "nothing would be attacked: PGD (where mix > 0) or FGSM (where mix < 1) must make steps of some size; "
+                "radius=0 leaves the attack out on purpose"
+            )
+        radius = (fgsm_reach or pgd_reach) if radius is None else radius
         self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
         self.init_std = radius / 10 if init_std is None else init_std
         self.gamma, self.temperature, self.negatives = gamma, temperature, negatives
@@ -218,6 +234,12 @@ class RobustEmbed(Objective):
         if self.negatives == "views" or len(positives) == 1:
             return info_nce(queries, positives, temperature=self.temperature, offset=offset)
         return _clean_negatives(queries, positives, self.temperature, offset)
+
+
+def _check_not_negative(**options: float | None) -> None:
+    for name, value in options.items():
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
 
 
 def _clean_negatives(queries: Tensor, positives: list[Tensor], temperature: float, offset: int) -> Tensor:

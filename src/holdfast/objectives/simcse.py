@@ -57,6 +57,8 @@ class SimCSE(Objective):
 
     def __init__(self, model: nn.Module, *, temperature: float = 0.05, head: AnyHeadKind = "tanh") -> None:
         super().__init__(model)
+        if not temperature > 0.0:
+            raise ValueError(f"temperature must be positive, got {temperature}")
         self.temperature = temperature
         self.head = make_head(self.encoder.dimension, head)
 

@@ -120,7 +120,7 @@ class VAdvCSE(Objective):
         super().__init__(model)
         check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
         _check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
-        if regularisation < 0 or steps < 0:
+        if not regularisation >= 0 or steps < 0:
             raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
         if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
             raise ValueError("as_released has divergence='js', space='sentence' and norm='2' only")
@@ -176,7 +176,9 @@ class VAdvCSE(Objective):
         start = self.initial_noise(x, mask)
         # The head's attack is in fp32, its backward passes too; the encoder's is in the precision of its training.
         precision = full_precision(x) if self.space == "sentence" else contextlib.nullcontext()
-        with encoder.attack_mode(), precision:
+        # The attack computes gradients in an evaluation too, where nothing may move.
+        still = contextlib.nullcontext() if self.is_training_pass else self.head.unmoved()
+        with encoder.attack_mode(), precision, still:
             r, values = self.adversary.climb(start, mask, loss)
             # A pass of the head alone costs next to nothing; as released it would move the running statistics.
             if self.space == "sentence" and not self.as_released:

@@ -13,7 +13,7 @@ from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.launch import refuse_company
 from holdfast.precision import Precision
 from holdfast.training.settings import config_entries
-from holdfast.values import fitted
+from holdfast.values import checked_seed, expanded, fitted
 
 Export = Literal["fp32", "fp16"]
 
@@ -143,8 +143,7 @@ class PretrainSettings:
             raise UserError(f"--max-length must be from 3 to 65535 tokens, got {self.max_length}")
         if self.hidden is not None and self.heads is not None and self.hidden % self.heads:
             raise UserError(f"--hidden {self.hidden} cannot be divided over --heads {self.heads}")
-        if not 0 <= self.seed < 2**32:
-            raise UserError(f"--seed must be from 0 to {2**32 - 1}, got {self.seed}")
+        checked_seed(self.seed)
 
 
 def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainSettings:
@@ -180,7 +179,7 @@ def recipe_path(config: str) -> Path:
     Raises:
         UserError: there is neither.
     """
-    path = Path(config).expanduser()
+    path = expanded(config)
     if path.exists():
         return path
     folder = Path(str(resources.files("holdfast.pretraining"))) / "recipes"

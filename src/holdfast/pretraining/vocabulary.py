@@ -14,6 +14,7 @@ from holdfast.errors import UserError
 from holdfast.files import cache_folder, write_json
 from holdfast.finding import quiet, resolve_model
 from holdfast.models import one_line_errors
+from holdfast.values import expanded
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ALPHABET = 1000
@@ -106,7 +107,7 @@ def load_tokenizer(spec: str, option: str) -> Any:
     """
     from transformers import AutoTokenizer
 
-    folder = Path(spec).expanduser()
+    folder = expanded(spec)
     if not (folder / "tokenizer_config.json").is_file():
         folder = resolve_model(spec)
     with quiet(), one_line_errors(folder, spec):

@@ -12,6 +12,7 @@ from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.objectives import Objective
 from holdfast.precision import Precision
+from holdfast.values import checked_seed
 
 Selection = Literal["auto", "stsb-dev", "last"]
 
@@ -43,7 +44,7 @@ class TrainConfig:
         eval_steps: steps between evaluations on STS-B dev.
         save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
         keep_checkpoints: how many checkpoints are kept.
-        max_grad_norm: gradients of model and objective together are clipped to this norm.
+        max_grad_norm: gradients of model and objective together are clipped to this norm; 0: they are not clipped.
         report_to: loggers of the trainer, such as "tensorboard" or "wandb".
         report_sts: measure the finished model on the seven STS test sets where they are in ``data``.
         max_chars: the longest line that a corpus may have.
@@ -101,5 +102,9 @@ def _check(config: TrainConfig) -> None:
         value = getattr(config, name)
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
+    # Written as infinity, it would not be JSON; 0 is what the trainer takes for "no limit".
+    if not (config.max_grad_norm >= 0 and math.isfinite(config.max_grad_norm)):
+        raise UserError(f"--max-grad-norm must be 0 (no clipping) or more, got {config.max_grad_norm}")
+    checked_seed(config.seed)
     if config.max_length < 3:
         raise UserError(f"--max-length {config.max_length}: at least 3 tokens are needed to hold one word")

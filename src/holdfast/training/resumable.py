@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.errors import UserError
@@ -41,6 +41,7 @@ class Resumable:
             return
         if self.args.should_save:  # a kill may have come between a checkpoint and the removal of an older one
             keep_newest(Path(self.args.output_dir), self.keep_checkpoints)
+        self.add_callback(_StepsOfThisRun())  # type: ignore[attr-defined]
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
         if state.global_step < state.max_steps:
             self.train(resume_from_checkpoint=str(checkpoint))  # type: ignore[attr-defined]
@@ -74,3 +75,10 @@ class Resumable:
             return "no checkpoint was written yet"
         newest, _ = latest_intact(Path(self.args.output_dir))
         return f"last good checkpoint: {newest}" if newest else "no good checkpoint exists"
+
+
+class _StepsOfThisRun(TrainerCallback):
+    """Saves, measures and logs as often as is asked for now, not as the run did that wrote the checkpoint."""
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        state.compute_steps(args, state.max_steps)

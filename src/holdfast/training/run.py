@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, found_again, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
-from holdfast.encoder import Encoder, freeze_unused
+from holdfast.encoder import Encoder, default_prompt, freeze_unused
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
@@ -28,7 +29,7 @@ from holdfast.files import holding
 from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process, processes
 from holdfast.models import load_sentence_transformer
-from holdfast.objectives import Objective
+from holdfast.objectives import Anchored, Objective
 from holdfast.objectives.own import is_own, source_sha256
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
@@ -80,6 +81,7 @@ def _train(
     _quiet_transformers()
     set_seed(config.seed)
     model = load_sentence_transformer(config.model, pooling=config.pooling)
+    _tell_default_prompt(config.model, model, objective_type, console)
     with console.status(f"reading {config.corpus}"):
         corpus = _spooled(config)
     selection = _selection(config)
@@ -100,6 +102,24 @@ def _train(
         if is_first_process():
             run_folder.forget_unless_resumable(config.output)
         raise
+
+
+def _tell_default_prompt(spec: str, model: SentenceTransformer, kind: type[Objective], console: Console) -> None:
+    """Say that training sees sentences without the prompt that the model is used with, where it has one by default.
+
+    Raises:
+        UserError: the objective keeps the vectors that the model gives, and those without its prompt are not in use.
+    """
+    prompt = default_prompt(model)
+    if not prompt:
+        return
+    told = f"{spec} puts its default prompt {prompt!r} before every text, and training sees sentences without it"
+    if issubclass(kind, Anchored):
+        raise UserError(
+            f"{told}: the vectors that would be kept are not those in use; if they are used without the prompt, "
+            "save the model with default_prompt_name = None first"
+        )
+    console.print(told, highlight=False, markup=False)
 
 
 def _spooled(config: TrainConfig) -> SpooledCorpus:
@@ -302,11 +322,17 @@ def _arguments(
         eval_steps=config.eval_steps,
         save_strategy="steps",
         save_steps=config.save_steps or 500,
-        logging_steps=logging_steps(config.max_steps),
+        logging_steps=logging_steps(config.max_steps or _steps(config, record)),
         logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
         report_to=list(config.report_to) or "none",
         disable_tqdm=True,
     )
+
+
+def _steps(config: TrainConfig, record: dict[str, Any]) -> float:
+    """Optimiser steps of a run that is given by epochs, counted as the trainer counts them."""
+    batches: int = record["corpus"]["sentences"] // record["training"]["batch_size"]  # the rest of an epoch is left out
+    return math.ceil(batches / config.accumulate) * (config.epochs or 1.0)
 
 
 def _quiet_transformers() -> None:

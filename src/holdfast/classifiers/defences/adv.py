@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -19,6 +18,7 @@ from holdfast.classifiers.defences.victim import ClassifierVictim
 from holdfast.classifiers.losses import task_loss
 from holdfast.encoder import attacking
 from holdfast.errors import UserError
+from holdfast.values import expanded
 
 
 class ADV(Defence):
@@ -99,7 +99,7 @@ class ADV(Defence):
         if self.word_vectors is None:
             similarity: Any = EmbeddingSimilarity(lm, threshold=self.min_similarity)
         else:
-            similarity = read_similarity(Path(self.word_vectors).expanduser(), threshold=self.min_similarity)
+            similarity = read_similarity(expanded(self.word_vectors), threshold=self.min_similarity)
         fillers = Fillers(lm, similarity, limit=self.candidates)
         self.attack = GeometryAttack(fillers, self.iterations, self.max_share, self.importance)
 

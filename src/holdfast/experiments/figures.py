@@ -1,0 +1,76 @@
+"""How a table is drawn: the ``figure`` of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.errors import did_you_mean
+from holdfast.experiments.reading import Place, TableFile, shown
+
+FIGURES = {
+    "lines": ("kind", "y", "panels"),
+    "scatter": ("kind", "x", "y", "join"),
+    "pairs": ("kind",),
+}
+"""The kinds of figures and what each is told.
+
+``lines``: a line per row over ``panels``, each ``{x: name of the axis, points: {column: place on it}}``. ``scatter``: a
+point per row, ``x`` and ``y`` are columns; points with the same label on the axis ``join`` are joined. ``pairs``: clean
+and adversarial texts as points of a plane, from cells with ``distances_in``.
+"""
+
+
+def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, Any] | None:
+    """How a file's table is drawn; None where it is none.
+
+    Args:
+        file: the table's.
+        left: the columns and averages that the scale leaves.
+        scale: its name.
+
+    Raises:
+        UserError: the figure is not one of `FIGURES`, or of something that is not in the table, with ``file:line``.
+    """
+    if file.get(("figure",)) is None:
+        return None
+    figure = file.mapping(("figure",))
+    kind = figure.get("kind")
+    if not isinstance(kind, str) or kind not in FIGURES:
+        raise file.wrong(("figure", "kind"), f"a figure's kind is one of {', '.join(FIGURES)}, not {shown(kind)}")
+    file.known(("figure",), FIGURES[kind])
+    if kind == "scatter":
+        _check_scatter(file, left, scale)
+    if kind != "lines":
+        return figure
+    file.text(("figure", "y"))
+    drawn = range(len(file.entries(("figure", "panels"), "panels")))
+    panels = [_panel(file, ("figure", "panels", place), left) for place in drawn]
+    return {**figure, "panels": [panel for panel in panels if panel["points"]]}
+
+
+def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
+    """Both of its columns are there, at this scale too, and what joins points is an axis."""
+    everything, axes = file.everything(), file.mapping(("rows",))
+    for key in ("x", "y"):
+        at = ("figure", key)
+        name = file.text(at, needed=True)
+        if name not in everything:
+            raise file.wrong(at, f"there is no column {name!r}{did_you_mean(name, everything)}")
+        if name not in left:
+            raise file.wrong(at, f"the figure needs the column {name!r}, which is dropped at the scale {scale}")
+    join = file.text(("figure", "join"))
+    if join and join not in axes:
+        raise file.wrong(("figure", "join"), f"there is no axis {join!r}{did_you_mean(join, axes)}")
+
+
+def _panel(file: TableFile, at: Place, left: Sequence[str]) -> dict[str, Any]:
+    """One panel, with the points that are left."""
+    panel, points = file.mapping(at, needed=True), (*at, "points")
+    file.known(at, ("x", "points"))
+    file.text((*at, "x"))
+    if not file.mapping(points):
+        raise file.wrong(at, "a panel needs 'points', {column: place on the axis}")
+    file.known(points, file.everything(), "column")
+    places = {column: file.number((*points, column)) for column in file.mapping(points)}
+    return {**panel, "points": {column: x for column, x in places.items() if column in left}}

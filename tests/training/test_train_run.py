@@ -1,0 +1,93 @@
+"""A run of `holdfast train`: what it refuses, what it says, how often it logs, and what a resumed one takes over."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from holdfast.cli.train import _train_table
+from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer
+from holdfast.training.config import TrainConfig
+from holdfast.training.run import train
+
+
+def config(tiny: Path, corpus: Path, output: Path, **changed: Any) -> TrainConfig:
+    given = {"method": "simcse", "batch_size": 8, "selection": "last", "precision": "fp32", "report_sts": False}
+    return TrainConfig(model=str(tiny), corpus=str(corpus), output=output, **{**given, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
+        ({"seed": 2**32}, "--seed must be from 0 to 4294967295, got 4294967296"),
+        ({"max_grad_norm": float("nan")}, "--max-grad-norm must be 0 (no clipping) or more, got nan"),
+        ({"max_grad_norm": float("inf")}, "--max-grad-norm must be 0 (no clipping) or more, got inf"),
+        ({"max_grad_norm": -1.0}, "--max-grad-norm must be 0 (no clipping) or more, got -1.0"),
+    ],
+)
+def test_numbers_that_make_no_sense(tiny: Path, corpus: Path, tmp_path: Path, changed: Any, told: str) -> None:
+    with pytest.raises(UserError) as error:
+        train(config(tiny, corpus, tmp_path / "out", max_steps=1, **changed))
+    assert str(error.value) == told
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_largest_seed_and_no_clipping_train(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    result = train(config(tiny, corpus, tmp_path / "out", max_steps=1, seed=2**32 - 1, max_grad_norm=0.0))
+    assert result["selected"]["steps"] == 1
+
+
+def test_a_default_prompt_is_told_and_refused_where_its_vectors_would_be_kept(
+    tiny: Path, corpus: Path, tmp_path: Path
+) -> None:
+    model = load_sentence_transformer(str(tiny), pooling="mean")
+    model.prompts, model.default_prompt_name = {"query": "the dog "}, "query"
+    model.save_pretrained(str(tmp_path / "prompted"))
+    told = Console(file=io.StringIO(), width=400)
+    with pytest.raises(UserError, match="puts its default prompt 'the dog ' before every text"):
+        train(config(tmp_path / "prompted", corpus, tmp_path / "kept", method="anchored", max_steps=1), console=told)
+    assert not (tmp_path / "kept").exists()
+    train(config(tmp_path / "prompted", corpus, tmp_path / "out", max_steps=1), console=told)
+    assert "'the dog ' before every text, and training sees sentences without it" in told.file.getvalue()  # type: ignore[attr-defined]
+
+    model.default_prompt_name = None  # a prompt that nobody gets unless it is asked for
+    model.save_pretrained(str(tmp_path / "named"))
+    train(config(tmp_path / "named", corpus, tmp_path / "named-out", method="anchored", max_steps=1), console=told)
+
+
+def test_a_resumed_run_saves_as_often_as_it_is_told_now(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    output, again = tmp_path / "out", tmp_path / "again"
+    given: dict[str, Any] = {"max_steps": 8, "keep_checkpoints": 9}
+    train(config(tiny, corpus, output, save_steps=4, **given))
+    again.mkdir()
+    shutil.copy(output / "run.json", again)
+    shutil.copytree(output / "checkpoint-4", again / "checkpoint-4")
+    train(config(tiny, corpus, again, save_steps=3, **given), resume=True)
+    assert sorted(path.name for path in again.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-6", "checkpoint-8"]
+
+
+@pytest.mark.parametrize(("epochs", "accumulate", "steps"), [(1.0, 1, 7), (4.0, 1, 28), (2.0, 2, 8)])
+def test_a_short_run_by_epochs_has_a_curve(
+    tiny: Path, corpus: Path, tmp_path: Path, epochs: float, accumulate: int, steps: int
+) -> None:
+    """60 sentences in batches of 8 are 7 batches, and 4 steps of two."""
+    result = train(config(tiny, corpus, tmp_path / "out", epochs=epochs, accumulate=accumulate))
+    assert result["selected"]["steps"] == steps
+    records = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    every = max(1, steps // 10)
+    assert [record["step"] for record in records if "loss" in record] == list(range(every, steps + 1, every))
+
+
+def test_the_table_tells_what_a_step_sees(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    result = train(config(tiny, corpus, tmp_path / "out", max_steps=1, accumulate=3))
+    told = Console(file=io.StringIO(), width=120)
+    told.print(_train_table(result))
+    assert "1 of 3 × 8 sentences" in told.file.getvalue()  # type: ignore[attr-defined]
