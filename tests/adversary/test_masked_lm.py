@@ -125,6 +125,7 @@ class TestSubWords:
     def test_byte_pieces(self, tmp_path: Path) -> None:
         """A byte-level vocabulary marks the beginning of a word, and spells letters beyond ASCII in several signs."""
         from tokenizers import ByteLevelBPETokenizer
+        from tokenizers.processors import TemplateProcessing
         from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
         backend = ByteLevelBPETokenizer()
@@ -140,6 +141,16 @@ class TestSubWords:
         begin = {token: tokenizer.decode([i]) for token, i in tokenizer.get_vocab().items() if token.startswith("Ġ")}
         assert found == sorted(word[1:] for word in begin.values() if is_content_word(word[1:]))
         assert {"dog", "Dog", "café", "undo", "undog"} <= set(found)
+        # Here a word's first piece begins at the blank before it, where another tokeniser has trimmed it.
+        ends = [("<s>", 0), ("</s>", 2)]
+        backend._tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+        PreTrainedTokenizerFast(tokenizer_object=backend._tokenizer, model_max_length=30, **names).save_pretrained(
+            folder
+        )
+        untrimmed = MaskedLM(str(folder))
+        assert untrimmed.tokenizer("a dog", return_offsets_mapping=True)["offset_mapping"][2][0] == 1
+        (readings,) = untrimmed.read([Words.of("a dog some dog")], 300)
+        assert all(set(of_word) >= {"dog", "Dog", "undo"} for of_word in readings), readings
 
 
 def test_the_filter_by_embeddings(model: MaskedLM) -> None:

@@ -18,8 +18,10 @@ import torch
 from small_attacks import CONTENT, neighbours, sentence
 
 from holdfast.attacks.journal import journals
+from holdfast.attacks.run import make_recipes
 from holdfast.cli import main
 from holdfast.results import read_result
+from holdfast.values import split_settings
 
 ATTACK = ["attack", "model", "--task", "textfooler/mnli", "--recipes", "pwws,typos", "--precision", "fp32"]
 
@@ -237,6 +239,36 @@ def test_a_helper_process_that_fails_ends_the_run(here: Path, monkeypatch: pytes
     assert list(journals(here / "r.json"))  # what was finished is kept for --resume
 
 
+def test_the_name_of_a_result_may_hold_any_sign(here: Path) -> None:
+    assert main([*ATTACK, "--output", "r[1].json"]) == 0
+    assert read_result(here / "r[1].json")["results"]
+    assert not list(here.glob(".r*journal*"))
+
+
+def test_a_recipe_with_a_dash_has_constants() -> None:
+    (recipe,) = make_recipes(["bae-r"], split_settings(["bae-r.candidates=20"]))
+    assert recipe.changed_constants() == {"candidates": 20}
+
+
+def test_labels_are_the_same_classes_in_another_model(here: Path) -> None:
+    """The same function with its classes in another order is deceived by the same texts."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(here / "model")
+    names = [model.config.id2label[i] for i in (2, 0, 1)]
+    with torch.no_grad():
+        model.classifier.weight.copy_(model.classifier.weight[[2, 0, 1]].clone())
+        model.classifier.bias.copy_(model.classifier.bias[[2, 0, 1]].clone())
+    model.config.id2label, model.config.label2id = dict(enumerate(names)), {n: i for i, n in enumerate(names)}
+    model.save_pretrained(here / "turned")
+    AutoTokenizer.from_pretrained(here / "model").save_pretrained(here / "turned")
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    assert main(["transfer", "a.json", "--models", "model,turned", "--output", "t.json"]) == 0
+    same, turned = read_result(here / "t.json")["results"]
+    assert same["n"] == turned["n"] > 0
+    assert same["metrics"] == turned["metrics"] == {"success_rate": 100.0}
+
+
 def test_texts_that_deceive_another_model(here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "other").symlink_to(make_classifier(seed=9))
     assert main([*ATTACK, "--output", "a.json"]) == 0
@@ -284,6 +316,8 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         (["--texts", "x.txt"], "either --task"),
         (["--examples", "0"], "at least 1"),
         (["--processes", "0", "--output", "r.json"], "at least 1"),
+        (["--side-by-side", "0"], "--side-by-side must be at least 1"),
+        (["--k", "0"], "--k must be at least 1"),
         (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
         (["--processes", "2"], "--output"),
         (["--output", "."], "is a folder"),
@@ -333,12 +367,20 @@ def test_a_function_is_attacked_by_its_name(
         "    return np.eye(3)[n] * 4\n"
     )
     (here / "lists.tsv").write_text("word\tneighbors\ndog\tcat\n")
-    monkeypatch.syspath_prepend(str(here))
+    path = list(sys.path)
     words = ["attack", "call:mine:says", "--task", "textfooler/mnli", "--recipes", "pwws", "--output", "f.json"]
     assert main(words) == 0
     result = read_result(here / "f.json")
     assert result["results"][0]["metrics"]["attacked"] > 3
+    assert result["protocol"]["precision"] == "fp32"
+    assert sys.path == path
     assert len(result["model_sha256"]) == 64
+    (here / "broken.py").write_text("import mine\nno_such_name\n")
+    assert "call:broken:says: NameError" in mistake(capsys, ["attack", "call:broken:says", *words[2:-2]])
+    (here / "failing.py").write_text("def says(pairs):\n    raise KeyError('weights')\n")
+    assert "failed, or returned no array of numbers: KeyError" in mistake(
+        capsys, ["attack", "call:failing:says", *words[2:-2]]
+    )
     assert "call:package.module:function" in mistake(capsys, ["attack", "call:mine", *words[2:-2]])
     assert "leave geometry out of --recipes" in mistake(
         capsys, [*words[:-4], "--recipes", "geometry", "--set", "source=neighbours", "--synonyms", "lists.tsv"]

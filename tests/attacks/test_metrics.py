@@ -71,7 +71,11 @@ def test_the_interval_is_that_of_a_proportion() -> None:
     assert low == pytest.approx(exact.low, abs=0.006)
     assert high == pytest.approx(exact.high, abs=0.006)
     assert interval(outcomes, seed=0) == (low, high)
-    assert interval([True] * 5, seed=0) == (1.0, 1.0)
+
+
+def test_the_interval_is_wide_where_few_outcomes_are_all_the_same() -> None:
+    assert interval([True] * 3, seed=0) == pytest.approx((0.025 ** (1 / 3), 1.0))  # Clopper and Pearson's, by hand
+    assert interval([False] * 10, seed=0) == pytest.approx((0.0, 1 - 0.025 ** (1 / 10)))
 
 
 def test_correlations_before_and_after() -> None:

@@ -53,6 +53,15 @@ def test_textfoolers_sets_are_read_as_pairs_and_texts() -> None:
         assert material.goal == "class"
 
 
+def test_the_scale_is_not_fitted_on_what_is_attacked() -> None:
+    data = Path(str(DATA))
+    fits = (("stsb", "dev", "stsb train"), ("stsb", "test", "stsb dev"), ("sts12", "test", "stsb dev"))
+    for task, split, fitted in fits:
+        material = load_material(task, None, split=split, goal="auto", count=2, seed=0, data=data)
+        victim, _ = load_victim("bundled", material, threshold=None, k=5, margin=1.0, data=data, device=None)
+        assert victim.goal["scale"] == f"isotonic fit of scores on cosines, {fitted}"
+
+
 def test_advsts_maps_cosines_to_peoples_scale_on_held_out_pairs() -> None:
     data = Path(str(DATA))
     material = load_material("sickr", None, split=None, goal="auto", count=20, seed=0, data=data)

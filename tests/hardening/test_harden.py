@@ -91,6 +91,10 @@ def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main([*words, "--resume"]) == 0
     after = {path.name: path.stat().st_mtime_ns for path in (here / "new").iterdir() if path.name != "harden.json"}
     assert after == before
+    # Other texts are audited: that is another audit.
+    assert main([*words, "--examples", "4", "--resume"]) == 0
+    audits = [read_result(here / "new" / f"audit-{when}.json") for when in ("before", "after")]
+    assert [audit["protocol"]["examples"] for audit in audits] == [4, 4]
 
 
 def test_without_audits_and_the_defaults(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,11 +117,13 @@ def row(verdict: str = "bends", **changed: Any) -> dict[str, Any]:
 def test_items_are_compared_by_task_and_split() -> None:
     changed = {"stability": 0.9, "stability_low": 0.8, "stability_high": 0.95}
     before = {
-        "results": [row(), row(split="upper"), row(task="audit-x", headline=None, metrics={}), row(task="audit-y")]
-    }
+        "results": [row(), row(split="upper"), row(task="audit-x", headline=None, metrics={}), row(task="audit-y"),
+                    row(task="audit-z", metrics={})]
+    }  # fmt: skip
     after = {
-        "results": [row(split="upper", metrics=changed, verdict="holds", n=7), row(), row(task="audit-y", metrics={})]
-    }
+        "results": [row(split="upper", metrics=changed, verdict="holds", n=7), row(), row(task="audit-y", metrics={}),
+                    row(task="audit-z")]
+    }  # fmt: skip
     paired = {("audit-typos", "upper"): {"difference": 0.4, "low": 0.3, "high": 0.5, "p": 0.01, "baseline": 0.5}}
     same, upper = compared(before, after, paired)
     assert same["metrics"] == {

@@ -97,9 +97,10 @@ class MaskedLM:
                 options = [
                     list(zip(v, t, strict=True)) for v, t in zip(values[i].tolist(), tokens[i].tolist(), strict=True)
                 ]
-                starts = [begin if begin < end else -1 for begin, end in encoded["offset_mapping"][row]]
+                # Some tokenisers count the blank before a word to its first token: what overlaps with a word is of it.
+                placed = [(*span, at) for at, span in enumerate(encoded["offset_mapping"][row]) if span[0] < span[1]]
                 readings[row] = [
-                    self._combined([options[at] for at, start in enumerate(starts) if begin <= start < end], limit)
+                    self._combined([options[at] for first, last, at in placed if first < end and begin < last], limit)
                     for begin, end in sentences[row].spans
                 ]
         return readings

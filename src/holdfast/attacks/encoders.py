@@ -62,7 +62,7 @@ class EncoderTarget(abc.ABC):
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Normalised vectors."""
-        return list(self.units([text for (text,) in texts], exact=exact))
+        return [unit.copy() for unit in self.units([text for (text,) in texts], exact=exact)]
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Normalised vectors, (n, d) fp64."""
@@ -81,7 +81,8 @@ class EncoderTarget(abc.ABC):
         from holdfast.adversary.victim import EncoderVictim
         from holdfast.encoder import Encoder
 
-        encoder = Encoder(self.model)
+        # Without the template's bias, which is of training alone: `locate` gives the vectors in use.
+        encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]
 
         def mean_loss(z: Tensor, rows: Sequence[int]) -> Tensor:

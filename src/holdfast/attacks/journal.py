@@ -7,6 +7,7 @@ SHA-256 of the run's settings and of itself, so that what a disk has damaged is 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -115,7 +116,7 @@ class Journal:
 
 def journals(output: Path) -> Iterator[Path]:
     """The journals that lie beside a result file."""
-    yield from sorted(output.parent.glob(f".{output.name}.journal-*"))
+    yield from sorted(output.parent.glob(f".{glob.escape(output.name)}.journal-*"))
 
 
 def _path(output: Path, rank: int) -> Path:

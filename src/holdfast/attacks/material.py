@@ -8,6 +8,7 @@ import inspect
 import itertools
 import json
 import random
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from holdfast.data.corpus import read_corpus
 from holdfast.data.registry import is_local, load_labelled, load_pairs
 from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.data.tasks import Task, task_named
-from holdfast.errors import UserError
+from holdfast.errors import UserError, first_line
 from holdfast.finding import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
 
@@ -38,8 +39,13 @@ CALL = "call:"
 """What the name of a Python function begins with, where a model is expected."""
 
 _SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
-_FIT = {"stsb": ("stsb", "dev"), "sickr": ("sickr", "trial"), "sickr-full": ("sickr", "trial")}
-"""Where the scale from cosines to people's scores is fitted; of the other similarity tasks on STS-B dev."""
+_FIT = {
+    "stsb": (("stsb", "dev"), ("stsb", "train")),
+    "sickr": (("sickr", "trial"), ("sickr", "train")),
+    "sickr-full": (("sickr", "trial"), ("sickr", "train")),
+}
+"""Where the scale from cosines to people's scores is fitted: the first that is not attacked; of the other similarity
+tasks on STS-B dev."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +202,8 @@ def load_victim(
     target: EncoderTarget
     goal: dict[str, Any]
     if material.goal == "score":
-        task, split = _FIT.get(material.task, _FIT["stsb"])
+        attacked = ("sickr" if material.task == "sickr-full" else material.task, material.split)
+        task, split = next(fit for fit in _FIT.get(material.task, _FIT["stsb"]) if fit != attacked)
         pairs = load_pairs(task, split, data=data)
         lowest = 1.0 if task == "sickr" else SCALE[0]
         scale = fitted_scale(encoder, pairs.sentences1, pairs.sentences2, pairs.scores, lowest=lowest)
@@ -253,10 +260,13 @@ def _function(spec: str) -> tuple[Callable[[list[Any]], Any], dict[str, Any]]:
     module_name, colon, name = spec.removeprefix(CALL).partition(":")
     if not colon or not module_name or not name:
         raise UserError(f"{spec!r} is not call:package.module:function")
+    sys.path.insert(0, "")  # a module in the current folder is found, as by `python -m`
     try:
         function = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{spec}: {error}") from error
+    except Exception as error:  # whatever the module does when it is imported
+        raise UserError(f"{spec}: {type(error).__name__}: {first_line(error)}") from error
+    finally:
+        sys.path.remove("")
     if not callable(function):
         raise UserError(f"{spec} is no function")
     try:

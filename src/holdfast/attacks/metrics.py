@@ -57,10 +57,14 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
 
 
 def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
-    """The 95 % bootstrap interval (percentiles) of a mean of yes and no."""
+    """The 95 % bootstrap interval (percentiles) of a mean of yes and no; of all the same the exact one.
+
+    Where every outcome is the same, so is every resample, and a bootstrap would claim to be certain.
+    """
     values = np.array(outcomes, dtype=np.float64)
-    if values.min() == values.max():  # every resample is the same
-        return float(values[0]), float(values[0])
+    if values.min() == values.max():
+        exact = stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, method="exact")
+        return float(exact.low), float(exact.high)
     result = stats.bootstrap(
         (values,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=np.random.default_rng(seed)
     )

