@@ -18,8 +18,9 @@ import torch
 from small_attacks import CONTENT, neighbours, sentence
 
 from holdfast.attacks.journal import journals
-from holdfast.attacks.run import make_recipes
+from holdfast.attacks.run import AttackSettings, attack, make_recipes
 from holdfast.cli import main
+from holdfast.errors import UserError
 from holdfast.results import read_result
 from holdfast.values import split_settings
 
@@ -183,6 +184,16 @@ def test_several_processes_give_the_same_result(here: Path) -> None:
         assert process.returncode == 0
     assert content(here / "one.json") == content(here / "three.json") == content(here / "two.json")
     assert not list(journals(here / "three.json"))
+
+
+def test_processes_that_nobody_starts_are_not_waited_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = AttackSettings("model", recipes=["pwws"], task="textfooler/mnli", output=here / "r.json", processes=2)
+    with pytest.raises(UserError, match="start this script with torchrun"):
+        attack(given)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert "leave out --processes" in mistake(capsys, [*ATTACK, "--output", "r.json", "--processes", "2"])
 
 
 def test_a_process_attacks_its_share_alone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

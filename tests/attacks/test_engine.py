@@ -216,7 +216,7 @@ def test_a_pair_for_a_model_of_single_texts_is_skipped(classifier: Classifier, r
     class Single:
         def __init__(self) -> None:
             self.takes_pairs, self.classes = False, classifier.classes
-            self.tokenizer, self.source = classifier.tokenizer, "single"
+            self.tokenizer, self.source, self.has_gradients = classifier.tokenizer, "single", True
 
     found = list(Engine(ClassifierTarget(Single()), resources).run(PWWS(), [Example(0, ("a dog", "a cat"), 1, 0)]))  # type: ignore[arg-type]
     assert found[0].reason == "the model takes single texts"

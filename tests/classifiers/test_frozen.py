@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from holdfast.attacks.resources import LIGHT
+from holdfast.attacks.run import AttackSettings, attack
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
 from holdfast.classifiers.frozen import STRENGTHS, fit
 from holdfast.classifiers.material import load_material
@@ -98,6 +101,15 @@ def test_an_encoder_that_cuts_its_vectors_has_logits_of_the_cut_ones(settings: S
 def test_the_strength_of_equal_scores_is_the_strongest() -> None:
     vectors = np.array([[1.0], [-1.0]] * 20, dtype=np.float32)
     assert fit(vectors, [1, 0] * 20, vectors, [1, 0] * 20).strength == min(STRENGTHS)
+
+
+def test_gradients_are_not_asked_of_it(settings: Settings, tmp_path: Path) -> None:
+    finetune(settings(frozen=True))
+    (tmp_path / "near.tsv").write_text("word\tneighbors\ndog\tcat\n")
+    names = replace(LIGHT, synonyms=str(tmp_path / "near.tsv"))
+    how = {"recipes": ["geometry"], "constants": {"source": "neighbours"}, "resources": names}
+    with pytest.raises(UserError, match="gives no gradients: leave geometry out of --recipes"):
+        attack(AttackSettings(str(settings().folder), task="sst2", data=settings().data, **how))  # type: ignore[arg-type]
 
 
 def test_a_damaged_list_of_classes_is_one_line(settings: Settings) -> None:

@@ -40,7 +40,10 @@ class Classifier(ABC):
         takes_pairs: whether it was trained on pairs; None where that is not known.
         source: how the user named it.
         max_tokens: what is longer is cut.
+        has_gradients: whether the loss can be followed back to the embeddings.
     """
+
+    has_gradients = True
 
     def __init__(
         self, model: Any, tokenizer: Any, classes: Sequence[str], takes_pairs: bool | None, source: str, max_tokens: int
@@ -105,6 +108,8 @@ class _TransformerClassifier(Classifier):
 
 class _FrozenClassifier(Classifier):
     """A SentenceTransformer whose last layer gives logits."""
+
+    has_gradients = False
 
     def _distinct_logits(self, texts: Sequence[Text], precision: Precision, progress: Progress | None) -> Logits:
         return encode_sentences(self.model, [text[0] for text in texts], precision=precision, progress=progress)

@@ -159,7 +159,7 @@ def attack(
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
     tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
     done = journal.open(resume=resume, tell=tell) if journal is not None else {}
-    with _helpers(settings, rank) as children:
+    with _helpers(settings, rank, command) as children:
         began = time.monotonic()
         fresh = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
         if rank > 0:
@@ -197,6 +197,8 @@ def _checked_output(settings: AttackSettings) -> Path | None:
     ):
         if value < 1:
             raise UserError(f"{option} must be at least 1, not {value}")
+    if settings.processes > 1 and "WORLD_SIZE" in os.environ and launch.processes() != settings.processes:
+        raise UserError("a launcher says how many processes there are: leave out --processes")
     if output is None and (settings.processes > 1 or _place(settings)[1] > 1):
         raise UserError("several processes meet in the result's folder: give --output FILE.json")
     return output
@@ -279,7 +281,9 @@ def _run(
 
 
 @contextlib.contextmanager
-def _helpers(settings: AttackSettings, rank: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+def _helpers(
+    settings: AttackSettings, rank: int, command: Sequence[str] | None
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The other processes of ``--processes N``: this command again, each with its number."""
     if settings.processes == 1 or "WORLD_SIZE" in os.environ or rank > 0:
         yield []
@@ -288,7 +292,9 @@ def _helpers(settings: AttackSettings, rank: int) -> Iterator[list[subprocess.Po
 
     count = settings.processes
     threads = max(1, torch.get_num_threads() // count)
-    words = [sys.executable, "-m", "holdfast", *sys.argv[1:]]
+    if command is None:
+        raise UserError("several processes run the same command: start this script with torchrun or accelerate launch")
+    words = [sys.executable, "-m", "holdfast", *command[1:]]
     children = []
     for number in range(1, count):
         environment = {**os.environ, "RANK": str(number), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": str(threads)}

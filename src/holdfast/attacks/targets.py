@@ -70,10 +70,10 @@ class ClassifierTarget:
     """
 
     has_classes = True
-    has_gradients = True
 
     def __init__(self, classifier: Classifier) -> None:
         self.classifier = classifier
+        self.has_gradients = classifier.has_gradients
         self.source = classifier.source
         self.unknown = unknown_token(classifier.tokenizer)
 

@@ -163,7 +163,11 @@ def harden(
         command=command,
         model=str(settings.output),
         path=settings.output,
-        protocol={**trained["protocol"], "steps": trained["selected"]["steps"], "audits": [BEFORE, AFTER][: len(rows)]},
+        protocol={
+            **trained["protocol"],
+            "steps": trained["selected"]["steps"],
+            "audits": [BEFORE, AFTER] if rows else [],
+        },
         seed=settings.seed,
         results=rows,
         timing=seconds,
