@@ -14,35 +14,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at, synonyms_file, wordnet_folder
+from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at
 from holdfast.attacks.run import AttackSettings, make_recipes
-from holdfast.attacks.similarity import USE_HANDLES, split_spec
 from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
 from holdfast.classifiers.defences import all_options
 from holdfast.classifiers.material import train_split_of
 from holdfast.classifiers.settings import FinetuneSettings
-from holdfast.data.folder import data_folder
-from holdfast.data.registry import locate
-from holdfast.data.sources import resolve
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
-from holdfast.files import sha256
-from holdfast.finding import model_identity, resolve_model
+from holdfast.experiments.identity import OF_TASK, Identities, files_at
+from holdfast.finding import resolve_model
 from holdfast.objectives.own import is_own
 from holdfast.training.config import TrainConfig
 from holdfast.training.options import method_options, objective_class, option_defaults
-from holdfast.values import expanded, fitted
+from holdfast.values import fitted
 
 AS_IT_IS = "none"
 """The method of an encoder that is not trained: no pre-training, NP in ADCL's tables."""
-
-OF_TASK = "task:"
-"""What a corpus begins with that is the training texts of a labelled task: in-domain pre-training."""
 
 STSB_DEV = "stsb-dev"
 """The task of an evaluation that is the STS-B dev pairs, which ablations are told on."""
@@ -52,9 +45,6 @@ INSPECTIONS = ("similarity", "masks", "hard-positives")
 them, what ADCL's attack makes of them."""
 
 _PAIRS_DRAWN = 50
-
-_NAMING_FILES = ("masked_lm", "word_vectors")
-"""The options of methods and defences that name a model or a file."""
 
 _ENCODER_OWN = ("method", "model", "corpus", "from")
 _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
@@ -115,8 +105,7 @@ class Planner:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self._digests: dict[Path, str] = {}
-        self._models: dict[Path, dict[str, Any]] = {}
+        self.identity = Identities(setting.data)
 
     def plan(self, pipeline: Pipeline, seed: int) -> Cell:
         """The cell whose product holds what the pipeline measures, and through it all that it takes.
@@ -176,9 +165,9 @@ class Planner:
         settings, where = self._training(says, method, str(corpus), seed), {"corpus": str(corpus)}
         if (names := settings["options"].get("synonyms")) is not None:
             found = synonyms_at(str(names), self.setting.data)
-            settings["options"]["synonyms"] = [self._file(path) for each in found for path in _files_at(each)]
+            settings["options"]["synonyms"] = [self.identity.file(path) for each in found for path in files_at(each)]
             where["synonyms"] = ",".join(map(str, found))
-        if named := self._named_in(settings["options"]):
+        if named := self.identity.named_in(settings["options"]):
             settings["option_files"] = named
         label = f"{method} from {start.label}" if "from" in says else f"{method}, seed {seed}"
         return Cell("encoder", settings, {"start": start}, where, label)
@@ -193,7 +182,8 @@ class Planner:
         model = says.get("model", self.setting.model)
         if model is None:
             raise UserError("no model to start from: give --model")
-        return self._start(resolve_model(str(model)))
+        path = resolve_model(str(model))
+        return Cell("model", self.identity.model(path), where={"path": str(path)}, label=path.name)
 
     def _baseline(self, says: Mapping[str, Any], seed: int) -> Cell:
         """What ``holdfast baseline`` makes."""
@@ -213,10 +203,10 @@ class Planner:
         if "vectors" in takes:
             if self.setting.vectors is None:
                 raise UserError(f"the baseline {name} needs word vectors: give --vectors FILE")
-            settings["vectors"], where["vectors"] = self._file(self.setting.vectors), str(self.setting.vectors)
+            settings["vectors"], where["vectors"] = self.identity.file(self.setting.vectors), str(self.setting.vectors)
         if "corpus" in takes:
             where["corpus"] = str(self._corpus(says))
-            settings["corpus"], settings["seed"] = self._corpus_identity(where["corpus"]), seed
+            settings["corpus"], settings["seed"] = self.identity.corpus(where["corpus"]), seed
         return Cell("baseline", settings, inputs, where, name)
 
     def _corpus(self, says: Mapping[str, Any]) -> Any:
@@ -247,43 +237,8 @@ class Planner:
             name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
         }
         # All that a preset says stands among the options: with another name for it the work is the same.
-        settings |= {"preset": None, "method": method, "seed": seed, "corpus": self._corpus_identity(corpus)}
-        return settings | self._selected_on(config.selection)
-
-    def _selected_on(self, selection: str) -> dict[str, Any]:
-        """What chooses the step that is kept: STS-B dev where it is here, and nothing else."""
-        task = task_named("stsb")
-        (dev,) = (part for part in task.splits if part.name == "dev")
-        folder = data_folder(self.setting.data)
-        files = () if folder is None else locate(dev, folder) or ()
-        if selection == "last" or (selection == "auto" and not files):
-            return {"selection": "last"}
-        return {"selection": "stsb-dev", "selected_on": [self._file(path) for path in files] or str(dev.hub)}
-
-    def _named_in(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The identities of the files and models that options name."""
-        named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
-        return {name: self._of_model_or_file(value) for name, value in named.items()}
-
-    def _of_model_or_file(self, name: str) -> Any:
-        """The hashes of a model's files or of a file; of what is not here its name."""
-        path = expanded(name)
-        if path.is_file():
-            return self._file(path)
-        try:
-            return self._start(resolve_model(name)).settings
-        except UserError:
-            return name
-
-    def _corpus_identity(self, corpus: str) -> dict[str, Any]:
-        """Hashes of a corpus' files; of one on the hub its name."""
-        if corpus.startswith(OF_TASK):
-            task, _, split = corpus.removeprefix(OF_TASK).partition("/")
-            return {"task": task, "split": split or None, **self._task_identity(task)}
-        if corpus == "-":
-            raise UserError("a reproduction cannot read its corpus from standard input: give --corpus FILE")
-        parts = resolve(corpus, self.setting.data)
-        return {"parts": [self._file(part) if isinstance(part, Path) else str(part) for part in parts]}
+        settings |= {"preset": None, "method": method, "seed": seed, "corpus": self.identity.corpus(corpus)}
+        return settings | self.identity.selected_on(config.selection)
 
     def _classifier(self, says: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
         """A fine-tuning of the encoder on a task."""
@@ -302,16 +257,14 @@ class Planner:
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
         if record["test_examples"] is None:
             del record["test_examples"]  # what is measured whole is the same work as before there was such a limit
-        record.update(
-            options=all_options(settings.defence, settings.options), seed=seed, data=self._task_identity(task)
-        )
-        if named := self._named_in(settings.options):
+        record.update(options=all_options(settings.defence, settings.options), seed=seed, data=self.identity.task(task))
+        if named := self.identity.named_in(settings.options):
             record["option_files"] = named
         where = {}
         if settings.defence == "adv" and "masked_lm" not in settings.options:
             # What is pre-trained may have lost its masked-LM head: every row takes the attacks' masked LM.
             where["masked_lm"] = self.setting.resources.masked_lm
-            record["masked_lm"] = self._start(resolve_model(where["masked_lm"])).settings
+            record["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
         besides = ", adversarial texts" if "texts" in inputs else ""
         label = f"{encoder.label} on {task} ({settings.defence}{besides})"
         return Cell("classifier", record, inputs, where, label)
@@ -329,38 +282,11 @@ class Planner:
         record.update(
             recipe=recipe,
             constants=dict(vars(made)),
-            resources=self._resources(made.needs()),
+            resources=self.identity.resources(made.needs(), self.setting.resources),
             seed=seed,
-            data=self._task_identity(task),
+            data=self.identity.task(task),
         )
         return Cell("attack", record, {"victim": victim}, label=f"{recipe} against {victim.label}")
-
-    def _resources(self, needed: Sequence[str]) -> dict[str, Any]:
-        """Only what the recipe takes: another tagger does not change an attack without one.
-
-        The similarity encoder is always among it, since it measures the adversarial texts.
-        """
-        names = self.setting.resources
-        return {
-            name: [value, self._resource_files(name, value)]
-            for name, value in vars(names).items()
-            if name in needed or name == "similarity"
-        }
-
-    def _resource_files(self, name: str, value: str) -> Any:
-        """The hashes of a resource's files; nothing of one that is a package, or checked when it is downloaded."""
-        try:
-            if name == "synonyms" and value != "counterfitted":
-                return [self._file(path) for path in _files_at(synonyms_file(value, self.setting.data))]
-            if name == "wordnet":
-                return [self._file(path) for path in _files_at(wordnet_folder(value, self.setting.data))]
-        except UserError:
-            return None  # the attack will say what is missing
-        if name == "similarity":
-            encoder, after = split_spec(value)
-            calibration = self._of_model_or_file(after) if after.endswith(".json") else after
-            return [encoder if encoder in USE_HANDLES else self._of_model_or_file(encoder), calibration]
-        return self._of_model_or_file(value) if name == "masked_lm" else None
 
     def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
         """Tasks that are measured on the encoder's vectors."""
@@ -374,7 +300,7 @@ class Planner:
             "tasks": tasks,
             "text": str(says.get("text", "raw")),
             "pooling": says.get("pooling"),
-            "data": {task: self._task_identity("stsb" if task in ("space", STSB_DEV) else task) for task in tasks},
+            "data": {task: self.identity.task("stsb" if task in ("space", STSB_DEV) else task) for task in tasks},
         }
         if says.get("limit") is not None:
             settings["limit"] = fitted("evaluation: limit", says["limit"], int)
@@ -396,32 +322,8 @@ class Planner:
         if kind == "hard-positives":
             settings["options"] = method_options("adcl", None, says.get("options", {}))
             where["masked_lm"] = self.setting.resources.masked_lm
-            settings["masked_lm"] = self._start(resolve_model(where["masked_lm"])).settings
+            settings["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
         return Cell("inspection", settings, {"encoder": encoder}, where, f"{kind} of {encoder.label}")
-
-    def _task_identity(self, task: str) -> dict[str, Any]:
-        """The hashes of a task's files here; of one that comes from the hub its name."""
-        folder = data_folder(self.setting.data)
-        known = task_named(task)
-        if folder is None:
-            return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
-        files = [path for part in known.splits for path in locate(part, folder) or ()]
-        return {"files": [self._file(path) for path in files]}
-
-    def _file(self, path: Path) -> str:
-        if path not in self._digests:
-            self._digests[path] = sha256(path)
-        return self._digests[path]
-
-    def _start(self, path: Path) -> Cell:
-        """The model that is not trained here."""
-        if path not in self._models:
-            self._models[path] = {"model_files": model_identity(path)["model_files"]}
-        return Cell("model", self._models[path], where={"path": str(path)}, label=path.name)
-
-
-def _files_at(path: Path) -> list[Path]:
-    return sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
 
 
 def _count(given: dict[str, Any], name: str) -> int | None:

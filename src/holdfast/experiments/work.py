@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.experiments.cells import Cell, Store
-from holdfast.experiments.stages import OF_TASK, STSB_DEV, Setting
+from holdfast.experiments.identity import OF_TASK
+from holdfast.experiments.stages import STSB_DEV, Setting
 from holdfast.files import write_text
 from holdfast.results import new_result, write_result
 

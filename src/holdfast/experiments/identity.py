@@ -1,0 +1,124 @@
+"""What decides a piece of work, as hashes: of files, models, data sets, corpora and linguistic resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.attacks.resources import ResourceNames, synonyms_file, wordnet_folder
+from holdfast.attacks.similarity import USE_HANDLES, split_spec
+from holdfast.data.folder import data_folder
+from holdfast.data.registry import locate
+from holdfast.data.sources import resolve
+from holdfast.data.tasks import task_named
+from holdfast.errors import UserError
+from holdfast.files import sha256
+from holdfast.finding import model_identity, resolve_model
+from holdfast.values import expanded
+
+OF_TASK = "task:"
+"""What a corpus begins with that is the training texts of a labelled task: in-domain pre-training."""
+
+_NAMING_FILES = ("masked_lm", "word_vectors")
+"""The options of methods and defences that name a model or a file."""
+
+
+class Identities:
+    """Hashes, each computed once.
+
+    Args:
+        data: the data folder.
+    """
+
+    def __init__(self, data: Path | None) -> None:
+        self._data = data
+        self._digests: dict[Path, str] = {}
+        self._models: dict[Path, dict[str, Any]] = {}
+
+    def file(self, path: Path) -> str:
+        """The hash of a file."""
+        if path not in self._digests:
+            self._digests[path] = sha256(path)
+        return self._digests[path]
+
+    def model(self, path: Path) -> dict[str, Any]:
+        """The hashes of a model's files."""
+        if path not in self._models:
+            self._models[path] = {"model_files": model_identity(path)["model_files"]}
+        return self._models[path]
+
+    def _of_model_or_file(self, name: str) -> Any:
+        """The hashes of a model's files or of a file; of what is not here its name."""
+        path = expanded(name)
+        if path.is_file():
+            return self.file(path)
+        try:
+            return self.model(resolve_model(name))
+        except UserError:
+            return name
+
+    def named_in(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The identities of the files and models that options name."""
+        named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
+        return {name: self._of_model_or_file(value) for name, value in named.items()}
+
+    def task(self, task: str) -> dict[str, Any]:
+        """The hashes of a task's files here; of one that comes from the hub its name."""
+        folder = data_folder(self._data)
+        known = task_named(task)
+        if folder is None:
+            return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
+        files = [path for part in known.splits for path in locate(part, folder) or ()]
+        return {"files": [self.file(path) for path in files]}
+
+    def corpus(self, corpus: str) -> dict[str, Any]:
+        """Hashes of a corpus' files; of one on the hub its name."""
+        if corpus.startswith(OF_TASK):
+            task, _, split = corpus.removeprefix(OF_TASK).partition("/")
+            return {"task": task, "split": split or None, **self.task(task)}
+        if corpus == "-":
+            raise UserError("a reproduction cannot read its corpus from standard input: give --corpus FILE")
+        parts = resolve(corpus, self._data)
+        return {"parts": [self.file(part) if isinstance(part, Path) else str(part) for part in parts]}
+
+    def selected_on(self, selection: str) -> dict[str, Any]:
+        """What chooses the step that is kept: STS-B dev where it is here, and nothing else."""
+        task = task_named("stsb")
+        (dev,) = (part for part in task.splits if part.name == "dev")
+        folder = data_folder(self._data)
+        files = () if folder is None else locate(dev, folder) or ()
+        if selection == "last" or (selection == "auto" and not files):
+            return {"selection": "last"}
+        return {"selection": "stsb-dev", "selected_on": [self.file(path) for path in files] or str(dev.hub)}
+
+    def resources(self, needed: Sequence[str], names: ResourceNames) -> dict[str, Any]:
+        """Names and hashes of what a recipe takes alone: another tagger does not change an attack without one.
+
+        The similarity encoder is always among it, since it measures the adversarial texts.
+        """
+        return {
+            name: [value, self._resource_files(name, value)]
+            for name, value in vars(names).items()
+            if name in needed or name == "similarity"
+        }
+
+    def _resource_files(self, name: str, value: str) -> Any:
+        """The hashes of a resource's files; nothing of one that is a package, or checked when it is downloaded."""
+        try:
+            if name == "synonyms" and value != "counterfitted":
+                return [self.file(path) for path in files_at(synonyms_file(value, self._data))]
+            if name == "wordnet":
+                return [self.file(path) for path in files_at(wordnet_folder(value, self._data))]
+        except UserError:
+            return None  # the attack will say what is missing
+        if name == "similarity":
+            encoder, after = split_spec(value)
+            calibration = self._of_model_or_file(after) if after.endswith(".json") else after
+            return [encoder if encoder in USE_HANDLES else self._of_model_or_file(encoder), calibration]
+        return self._of_model_or_file(value) if name == "masked_lm" else None
+
+
+def files_at(path: Path) -> list[Path]:
+    """A file, or the files of a folder."""
+    return sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
