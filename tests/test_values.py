@@ -49,3 +49,11 @@ def test_numbers_of_many_digits_are_one_line(hint: type, digits: int) -> None:
     """Python turns neither the first into a float nor the second into a whole number."""
     with pytest.raises(UserError, match="option 'radius' takes a"):
         option_value("radius", "1" * digits, hint)
+
+
+@pytest.mark.parametrize("value", ["nan", ".nan", "-nan", float("nan")])
+def test_what_is_no_number_is_none(value: object) -> None:
+    with pytest.raises(UserError, match=r"option 'share' takes a number, not '?-?\.?nan'?"):
+        option_value("share", value, float)
+    assert option_value("share", "3e-5", float) == 3e-5
+    assert option_value("share", "inf", float) == float("inf")

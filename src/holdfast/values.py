@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,14 +58,11 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     if kind is Path:
         return isinstance(value, (str, Path)), expanded(value) if isinstance(value, (str, Path)) else None
     if kind is float:
-        if isinstance(value, str):  # YAML 1.1 reads 3e-5, without a point, as text
-            with contextlib.suppress(ValueError):
-                return True, float(value)
-            return False, value
-        if type(value) in (int, float):
-            with contextlib.suppress(OverflowError):  # a whole number of more than 308 digits
-                return True, float(value)
-        return False, value
+        number = math.nan  # of no use to any option
+        with contextlib.suppress(ValueError, OverflowError):  # text that is none; a whole number of 308 digits and more
+            # YAML 1.1 reads 3e-5, without a point, as text.
+            number = float(value) if type(value) in (int, float, str) else math.nan
+        return not math.isnan(number), value if math.isnan(number) else number
     if get_origin(kind) is tuple:
         names = value.split(",") if isinstance(value, str) else value
         fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)

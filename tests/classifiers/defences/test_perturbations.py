@@ -463,7 +463,7 @@ def test_every_defence_says_what_it_is_and_what_its_options_mean() -> None:
         ("pgd", {"raduis": "1"}, "did you mean 'radius'"),
         ("pgd", {"radius": "big"}, "a number"),
         ("pgd", {"radius": "-1"}, "radius must be a number from 0 up"),
-        ("pgd", {"radius": "nan"}, "radius must be a number from 0 up"),
+        ("pgd", {"radius": "nan"}, "takes a number, not"),
         ("pgd", {"steps": "-1"}, "steps must be at least 0"),
         ("pgd", {"share": "1.5"}, "share must lie in"),
         ("pgd", {"norm": "3"}, "one of 2, inf"),
