@@ -332,11 +332,6 @@ def unwrap(model: nn.Module) -> SentenceTransformer:
     return model
 
 
-def default_prompt(model: SentenceTransformer) -> str:
-    """The text that ``model.encode`` puts before every sentence unless it is told another; as a rule there is none."""
-    return model.prompts.get(model.default_prompt_name) or "" if model.default_prompt_name else ""
-
-
 def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
     """Freeze the parameters that no sentence vector depends on, such as BERT's pooler under [CLS] pooling.
 

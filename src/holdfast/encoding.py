@@ -170,10 +170,14 @@ def _precision(device: torch.device, precision: Precision) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
+def default_prompt(model: SentenceTransformer) -> str | None:
+    """The text that ``model.encode`` puts before every sentence unless it is told another; as a rule there is none."""
+    return model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
+
+
 def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, Any]:
     """Tokenise as ``model.encode`` does, the default prompt included."""
-    prompt = model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
-    return dict(model.preprocess(sentences, prompt=prompt))
+    return dict(model.preprocess(sentences, prompt=default_prompt(model)))
 
 
 def _token_lengths(model: SentenceTransformer, sentences: Sequence[str]) -> list[int]:

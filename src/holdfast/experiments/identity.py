@@ -15,6 +15,7 @@ from holdfast.data.tasks import task_named
 from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.finding import model_identity, resolve_model
+from holdfast.training.config import Selection, resolved_selection
 from holdfast.values import expanded
 
 OF_TASK = "task:"
@@ -82,14 +83,12 @@ class Identities:
         parts = resolve(corpus, self._data)
         return {"parts": [self.file(part) if isinstance(part, Path) else str(part) for part in parts]}
 
-    def selected_on(self, selection: str) -> dict[str, Any]:
+    def selected_on(self, selection: Selection) -> dict[str, Any]:
         """What chooses the step that is kept: STS-B dev where it is here, and nothing else."""
-        task = task_named("stsb")
-        (dev,) = (part for part in task.splits if part.name == "dev")
-        folder = data_folder(self._data)
-        files = () if folder is None else locate(dev, folder) or ()
-        if selection == "last" or (selection == "auto" and not files):
+        if resolved_selection(selection, self._data) == "last":
             return {"selection": "last"}
+        dev, folder = task_named("stsb").split("dev"), data_folder(self._data)
+        files = () if folder is None else locate(dev, folder) or ()
         return {"selection": "stsb-dev", "selected_on": [self.file(path) for path in files] or str(dev.hub)}
 
     def resources(self, needed: Sequence[str], names: ResourceNames) -> dict[str, Any]:

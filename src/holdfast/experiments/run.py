@@ -190,25 +190,30 @@ def _make_in_turn(
     """One cell after the other; what another run is making is left for later, and waited for in the end."""
     failed: dict[str, str] = {}
     waiting, told = list(todo), set[str]()
-    while open_ := ready(waiting, (), failed):
-        for cell in open_:
-            if cell.key not in told:
-                console.print(f"[{len(told) + 1}/{len(todo)}] {cell.kind}: {cell.label}", markup=False, highlight=False)
-            try:
-                make(cell, store, setting, console, command)
-            except InUse as error:
-                if cell.key not in told:
-                    console.print(f"left for later: {error}", markup=False, highlight=False)
-                told.add(cell.key)
-                continue
-            except UserError as error:
-                failed[cell.key] = str(error)
-                console.print(f"not made: {error}", markup=False, highlight=False)
+
+    def ended(cell: Cell) -> bool:
+        """Make a cell, or find that it cannot be made; False where another run is making it."""
+        new = cell.key not in told
+        if new:
             told.add(cell.key)
-            waiting.remove(cell)
-            break
-        else:
+            console.print(f"[{len(told)}/{len(todo)}] {cell.kind}: {cell.label}", markup=False, highlight=False)
+        try:
+            make(cell, store, setting, console, command)
+        except InUse as error:
+            if new:
+                console.print(f"left for later: {error}", markup=False, highlight=False)
+            return False
+        except UserError as error:
+            failed[cell.key] = str(error)
+            console.print(f"not made: {error}", markup=False, highlight=False)
+        return True
+
+    while open_ := ready(waiting, (), failed):
+        cell = next(filter(ended, open_), None)
+        if cell is None:
             time.sleep(WAIT)
+        else:
+            waiting.remove(cell)
     return failed
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from holdfast.data.registry import is_local
 from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.objectives import Objective
@@ -87,6 +88,13 @@ class TrainConfig:
         config = replace(self, output=Path(self.output), **chosen)
         _check(config)
         return config
+
+
+def resolved_selection(selection: Selection, data: Path | None) -> Literal["stsb-dev", "last"]:
+    """What "auto" stands for: STS-B dev where the data folder has it, else the last step."""
+    if selection != "auto":
+        return selection
+    return "stsb-dev" if is_local("stsb", "dev", data) else "last"
 
 
 def _check(config: TrainConfig) -> None:

@@ -21,7 +21,8 @@ from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, found_again, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
-from holdfast.encoder import Encoder, default_prompt, freeze_unused
+from holdfast.encoder import Encoder, freeze_unused
+from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
@@ -35,7 +36,7 @@ from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.checkpoints import latest_intact
-from holdfast.training.config import TrainConfig
+from holdfast.training.config import TrainConfig, resolved_selection
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
 from holdfast.training.log import METRICS_FILE, RESULT_FILE
@@ -84,7 +85,7 @@ def _train(
     _tell_default_prompt(config.model, model, objective_type, console)
     with console.status(f"reading {config.corpus}"):
         corpus = _spooled(config)
-    selection = _selection(config)
+    selection = resolved_selection(config.selection, config.data)
     record = _record(config, {**option_defaults(objective_type), **options}, corpus, selection, model)
     checkpoint = run_folder.begin(config.output, record, console) if is_first_process() else None
     if processes() > 1:
@@ -264,12 +265,6 @@ def _finished(config: TrainConfig, resume: bool) -> dict[str, Any] | None:
 def _clear(config: TrainConfig) -> None:
     """Remove what only an unfinished run needs. Checkpoints that were asked for stay."""
     run_folder.clear(config.output, keep_checkpoints=config.save_steps is not None)
-
-
-def _selection(config: TrainConfig) -> str:
-    if config.selection != "auto":
-        return config.selection
-    return "stsb-dev" if is_local("stsb", "dev", config.data) else "last"
 
 
 def _record(
