@@ -39,13 +39,9 @@ CALL = "call:"
 """What the name of a Python function begins with, where a model is expected."""
 
 _SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
-_FIT = {
-    "stsb": (("stsb", "dev"), ("stsb", "train")),
-    "sickr": (("sickr", "trial"), ("sickr", "train")),
-    "sickr-full": (("sickr", "trial"), ("sickr", "train")),
-}
-"""Where the scale from cosines to people's scores is fitted: the first that is not attacked; of the other similarity
-tasks on STS-B dev."""
+_FIT = {"stsb": ("dev", "train"), "sickr": ("trial", "train")}
+"""The splits that the scale from cosines to people's scores is fitted on: the first that is not attacked. Of SICK's
+tasks it is SICK-R's, of all others STS-B's."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +198,8 @@ def load_victim(
     target: EncoderTarget
     goal: dict[str, Any]
     if material.goal == "score":
-        attacked = ("sickr" if material.task == "sickr-full" else material.task, material.split)
-        task, split = next(fit for fit in _FIT.get(material.task, _FIT["stsb"]) if fit != attacked)
+        task = "sickr" if material.task in ("sickr", "sickr-full") else "stsb"
+        split = next(each for each in _FIT[task] if (task, each) != (material.task, material.split))
         pairs = load_pairs(task, split, data=data)
         lowest = 1.0 if task == "sickr" else SCALE[0]
         scale = fitted_scale(encoder, pairs.sentences1, pairs.sentences2, pairs.scores, lowest=lowest)
