@@ -432,3 +432,24 @@ def test_a_model_that_gives_one_number_is_refused(here: Path, tmp_path: Path, ca
     config.write_text(json.dumps({**json.loads(config.read_text()), "problem_type": "regression"}))
     assert main(["attack", "regression", "--task", "stsb", "--recipes", "typos"]) == 2
     assert "regression gives one number for a text" in capsys.readouterr().err
+
+
+def test_a_similarity_that_only_measures_is_opened_before_the_attack(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_attack(*_: Any, **__: Any) -> None:
+        raise AssertionError("the attack began")
+
+    monkeypatch.setattr("holdfast.attacks.engine.Engine.run", no_attack)
+    (here / "damaged").mkdir()
+    (here / "damaged" / "modules.json").write_text("[")
+    line = mistake(capsys, [*ATTACK, "--similarity", "damaged", "--output", "r.json"])
+    assert "--similarity" in line
+    assert "damaged" in line
+    line = mistake(capsys, [*ATTACK, "--similarity", "damagd/nowhere/x", "--output", "r.json"])
+    assert "--similarity" in line
+    assert "damagd" in line
+    assert not list(here.glob("r.*"))
+    monkeypatch.setattr("holdfast.attacks.resources.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(AssertionError, match="the attack began"):  # the set's own may be absent
+        main([*ATTACK, "--resources", "light"])

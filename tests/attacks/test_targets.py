@@ -17,6 +17,7 @@ from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, halfway
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
+from holdfast.attacks.metrics import correlations
 from holdfast.attacks.recipes import RECIPES, Geometry, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, characters_seen, class_verdict
 from holdfast.attacks.trial import first_best, gain, ranked
@@ -287,11 +288,14 @@ def test_advsts_pushes_away_from_gold(encoder: Any, gold: float, cosine: float, 
     assert at(cosine).value == pytest.approx(cosine, abs=1e-5)
 
 
-def test_advsts_skips_what_has_no_room(encoder: Any) -> None:
+def test_advsts_skips_what_has_no_room(encoder: Any, resources: Any) -> None:
     target = ScoredPairTarget(encoder, source="e", scale=lambda c: np.full(np.shape(c), 3.0))
-    assert target.prepare([Example(0, ("a dog", "a cat"), 1, 3.0)]) == [
-        "no score is as far from gold as the goal asks for"
-    ]
+    given = [Example(0, ("a dog", "a cat"), 1, 3.0), Example(1, ("a dog", "a red cat sings"), 1, 2.0)]
+    found = list(Engine(target, resources).run(Typos(), given))
+    assert {attempt.reason for attempt in found} == {"no score is as far from gold as the goal asks for"}
+    # They are pairs of the task all the same, and count in its correlations as they are.
+    assert all(attempt.before == attempt.after and attempt.before["value"] < 1.0 for attempt in found)
+    assert correlations(found)["spearman_before"] == correlations(found)["spearman_after"]
 
 
 def test_drift_is_a_cosine_below_a_threshold(encoder: Any, resources: Any) -> None:

@@ -52,6 +52,10 @@ class EncoderTarget(abc.ABC):
         """Nothing is refused."""
         return [None] * len(examples)
 
+    def hopeless(self, example: Example) -> str | None:
+        """Any vector may be reached."""
+        return None
+
     def seen(self, example: Example) -> int:
         """Up to the end of its last token."""
         return characters_seen(self.model.tokenizer, (example.text,), 0)
@@ -138,13 +142,15 @@ class ScoredPairTarget(EncoderTarget):
         if not examples:
             return []
         vectors = self.units([text for example in examples for text in (example.text, _other(example))])
-        reasons: list[str | None] = []
         for i, example in enumerate(examples):
             own, other = vectors[2 * i : 2 * i + 2]
             self._others[example.number] = other
             self._first[example.number] = round(float(own @ other), _DECIMALS)
-            reasons.append(None if self._side(example) else "no score is as far from gold as the goal asks for")
-        return reasons
+        return [None] * len(examples)
+
+    def hopeless(self, example: Example) -> str | None:
+        """On neither side of gold is there room for the margin."""
+        return None if self._side(example) else "no score is as far from gold as the goal asks for"
 
     def _predicted(self, cosine: float) -> float:
         return float(self.scale([cosine])[0])

@@ -18,7 +18,7 @@ from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, told
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search
 from holdfast.attacks.targets import Output, Target
-from holdfast.attacks.trial import Trial, changeable
+from holdfast.attacks.trial import Trial
 
 if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
@@ -135,7 +135,9 @@ class Engine:
         )
         attack = _Running(trial, recipe.NAME, recipe.search(trial), Judge(()), {example.text: output}, {example.text})
         if verdict.reached:
-            why = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
+            reached = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
+            return self._attempt(attack, reason=reached)
+        if (why := self.target.hopeless(example)) is not None:
             return self._attempt(attack, reason=why)
         if not trial.places:
             return self._attempt(attack, reason="it holds no word that may be changed")
@@ -275,8 +277,6 @@ def _refusal(example: Example) -> str | None:
     """Why no target could be asked about an example."""
     if not example.text.strip():
         return "the text is empty"
-    if not changeable(Words.of(example.text), len(example.text)):
-        return "it holds no word that may be changed"
     return None
 
 

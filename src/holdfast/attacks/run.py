@@ -21,7 +21,7 @@ from holdfast.attacks.journal import Journal, Key
 from holdfast.attacks.material import Goal, Material, Victim, load_material, load_victim
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
-from holdfast.attacks.resources import PAPER, ResourceNames, Resources, availability
+from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
 from holdfast.attacks.targets import CallableTarget
 from holdfast.distributed import own_device
 from holdfast.errors import UserError, did_you_mean
@@ -142,6 +142,8 @@ def attack(
     )
     resources = Resources(settings.resources, data=settings.data, device=settings.device)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
+    if rank == 0:
+        _open_measure(settings, resources)
     victim, material = load_victim(
         settings.model,
         material,
@@ -348,7 +350,7 @@ def _result(
     command: Sequence[str] | None,
 ) -> dict[str, Any]:
     rows, examples = [], []
-    measured = _measure_similarity(settings, resources, attempts)
+    measured = _measure_similarity(resources, attempts)
     for recipe in recipes:
         own = [measured[recipe.NAME, e.number] for e in material.examples]
         metrics = summarise(own, has_classes=victim.target.has_classes, seed=settings.seed)
@@ -379,16 +381,23 @@ def _result(
     return result
 
 
-def _measure_similarity(
-    settings: AttackSettings, resources: Resources, attempts: Mapping[tuple[str, int], Attempt]
-) -> dict[tuple[str, int], Attempt]:
-    """How similar the adversarial texts are to the originals, where the similarity encoder is at hand.
+def _open_measure(settings: AttackSettings, resources: Resources) -> None:
+    """Open the similarity encoder, where it is at hand: a damaged one is told before the attack, not after it.
 
-    It is only a measure here: an attack that needs the encoder has refused to run without it.
+    What no recipe needs is a measure of the adversarial texts alone, and the encoder of a set may be absent; one that
+    was named may not.
     """
     here = {row.resource: row.here for row in availability(settings.resources, data=settings.data)}
+    if here["similarity"] or settings.resources.similarity not in {names.similarity for names in SETS.values()}:
+        resources.require(["similarity"])
+
+
+def _measure_similarity(
+    resources: Resources, attempts: Mapping[tuple[str, int], Attempt]
+) -> dict[tuple[str, int], Attempt]:
+    """How similar the adversarial texts are to the originals, where the similarity encoder is open."""
     changed = [key for key, attempt in attempts.items() if attempt.outcome == "succeeded"]
-    if not here.get("similarity") or not changed:
+    if "similarity" not in resources.sources() or not changed:
         return dict(attempts)
     pairs = [(attempts[key].original, attempts[key].adversarial) for key in changed]
     cosines = dict(zip(changed, resources.similarity.cosines(pairs), strict=True))

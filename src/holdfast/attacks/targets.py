@@ -37,7 +37,10 @@ class Target(Protocol):
     """Whether :meth:`climb` and :meth:`locate` answer."""
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Look at some examples before they are attacked: for each why it cannot be, or None."""
+        """Look at some examples before they are attacked: for each why the model cannot be asked about it, or None."""
+
+    def hopeless(self, example: Example) -> str | None:
+        """Why no text could reach the goal, where that is known of a prepared example; such are asked about once."""
 
     def seen(self, example: Example) -> int:
         """How many characters of the attacked text the model sees before it cuts it off."""
@@ -80,6 +83,10 @@ class ClassifierTarget:
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Refuse what is no text for this model, and labels that it does not have."""
         return [self._refusal(example) for example in examples]
+
+    def hopeless(self, example: Example) -> str | None:
+        """Any other class may be reached."""
+        return None
 
     def _refusal(self, example: Example) -> str | None:
         pairs, count = self.classifier.takes_pairs, len(self.classifier.classes)
@@ -146,6 +153,10 @@ class CallableTarget:
         if self._classes is None and examples:
             self._classes = len(self.outputs([examples[0].texts], exact=True)[0])
         return [refused_label(example, self._classes or 0) for example in examples]
+
+    def hopeless(self, example: Example) -> str | None:
+        """Any other class may be reached."""
+        return None
 
     def seen(self, example: Example) -> int:
         """All of it, as far as we know."""
