@@ -71,10 +71,8 @@ def audit(
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
-    _check(settings)
     folder = resolve_model(settings.model)
-    linguistics = Linguistics(settings, folder)
-    texts = texts_of(settings)
+    linguistics, texts = materials(settings)
     model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
     precision = resolve_precision(settings.precision, torch.device(str(model.device)))
     settings = replace(settings, precision=precision)
@@ -95,6 +93,17 @@ def audit(
     )
     result["examples"] = [example for item in items for example in item.examples]
     return result
+
+
+def materials(settings: AuditSettings) -> tuple[Linguistics, Texts]:
+    """The resources and the texts of an audit.
+
+    Raises:
+        UserError: a mistake in the settings, a named resource that is not here, texts that cannot be read: all that can
+            be told without the model, and so before `holdfast harden` trains one.
+    """
+    _check(settings)
+    return Linguistics(settings, resolve_model(settings.model)), texts_of(settings)
 
 
 def texts_of(settings: AuditSettings) -> Texts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.resources import synonyms_at
 from holdfast.audit import AuditSettings, audit
-from holdfast.audit.run import is_of
+from holdfast.audit.run import is_of, materials
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
@@ -145,6 +145,8 @@ def harden(
             f"{settings.model} is a raw masked language model, with no vectors in use that could be kept: train one "
             "with `holdfast train`, or say with --pooling how it is used"
         )
+    if settings.audited:
+        materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
     trained = train(settings.training(), resume=resume, console=console, command=command)
     if not trained:
         return {}
@@ -177,6 +179,18 @@ def harden(
     return result
 
 
+def _of_audit(settings: HardenSettings, model: str, name: str, masked_lm: str | None) -> AuditSettings:
+    return AuditSettings(
+        model=model,
+        texts=settings.texts,
+        examples=settings.examples,
+        masked_lm=masked_lm,
+        pooling=settings.pooling if name == BEFORE else None,
+        seed=settings.seed,
+        data=settings.data,
+    )
+
+
 def _audit(
     settings: HardenSettings,
     model: str,
@@ -186,15 +200,7 @@ def _audit(
     command: list[str] | None,
 ) -> dict[str, Any]:
     """The audit of a model, made now or by the run that is continued."""
-    audited = AuditSettings(
-        model=model,
-        texts=settings.texts,
-        examples=settings.examples,
-        masked_lm=masked_lm,
-        pooling=settings.pooling if name == BEFORE else None,
-        seed=settings.seed,
-        data=settings.data,
-    )
+    audited = _of_audit(settings, model, name, masked_lm)
     path = settings.output / name
     if path.exists() and is_of(made := read_result(path), audited):
         return made
