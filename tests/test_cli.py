@@ -313,6 +313,8 @@ def test_the_summary_of_a_run_says_where_the_model_is(here: Path, capsys: pytest
     assert "--resume" in mistake(capsys, [*TRAIN, *SHORT])  # a second run into the same folder
     assert main([*TRAIN, *SHORT, "--resume"]) == 0  # a finished run has nothing to resume
     assert 'SentenceTransformer("out")' in capsys.readouterr().out
+    line = mistake(capsys, [*TRAIN, *SHORT, "--resume", "--learning-rate", "1e-3"])  # nor is it another one
+    assert "training learning_rate was" in line
 
 
 def test_a_loss_that_is_not_finite_names_the_step_and_a_resumed_run_must_agree(

@@ -158,3 +158,7 @@ def test_a_run_tells_what_was_left_out_and_where_the_model_is(here: Path, capsys
     assert json.loads(told.out)["command"].startswith("holdfast finetune lm --task sst2")
     assert main([*words(), "--frozen", "--resume"]) == 0  # finished already
     assert 'SentenceTransformer("out")' in capsys.readouterr().out
+    assert main([*words(), "--frozen", "--resume", "--seed", "7"]) == 2  # another run is not
+    assert "training seed was 42 and is now 7" in capsys.readouterr().err
+    assert main([*words(task="mr"), "--frozen", "--resume"]) == 2
+    assert "task was 'sst2' and is now 'mr'" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,8 @@ def test_a_model_is_continued_with_its_own_tokeniser(
         AutoTokenizer.from_pretrained(tmp_path / "out").get_vocab() == AutoTokenizer.from_pretrained(base).get_vocab()
     )
     assert pretrain(run, resume=True) == result, "a finished run is told again"
+    with pytest.raises(UserError, match=r"cannot resume .*: training seed was .* and is now 99"):
+        pretrain(replace(run, seed=99), resume=True)
 
 
 def test_a_run_by_the_clock_ends_in_time(corpus: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,12 @@ from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifie
 from holdfast.classifiers.card import card
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.frozen import fit, with_head
-from holdfast.classifiers.material import Material, load_material, sample
+from holdfast.classifiers.material import Material, load_material, sample, short_name
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.classifiers.start import new_classifier
 from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
+from holdfast.data.tasks import task_named
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import holding, write_json, write_text
@@ -63,11 +65,12 @@ def finetune(
     """
     settings = settings.completed()
     console = console or Console(quiet=True)
-    if (finished := run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume)) is not None:
+    said = functools.partial(_said, settings)
+    finished = run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume, said)
+    if finished is not None:
         console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
         run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
         return finished
-    identity = model_identity(resolve_model(settings.model))["model_sha256"]
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     material = load_material(
@@ -82,7 +85,7 @@ def finetune(
     if settings.frozen and material.regression:
         raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
     _tell(material, console)
-    record = _record(settings, material, identity)
+    record = _record(settings, material)
     checkpoint = run_folder.begin(settings.folder, record, console)
     try:
         if settings.frozen:
@@ -229,22 +232,30 @@ def _rows(classifier: Classifier, material: Material) -> list[dict[str, Any]]:
     return [{**row, "sample": {"of": sampled[row["split"]]}} if row["split"] in sampled else row for row in rows]
 
 
-def _record(settings: FinetuneSettings, material: Material, identity: str) -> dict[str, Any]:
-    """What ``run.json`` says, and what a resumed run must agree with."""
+def _said(settings: FinetuneSettings) -> dict[str, Any]:
+    """What the settings alone say of the record."""
     keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
-    training = {key: getattr(settings, key) for key in keys}
-    training["precision"] = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
-    parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
     return {
-        "task": material.task,
-        "classes": material.classes,
-        "takes_pairs": material.takes_pairs,
+        "task": short_name(task_named(settings.task)),
         "defence": settings.defence,
         "defence_options": all_options(settings.defence, settings.options),
         "frozen": settings.frozen,
         "base_model": settings.model,
-        "base_model_sha256": identity,
-        "training": training,
+        "base_model_sha256": model_identity(resolve_model(settings.model))["model_sha256"],
+        "training": {key: getattr(settings, key) for key in keys},
+    }
+
+
+def _record(settings: FinetuneSettings, material: Material) -> dict[str, Any]:
+    """What ``run.json`` says, and what a resumed run must agree with."""
+    said = _said(settings)
+    precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
+    parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
+    return {
+        "classes": material.classes,
+        "takes_pairs": material.takes_pairs,
+        **said,
+        "training": {**said["training"], "precision": precision},
         "data": {
             name: {"split": part.split, "texts": len(part), "source": part.source, "sha256": part.data_sha256}
             for name, part in parts.items()

@@ -187,13 +187,13 @@ def load_material(
     if dev is None and not tests and (name != "all" or known.is_own):
         test, train = hold_out(train, seed, grouped=known.grouped, split=HELD_OUT_TEST)
         train, in_test = _without(train, {HELD_OUT_TEST: test.texts}, known.grouped)
-        excluded.append(Exclusion(f"{_short(known)} {HELD_OUT_TEST}", len(test), in_test[HELD_OUT_TEST]))
+        excluded.append(Exclusion(f"{short_name(known)} {HELD_OUT_TEST}", len(test), in_test[HELD_OUT_TEST]))
         tests = [test]
     if dev is None:
         dev, train = hold_out(train, seed, grouped=known.grouped)
     else:
         dev, from_dev = _without(dev, barred)
-    selecting = f"{_short(known)} {dev.split}"
+    selecting = f"{short_name(known)} {dev.split}"
     train, in_dev = _without(train, {selecting: dev.texts}, premises or (known.grouped and dev_name is None))
     excluded = [
         *(Exclusion(name, len(texts), from_train[name], from_dev[name]) for name, texts in barred.items()),
@@ -203,7 +203,7 @@ def load_material(
     ]
     pairs, regression = len(known.columns) == 2, classes == [SCORE]
     if adversarial_texts and regression:
-        raise UserError(f"adversarial texts keep their class, and {_short(known)} has scores: leave them out")
+        raise UserError(f"adversarial texts keep their class, and {short_name(known)} has scores: leave them out")
     apart = {**barred, **{part.split: part.texts for part in (*tests, dev)}}
     added = tuple(
         _kept_apart(read_adversarial_texts(path, train.texts, train.labels), apart) for path in adversarial_texts
@@ -214,7 +214,7 @@ def load_material(
     for more in added:
         train = replace(train, texts=[*train.texts, *more.texts], labels=[*train.labels, *more.labels])
     return Material(
-        _short(known),
+        short_name(known),
         classes,
         pairs,
         train,
@@ -312,7 +312,7 @@ def _barred(
     """
     selecting = sources(task.split(dev)) if dev is not None else frozenset()
     tests = [split for split in measured if selecting.isdisjoint(sources(task.split(split)))]
-    barred = {f"{_short(task)} {split}": _load(task, split, data)[0].texts for split in tests}
+    barred = {f"{short_name(task)} {split}": _load(task, split, data)[0].texts for split in tests}
     absent = []
     for name in ATTACK_SETS.get(task.name, ()):
         if _at_hand(task_named(name), "all", data):
@@ -356,14 +356,14 @@ def _notes(task: Task, train: Part) -> tuple[str, ...]:
     for text, label in zip(train.texts, train.labels, strict=True):
         labels.setdefault(text, set()).add(label)
     several = sum(len(found) > 1 for found in labels.values())
-    notes = [f"texts of {_short(task)} {train.split} that have different labels: {several:,}"] if several else []
+    notes = [f"texts of {short_name(task)} {train.split} that have different labels: {several:,}"] if several else []
     for split in task.splits:
         if split.own is not None and (repeated := own.repeated_ids(split.own)):
             notes.append(f"rows of {split.own} that have the id of an earlier row: {repeated:,}")
     return tuple(notes)
 
 
-def _short(task: Task) -> str:
+def short_name(task: Task) -> str:
     """What a task is called; of a user's own, the name of the file or folder."""
     return Path(task.name).name if task.is_own else task.name
 

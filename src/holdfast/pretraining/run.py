@@ -92,7 +92,7 @@ def pretrain(
     settings = settings.completed()
     console = console or Console(quiet=True)
     output = settings.output
-    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume)
+    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume, lambda: _said(settings))
     if finished is not None:
         console.print(f"{output} is finished already: nothing to resume", highlight=False)
         run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
@@ -285,13 +285,12 @@ def _finish(
 
 def _record(settings: PretrainSettings, material: _Material, model: Any) -> dict[str, Any]:
     """What ``run.json`` says, and what a resumed run must agree with."""
-    training = {name: getattr(settings, name) for name in _TRAINING}
-    training["precision"] = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
-    identity = model_identity(resolve_model(settings.model))["model_sha256"] if settings.model is not None else None
+    said = _said(settings)
+    precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
     held_out = material.held_out
     return {
-        "base_model": settings.model,
-        "base_model_sha256": identity,
+        **said,
+        "training": {**said["training"], "precision": precision},
         "shape": _shape(model.config),
         "vocabulary": {
             "pieces": len(material.tokenizer),
@@ -299,7 +298,6 @@ def _record(settings: PretrainSettings, material: _Material, model: Any) -> dict
             "told": _told_vocabulary(settings, len(material.tokenizer)),
         },
         "mask_token": material.tokenizer.mask_token,
-        "training": training,
         "corpus": {
             "source": material.spooled.source,
             "sha256": material.spooled.sha256,
@@ -315,6 +313,13 @@ def _record(settings: PretrainSettings, material: _Material, model: Any) -> dict
         "attribution": settings.attribution or _known_terms(settings.corpus),
         "versions": {"holdfast": __version__, **environment()["packages"]},
     }
+
+
+def _said(settings: PretrainSettings) -> dict[str, Any]:
+    """What the settings alone say of the record."""
+    identity = model_identity(resolve_model(settings.model))["model_sha256"] if settings.model is not None else None
+    training = {name: getattr(settings, name) for name in _TRAINING}
+    return {"base_model": settings.model, "base_model_sha256": identity, "training": training}
 
 
 def _shape(config: Any) -> dict[str, int]:

@@ -54,17 +54,21 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def finished_run(folder: Path, result_file: Path, verb: str, resume: bool) -> dict[str, Any] | None:
-    """The result of a run that is finished already; None where there is something to do.
+def finished_run(
+    folder: Path, result_file: Path, verb: str, resume: bool, said: Callable[[], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The result of this run where it is finished already; None where there is something to do.
 
     Args:
         folder: the run's.
         result_file: where its result goes.
         verb: what makes such runs, as the command line calls it.
         resume: whether a run that is there was to be continued.
+        said: gives what the settings alone say of the run's record, before any data is read.
 
     Raises:
-        UserError: the folder is a file, or holds something else or a run that was not to be continued.
+        UserError: the folder is a file, or holds something else, a run that was not to be continued or, finished,
+            another one.
     """
     if not folder.exists():
         return None
@@ -79,6 +83,8 @@ def finished_run(folder: Path, result_file: Path, verb: str, resume: bool) -> di
         raise UserError(f"{folder} holds another run: continue it with --resume or choose another --output folder")
     if names.isdisjoint(_MODEL_FILES) or not result_file.exists():
         return None
+    now = json.loads(json.dumps(said()))
+    _refuse_another(folder, _shared(_read_record(folder / RUN_FILE), now), now)
     return read_result(result_file)
 
 
@@ -92,8 +98,7 @@ def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None
     if not path.exists():
         write_json(path, record)
         return None
-    for name, was, now in _differences(_read_record(path), json.loads(json.dumps(record))):
-        raise UserError(f"cannot resume {folder}: {name} was {was!r} and is now {now!r}")
+    _refuse_another(folder, _read_record(path), json.loads(json.dumps(record)))
     if best_is_damaged(folder):
         console.print(f"{folder / BEST_FOLDER} is damaged: the run goes back to before its step", highlight=False)
     checkpoint, damaged = latest_intact(folder)
@@ -163,6 +168,20 @@ def forget_unless_resumable(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (RUN_FILE, METRICS_FILE):
         (folder / name).unlink(missing_ok=True)
+
+
+def _refuse_another(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    for name, was, given in _differences(before, now):
+        raise UserError(f"cannot resume {folder}: {name} was {was!r} and is now {given!r}")
+
+
+def _shared(record: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Of a record what is said anew."""
+    found = {}
+    for name in record.keys() & said.keys():
+        own, new = record[name], said[name]
+        found[name] = _shared(own, new) if isinstance(own, dict) and isinstance(new, dict) else own
+    return found
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
@@ -76,7 +77,8 @@ def _train(
     if processes() > 1:
         PartialState(cpu=not torch.cuda.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
-    if (resume or is_first_process()) and (finished := _finished(config, resume)) is not None:
+    options = {**option_defaults(objective_type), **options}
+    if (resume or is_first_process()) and (finished := _finished(config, options, resume)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
         return finished
     _quiet_transformers()
@@ -86,7 +88,7 @@ def _train(
     with console.status(f"reading {config.corpus}"):
         corpus = _spooled(config)
     selection = resolved_selection(config.selection, config.data)
-    record = _record(config, {**option_defaults(objective_type), **options}, corpus, selection, model)
+    record = _record(config, options, corpus, selection, model)
     checkpoint = run_folder.begin(config.output, record, console) if is_first_process() else None
     if processes() > 1:
         dist.barrier()
@@ -254,9 +256,10 @@ def _finish(
     return result
 
 
-def _finished(config: TrainConfig, resume: bool) -> dict[str, Any] | None:
+def _finished(config: TrainConfig, options: dict[str, Any], resume: bool) -> dict[str, Any] | None:
     """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
-    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume)
+    said = functools.partial(_said, config, options)
+    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said)
     if finished is not None:
         _clear(config)
     return finished
@@ -271,11 +274,20 @@ def _record(
     config: TrainConfig, options: dict[str, Any], corpus: SpooledCorpus, selection: str, model: SentenceTransformer
 ) -> dict[str, Any]:
     """What ``run.json`` says, and what a resumed run must agree with."""
-    identity = model_identity(resolve_model(config.model))
+    said = _said(config, options)
+    precision = arithmetic.resolve(config.precision, model.device)
+    return {
+        **said,
+        "training": {**said["training"], "precision": precision, "processes": processes()},
+        "corpus": {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256},
+        "selection": selection,
+        "versions": {"holdfast": __version__, **environment()["packages"]},
+    }
+
+
+def _said(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
+    """What the settings alone say of the record."""
     keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
-    training = {key: getattr(config, key) for key in keys}
-    training["precision"] = arithmetic.resolve(config.precision, model.device)
-    training["processes"] = processes()
     own = {"method_sha256": source_sha256(objective_class(config.method))} if is_own(config.method) else {}
     return {
         "method": config.method,
@@ -283,13 +295,10 @@ def _record(
         "preset": config.preset,
         "options": options,
         "base_model": config.model,
-        "base_model_sha256": identity["model_sha256"],
+        "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
-        "corpus": {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256},
-        "training": training,
-        "selection": selection,
+        "training": {key: getattr(config, key) for key in keys},
         "eval_steps": config.eval_steps,
-        "versions": {"holdfast": __version__, **environment()["packages"]},
     }
 
 
