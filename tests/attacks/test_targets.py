@@ -389,3 +389,17 @@ def test_encoders_are_left_as_they_were(encoder: Any, resources: Any) -> None:
     assert all(parameter.grad is None and parameter.requires_grad for parameter in encoder.parameters())
     for name, value in encoder.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_geometry_refuses_a_classifier_of_tokens(classifier_folder: Path, tmp_path: Path, resources: Any) -> None:
+    from transformers import AutoTokenizer, GPT2Config, GPT2ForSequenceClassification
+
+    tokenizer = AutoTokenizer.from_pretrained(classifier_folder)
+    shape = {"n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 64}
+    config = GPT2Config(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, num_labels=3, **shape)
+    GPT2ForSequenceClassification(config).save_pretrained(tmp_path / "decoder")
+    tokenizer.save_pretrained(tmp_path / "decoder")
+    target = ClassifierTarget(load_classifier(str(tmp_path / "decoder"), device="cpu"))
+    label = int(target.outputs([("the dog runs",)], exact=True)[0].argmax())
+    with pytest.raises(UserError, match="decoder classifies each token before it takes one"):
+        list(Engine(target, resources).run(Geometry(), [Example(0, ("the dog runs",), 0, label)]))

@@ -32,10 +32,17 @@ class _Entering:
 
 
 @contextlib.contextmanager
-def _watching(layer: nn.Module) -> Iterator[_Entering]:
+def _watching(layer: nn.Module, source: str) -> Iterator[_Entering]:
+    """Keep what enters the layer.
+
+    Raises:
+        UserError: it is applied to each token, as decoders do, so that no one vector stands for the text.
+    """
     entering = _Entering()
 
     def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:
+        if args[0].dim() != 2:
+            raise UserError(f"{source} classifies each token before it takes one: leave the geometry recipe out")
         entering.z = args[0]
 
     handle = layer.register_forward_pre_hook(keep)
@@ -66,7 +73,7 @@ def classifier_slopes(classifier: Classifier, questions: Sequence[tuple[Example,
     for rows, features in in_batches(classifier.tokenizer, encoded, classifier.device):
         labels = torch.tensor([int(questions[row][0].label or 0) for row in rows], device=classifier.device)
         leaf = classifier.model.get_input_embeddings()(features["input_ids"]).detach().requires_grad_()
-        with torch.enable_grad(), _watching(layer) as entering:
+        with torch.enable_grad(), _watching(layer, classifier.source) as entering:
             logits = classifier.model(**_embedded(features, leaf)).logits.float()
             loss = F.cross_entropy(logits, labels, reduction="sum")
             assert entering.z is not None
@@ -89,7 +96,7 @@ def classifier_locations(
     encoded = _tokenised(classifier, texts, offsets=False)
     layer = classification_layer(classifier.model, len(classifier.classes), classifier.source)
     found: list[tuple[Tensor, npt.NDArray[np.float32]] | None] = [None] * len(texts)
-    with torch.no_grad(), _watching(layer) as entering:
+    with torch.no_grad(), _watching(layer, classifier.source) as entering:
         for rows, features in in_batches(classifier.tokenizer, encoded, classifier.device):
             logits = classifier.model(**features).logits.float().cpu().numpy()
             assert entering.z is not None
