@@ -94,6 +94,20 @@ def test_half_way_is_what_the_attacks_call_so(make_encoder_model: Callable[..., 
     assert space.halfway == halfway(DriftTarget(model, source="x", threshold=0.0), sentences)
 
 
+def test_texts_that_are_compared_in_parts_have_the_same_neighbours(
+    make_encoder_model: Callable[..., Any], sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_encoder_model("bert")
+    units = spaces.unit_vectors(model, sentences)
+    copies = [spaces.Copy(i % 8, text, (), 0.1) for i, text in enumerate(sentences[1:] + sentences[:3])]
+    whole = spaces.Space(model, sentences, list(range(8)), units).moved(copies)
+    monkeypatch.setattr(spaces, "ROWS_AT_ONCE", 3)
+    parts = spaces.Space(model, sentences, list(range(8)), units).moved(copies)
+    assert len(set(whole.neighbours.ravel().tolist())) > 2
+    for name in ("cosines", "found", "neighbours"):
+        assert (getattr(parts, name) == getattr(whole, name)).all(), name
+
+
 # --- changes -----------------------------------------------------------------------------------------------------
 
 

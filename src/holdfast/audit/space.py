@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ Units = npt.NDArray[np.float64]
 
 ROUNDING = 1e-5
 """Cosines that differ by less may be the same: the last digits change with the batch a text is encoded in."""
+ROWS_AT_ONCE = 2048
+"""Texts that are compared with all others in one product, so that memory grows with their number and not its square."""
 WORST = 20
 """Texts that are kept of each item, those that moved furthest."""
 
@@ -73,9 +75,12 @@ class Space:
     def __init__(self, model: SentenceTransformer, texts: list[str], numbers: list[int], units: Units) -> None:
         self.model, self.texts, self.numbers, self.units = model, texts, numbers, units
         self.between = mean_cosine(units)
-        cosines = units @ units.T
-        np.fill_diagonal(cosines, -np.inf)
-        self._nearest = cosines.argmax(axis=1)
+        self._nearest = np.empty(len(units), dtype=np.intp)
+        for rows in _blocks(len(units)):
+            cosines = units[rows] @ units.T
+            own = np.arange(len(units))[rows]
+            cosines[np.arange(len(own)), own] = -np.inf
+            self._nearest[rows] = cosines.argmax(axis=1)
 
     @property
     def halfway(self) -> float:
@@ -90,16 +95,23 @@ class Space:
         """Encode m copies and see where they lie."""
         own = np.array([copy.index for copy in copies], dtype=np.intp)
         units = unit_vectors(self.model, [copy.text for copy in copies], progress)
-        rows = np.arange(len(copies))
+        parts = [self._compared(units[rows], own[rows]) for rows in _blocks(len(copies))]
+        to_own, found, neighbours = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Moved(copies, np.round(to_own, 5), found, neighbours)
+
+    def _compared(
+        self, units: Units, own: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+        """Of copies of the texts ``own``: cosines with these, whether they are nearest, neighbours before, after."""
+        rows = np.arange(len(own))
         cosines = units @ self.units.T
         to_own = cosines[rows, own]
         cosines[rows, own] = -np.inf
         before = self._nearest[own]
         after = cosines.argmax(axis=1)
         stayed = cosines[rows, after] - cosines[rows, before] <= ROUNDING
-        neighbours = np.stack([before, np.where(stayed, before, after)], axis=1)
         found = to_own >= cosines.max(axis=1) - ROUNDING
-        return Moved(copies, np.round(to_own, 5), found, neighbours)
+        return to_own, found, np.stack([before, np.where(stayed, before, after)], axis=1)
 
     def metrics(self, moved: Moved, seed: int) -> dict[str, float]:
         """The numbers of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
@@ -150,6 +162,12 @@ class Space:
             neighbours = [self.texts[before], self.texts[after]] if before != after else []
             rows.append({**attempt.row(), "neighbours": neighbours})
         return rows
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    """Slices of ``count`` rows; an empty one where there are none."""
+    for start in range(0, max(1, count), ROWS_AT_ONCE):
+        yield slice(start, start + ROWS_AT_ONCE)
 
 
 def unit_vectors(model: SentenceTransformer, texts: Sequence[str], progress: Progress | None = None) -> Units:
