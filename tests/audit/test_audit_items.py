@@ -39,6 +39,13 @@ def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
     assert high == pytest.approx(values.mean() + half, abs=0.03)
     assert rows.bootstrap(values, 1) == (low, high)
     assert rows.bootstrap([1.0, 1.0], 1) == (1.0, 1.0)
+    some = np.array([True, False, True, True])
+    assert rows.rate_interval(some, 1) == rows.bootstrap(some, 1)
+    # Of n that are all alike Clopper and Pearson's: nobody can be certain after ten.
+    low, high = rows.rate_interval(np.zeros(10, dtype=bool), 1)
+    assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
+    low, high = rows.rate_interval(np.ones(10, dtype=bool), 1)
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
 
 
 @pytest.fixture

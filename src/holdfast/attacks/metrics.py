@@ -57,18 +57,26 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
 
 
 def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
-    """The 95 % bootstrap interval (percentiles) of a mean of yes and no; of all the same the exact one.
-
-    Where every outcome is the same, so is every resample, and a bootstrap would claim to be certain.
-    """
+    """The 95 % bootstrap interval (percentiles) of a mean of yes and no; of all the same the exact one."""
+    if (exact := interval_of_alike(outcomes)) is not None:
+        return exact
     values = np.array(outcomes, dtype=np.float64)
-    if values.min() == values.max():
-        exact = stats.binomtest(int(values.sum()), len(values)).proportion_ci(0.95, method="exact")
-        return float(exact.low), float(exact.high)
     result = stats.bootstrap(
         (values,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=np.random.default_rng(seed)
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def interval_of_alike(outcomes: Sequence[bool]) -> tuple[float, float] | None:
+    """Clopper and Pearson's 95 % interval of a mean of yes and no that are all the same; None where they are not.
+
+    Where every outcome is the same, so is every resample, and a bootstrap would claim to be certain.
+    """
+    count = sum(map(bool, outcomes))
+    if 0 < count < len(outcomes):
+        return None
+    exact = stats.binomtest(count, len(outcomes)).proportion_ci(0.95, method="exact")
+    return float(exact.low), float(exact.high)
 
 
 def correlations(attempts: Sequence[Attempt]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from holdfast.audit import changes
 from holdfast.audit.kit import Kit
-from holdfast.audit.rows import Item, absent, bootstrap, item
+from holdfast.audit.rows import Item, absent, item, rate_interval
 from holdfast.audit.space import Copy, Moved, Units, mean_cosine, unit_vectors
 from holdfast.audit.texts import how_to_have_sts, sts_here
 from holdfast.audit.verdicts import (
@@ -242,7 +242,7 @@ def _exchange_item(kit: Kit, task: str, recipe: str, moved: Moved, name: str) ->
 def _noise_item(kit: Kit, moved: Moved) -> Item:
     """Whether a mistyped text lies nearest to its own original: a model that is random, or says nothing, fails."""
     found, chance = 100.0 * float(moved.found.mean()), 100.0 / len(kit.space.texts)
-    low, high = (100.0 * end for end in bootstrap(moved.found, kit.settings.seed))
+    low, high = (100.0 * end for end in rate_interval(moved.found, kit.settings.seed))
     told = f"{found:.1f} % of mistyped texts lie nearest to their own original ({chance:.2g} % by chance)"
     if low <= chance:
         told += ": the model is no better than random"

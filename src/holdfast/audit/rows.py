@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.attacks.metrics import interval_of_alike
 from holdfast.audit.verdicts import Verdict
 
 RESAMPLES = 2000
@@ -72,3 +73,8 @@ def bootstrap(values: npt.ArrayLike, seed: int) -> tuple[float, float]:
     ]
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
     return float(low), float(high)
+
+
+def rate_interval(outcomes: npt.NDArray[np.bool_], seed: int) -> tuple[float, float]:
+    """The same of a mean of n times yes or no; where all are the same the exact one."""
+    return interval_of_alike(outcomes.tolist()) or bootstrap(outcomes, seed)

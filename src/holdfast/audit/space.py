@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Attempt
-from holdfast.audit.rows import bootstrap
+from holdfast.audit.rows import bootstrap, rate_interval
 from holdfast.encoding import Progress, encode_sentences
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Space:
         stability = self.stability(moved.cosines)
         low, high = bootstrap(stability, seed)
         changed = moved.neighbours[:, 0] != moved.neighbours[:, 1]
-        rate_low, rate_high = bootstrap(changed, seed)
+        rate_low, rate_high = rate_interval(changed, seed)
         share = float(np.mean([copy.share for copy in moved.copies]))
         return {
             "stability": float(stability.mean()),
