@@ -1,0 +1,110 @@
+"""Attacked texts: whether each was brought to the goal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.evaluation.comparison import Sample, Shares
+from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
+from holdfast.results import examples_of, shown
+
+# What must be equal for two success rates to be of the same attack; thresholds that nobody gave follow from
+# the model.
+_GOAL = ("kind", "margin", "k")
+
+
+def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
+    """Samples of the texts that all results attacked with the same recipe: whether the attack succeeded."""
+    keys = [
+        [Key(row["task"], row["split"], str(row.get("recipe")), "success_rate") for row in source.result["results"]]
+        for source in sources
+    ]
+    shared, notes = common(keys, sources)
+    samples: dict[Key, Sample] = {}
+    for key in shared:
+        _check_attacks(key, sources)
+        outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
+        texts = [text for text in outcomes[0] if all(text in others for others in outcomes[1:])]
+        if texts:
+            samples[key] = Shares([[own[text] for text in texts] for own in outcomes])
+        else:
+            notes.append(f"no text that all results attacked: {name_of(key)}")
+    if not samples:
+        raise UserError("the results attacked no text in common: give --examples and --seed alike, or attack all texts")
+    return samples, notes + other_resources(sources)
+
+
+def other_resources(sources: Sequence[Source]) -> list[str]:
+    """A line where the results rest on different resources."""
+    opened = [_resources(source) for source in sources]
+    names = dict.fromkeys(chain.from_iterable(opened))
+    other = [name for name in names if any(own.get(name) != opened[0].get(name) for own in opened[1:])]
+    if not other:
+        return []
+    what = f"the {sources[0].result['kind']}s opened different resources ({shown(', '.join(other))})"
+    return [f"{what}: what rests on them differs for that reason too"]
+
+
+def _resources(source: Source) -> dict[str, Any]:
+    """What a result rests on, by name; an audit's random synonyms also say how words were exchanged for them."""
+    protocol = source.result["protocol"]
+    exchanged = {name: protocol[name] for name in ("random_synonyms",) if name in protocol}
+    return {**as_object(protocol.get("opened_resources")), **exchanged}
+
+
+def _check_attacks(key: Key, sources: Sequence[Source]) -> None:
+    first = _attack_of(sources[0], key)
+    for source in sources[1:]:
+        for what, value in _attack_of(source, key).items():
+            if value != first[what]:
+                raise UserError(
+                    f"{source.path}: {key.recipe} has {what} {value}, in {sources[0].path} {first[what]}: attack alike"
+                )
+    if first["the goal"]["kind"] == "neighbours":
+        _check_searched(key, sources)
+
+
+def _check_searched(key: Key, sources: Sequence[Source]) -> None:
+    """Neighbours are lost among the texts that were drawn, attacked or not: among others it is another goal."""
+    searched = [_drawn_texts(source, key) for source in sources]
+    for source, texts in zip(sources[1:], searched[1:], strict=True):
+        if texts != searched[0]:
+            raise UserError(
+                f"{source.path}: {key.recipe} has neighbours among other texts than in {sources[0].path}: attack both "
+                "with the same --examples and --seed"
+            )
+
+
+def _drawn_texts(source: Source, key: Key) -> set[str]:
+    examples = examples_of(source.result, source.path, texts_only=True)
+    return {example["original"] for example in examples if example["recipe"] == key.recipe}
+
+
+def _attack_of(source: Source, key: Key) -> dict[str, Any]:
+    protocol = source.result["protocol"]
+    goal = as_object(protocol.get("goal"))
+    recipe = as_object(as_object(protocol.get("recipes")).get(str(key.recipe)))
+    told = {name: goal.get(name) for name in _GOAL}
+    if goal.get("chosen") == "given":
+        told["threshold"] = goal.get("threshold")
+    return {"the constants": recipe.get("constants"), "the goal": told}
+
+
+def outcomes_of(source: Source, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
+    """Whether each text that a recipe, or an item, attacked was brought to the goal.
+
+    A text that occurs twice is told apart by its place.
+    """
+    found: dict[tuple[str | None, str, int], bool] = {}
+    times: dict[tuple[str | None, str], int] = {}
+    for example in examples_of(source.result, source.path, texts_only=True):
+        if example.get(what) != name:
+            continue
+        text = (example.get("other"), example["original"])
+        times[text] = times.get(text, 0) + 1
+        if example["outcome"] != "skipped":
+            found[(*text, times[text])] = example["outcome"] == "succeeded"
+    return found

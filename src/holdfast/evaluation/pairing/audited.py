@@ -1,0 +1,103 @@
+"""Items of audits, text by text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.evaluation.comparison import Means, Sample, Shares
+from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
+from holdfast.evaluation.pairing.scores import check_data, sample_of
+from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
+from holdfast.results import shown
+
+# What decides an item of an audit besides the texts, the seed and the recipe, as the protocol has it.
+_DECIDED_BY = {"audit-advsts": "advsts", "audit-advsts-typos": "advsts", "audit-neighbours": "neighbours"}
+
+
+def audited_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
+    """Samples of the items that all audits measured, on the texts that all of them measured it on."""
+    _check_audited(sources)
+    rows = [{_audit_key(row): row for row in source.result["results"] if is_paired(row)} for source in sources]
+    shared, notes = common([list(own) for own in rows], sources)
+    samples: dict[Key, Sample] = {}
+    apart = []
+    for key in shared:
+        same = [own[key] for own in rows]
+        if (why := _set_otherwise(key, same, sources)) is not None:
+            apart.append(f"{name_of(key)}: {why}")
+            continue
+        if key.metric == "spearman":
+            check_data(key, same, sources)
+            samples[key] = sample_of(key, same, sources)
+            continue
+        found = [_by_text(source, row) for source, row in zip(sources, same, strict=True)]
+        texts = [text for text in found[0] if all(text in others for others in found[1:])]
+        if not texts:
+            notes.append(f"no text that all results measured: {name_of(key)}")
+            continue
+        values = [[own[text] for text in texts] for own in found]
+        samples[key] = Means(values) if key.metric == "stability" else Shares(values)
+    if not samples:
+        none = "the audits measured no text in common: give --texts, --examples and --seed alike"
+        raise UserError(f"the audits were set otherwise in all that they share: {apart[0]}" if apart else none)
+    return samples, notes + [f"set otherwise, so not compared: {line}" for line in apart] + other_resources(sources)
+
+
+def _set_otherwise(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> str | None:
+    """How an item of one audit was set otherwise than that of the first: its recipe's constants, its scale, its k.
+
+    Not a reason to refuse the audits: what is on a machine decides on some of it, and the other items are alike.
+    """
+    first, *others = (_settings_of(key, row, source) for row, source in zip(rows, sources, strict=True))
+    for settings, source in zip(others, sources[1:], strict=True):
+        names = [name for name in {**first, **settings} if settings.get(name) != first.get(name)]
+        if names:
+            here, there = (
+                ", ".join(f"{name} {own.get(name, 'unknown')}" for name in names) for own in (settings, first)
+            )
+            return f"{source.path} has {shown(here)}, {sources[0].path} {shown(there)}"
+    return None
+
+
+def _settings_of(key: Key, row: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    """What decides an item of an audit, besides its texts and its seed, setting by setting."""
+    name = _DECIDED_BY.get(key.task)
+    found = source.result["protocol"].get(name) if name is not None else None
+    decided = found if isinstance(found, dict) else {} if found is None else {str(name): found}
+    return {**as_object(row.get("constants")), **decided}
+
+
+def is_paired(row: Mapping[str, Any]) -> bool:
+    """Whether an audit's row says what became of each text."""
+    items = row.get("items", ())
+    return "text" in items or "gold" in items or "recipe" in row
+
+
+def _check_audited(sources: Sequence[Source]) -> None:
+    """All of the same texts, changed alike."""
+    first = sources[0].result
+    for source in sources[1:]:
+        audited = source.result
+        same = all(audited["protocol"].get(name) == first["protocol"].get(name) for name in ("texts", "max_words"))
+        if not same or audited["seed"] != first["seed"]:
+            raise UserError(
+                f"{source.path}: an audit of other texts than {sources[0].path}, or of texts changed in another way: "
+                "audit both with the same --texts, --seed and --max-words"
+            )
+
+
+def _audit_key(row: Mapping[str, Any]) -> Key:
+    items, recipe = row.get("items", ()), str(row["recipe"]) if "recipe" in row else None
+    names = {"gold": "spearman", "stability": "stability", "correct": "found"}
+    metric = next((metric for name, metric in names.items() if name in items), "success_rate")
+    return Key(row["task"], row["split"], recipe, metric)
+
+
+def _by_text(source: Source, row: Mapping[str, Any]) -> Mapping[Any, float]:
+    """What an item's headline is the mean of, by text."""
+    if "items" not in row:
+        return outcomes_of(source, "item", row["task"])
+    values = row["items"]["stability" if "stability" in row["items"] else "correct"]
+    return dict(zip(row["items"]["text"], values, strict=True))

@@ -1,0 +1,175 @@
+"""Rows of scores that hold their items: of evaluations, trainings and fine-tuned classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.evaluation.comparison import Correlations, Sample, SeedBySeed, Shares
+from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
+from holdfast.results import shown
+
+# Parts of a split that `finetune` draws by its seed.
+_DRAWN_SPLITS = ("held-out", "held-out-test")
+
+
+class _OtherTexts(UserError):
+    """Rows of one split that are not of the same texts; rows of other splits may be."""
+
+
+def scored_samples(sources: Sequence[Source], baselines: int) -> tuple[dict[Key, Sample], list[str]]:
+    """Samples of the rows that all results hold; the first ``baselines`` of these are the baseline's."""
+    rows = [_scored(source) for source in sources]
+    shared, notes = common([list(own) for own in rows], sources)
+    notes += _without_items(sources)
+    samples: dict[Key, Sample] = {}
+    apart: list[_OtherTexts] = []
+    for key in shared:
+        same = [own[key] for own in rows]
+        check_data(key, same, sources)
+        try:
+            groups = _by_items(key, same, sources, baselines)
+        except _OtherTexts as error:
+            apart.append(error)
+            continue
+        by_items = [sample_of(key, [same[i] for i in group], [sources[i] for i in group]) for group in groups]
+        samples[key] = by_items[0] if len(by_items) == 1 else SeedBySeed(by_items)
+    if not samples:
+        raise apart[0]
+    notes += [f"not compared: {error}" for error in apart]
+    by_seed = [name_of(key) for key, sample in samples.items() if isinstance(sample, SeedBySeed)]
+    if by_seed:
+        notes.append(f"paired seed by seed, as each seed has texts of its own: {', '.join(by_seed)}")
+    return samples, notes
+
+
+def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
+    """A result's rows that hold items.
+
+    Raises:
+        UserError: there is none.
+    """
+    rows = {_key_of(row): row for row in source.result["results"] if _is_of_scores(row)}
+    if not rows:
+        raise UserError(
+            f"{source.path} (a result of {source.result['kind']}) holds no items to compare: make it again with "
+            "this version of `holdfast evaluate`, `finetune`, `attack` or `audit`"
+        )
+    return rows
+
+
+def _without_items(sources: Sequence[Source]) -> list[str]:
+    """A line about the rows that hold scores and no items."""
+    bare = dict.fromkeys(
+        f"{row['task']} {row['split']}"
+        for source in sources
+        for row in source.result["results"]
+        if "items" not in row and row["metrics"]
+    )
+    return [f"without items, so not compared: {', '.join(bare)}"] if bare else []
+
+
+def _is_of_scores(row: Mapping[str, Any]) -> bool:
+    return "items" in row and "text" not in row["items"]
+
+
+def _key_of(row: Mapping[str, Any]) -> Key:
+    return Key(row["task"], row["split"], None, "accuracy" if "correct" in row["items"] else "spearman")
+
+
+def _values(items: Mapping[str, Any]) -> Sequence[float]:
+    values: Sequence[float] = items["similarity"] if "similarity" in items else items["prediction"]
+    return values
+
+
+def check_data(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
+    """All of the same split, whichever of its items."""
+    for row, source in zip(rows[1:], sources[1:], strict=True):
+        if row.get("data_sha256") != rows[0].get("data_sha256"):
+            raise _other_data(key, source, sources[0])
+
+
+def sample_of(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> Sample:
+    """What several models made of the same items.
+
+    Raises:
+        UserError: they cannot be the same: their number or their gold scores differ.
+    """
+    gold = rows[0]["items"].get("gold")
+    for row, source in zip(rows[1:], sources[1:], strict=True):
+        if row["n"] != rows[0]["n"] or row["items"].get("gold") != gold:
+            raise _other_data(key, source, sources[0])
+    if key.metric == "accuracy":
+        return Shares([row["items"]["correct"] for row in rows])
+    return Correlations(gold, [_values(row["items"]) for row in rows])
+
+
+def _other_data(key: Key, source: Source, first: Source) -> UserError:
+    return UserError(
+        f"{source.path}: {key.task} {key.split} is of other data than in {first.path} (data_sha256): "
+        "measure both on the same files"
+    )
+
+
+# --- which items of a split --------------------------------------------------------------------------------------
+
+
+def _by_items(
+    key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source], baselines: int
+) -> list[list[int]]:
+    """The numbers of the results that are of the same items of a split.
+
+    Returns:
+        One group of all; or, where each seed has items of its own, a pair of a baseline's and another's for each.
+
+    Raises:
+        _OtherTexts: a result whose items none of the other side has, or, of several seeds, more than one.
+    """
+    groups: dict[str | None, list[int]] = {}
+    for number, items in enumerate(_items_of(rows, sources)):
+        groups.setdefault(items, []).append(number)
+    if len(groups) == 1:
+        return list(groups.values())
+    if len(sources) == 2:
+        raise _other_texts(key, rows, sources)
+    for group in groups.values():
+        for number in group:
+            partners = sum((other < baselines) != (number < baselines) for other in group)
+            if partners != 1:
+                raise _OtherTexts(
+                    f"{key.task} {key.split} is of other texts for each seed, and is paired seed by seed: on the texts "
+                    f"of {sources[number].path} the other side has {partners or 'no'} results, not one: give both "
+                    "sides the same --seed values, once each"
+                )
+    return list(groups.values())
+
+
+def _items_of(rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> list[str | None]:
+    """What tells the items of each result: their hash, or, of earlier versions, what drew them."""
+    if all("items_sha256" in row for row in rows):
+        return [str(row["items_sha256"]) for row in rows]
+    return [_drawn_by(row, source) for row, source in zip(rows, sources, strict=True)]
+
+
+def _drawn_by(row: Mapping[str, Any], source: Source) -> str | None:
+    """What drew the items of a row; None: they are the whole split."""
+    sample = as_object(row.get("sample"))
+    if "seed" in sample:  # of `evaluate`, whose samples are the same for every model
+        return f"the fixed seed {shown(sample['seed'])}"
+    return f"seed {source.result['seed']}" if sample or row["split"] in _DRAWN_SPLITS else None
+
+
+def _other_texts(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> _OtherTexts:
+    """Why two results of one split cannot be paired, and what to do."""
+    first, second = (_drawn_by(row, source) for row, source in zip(rows, sources, strict=True))
+    what = f"{sources[1].path}: {key.task} {key.split} is of other texts than in {sources[0].path}"
+    if first == second:
+        return _OtherTexts(
+            f"{what}, though of the same split (items_sha256): measure both with the same --data, --train-split and "
+            "--test-examples"
+        )
+    drawn = [f"drawn by {by}" if by else "the whole split" for by in (second, first)]
+    return _OtherTexts(
+        f"{what} ({drawn[0]}, there {drawn[1]}): give both the same --seed, or measure both on a fixed test split"
+    )

@@ -1,0 +1,95 @@
+"""What is compared: results, one a seed, and the tasks that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.errors import UserError
+from holdfast.results import read_with_state, shown
+from holdfast.values import paths_in
+
+
+@dataclass(frozen=True)
+class Source:
+    """A result and the file that it comes from, and whether that was changed since it was written."""
+
+    path: Path
+    result: dict[str, Any]
+    changed: bool = False
+
+    @property
+    def is_attack(self) -> bool:
+        """Whether its items are attacked texts."""
+        return bool(self.result["kind"] == "attack")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One model, or one method with several seeds."""
+
+    name: str
+    sources: tuple[Source, ...]
+
+
+class Key(NamedTuple):
+    """What results are compared by; the recipe of attacks alone."""
+
+    task: str
+    split: str
+    recipe: str | None
+    metric: str
+
+
+def read_side(words: str) -> Side:
+    """The side that a path names, or several joined by commas: one result per seed.
+
+    Raises:
+        UserError: no result; a file or a model given twice.
+    """
+    paths = [Path(word) for word in paths_in(words)]
+    if not paths:
+        raise UserError("a result file is missing: give A.json B.json, and several seeds as a-1.json,a-2.json")
+    read = [(path, *read_with_state(path)) for path in paths]
+    sources = tuple(Source(path, result, state == "changed") for path, result, state in read)
+    seen: dict[tuple[str, Any], Path] = {}
+    for source in sources:
+        # The same encoder measured twice is one seed; an attack has draws of its own.
+        key = (source.result["model_sha256"], source.result["seed"] if source.is_attack else None)
+        if key in seen:
+            raise UserError(f"{seen[key]} and {source.path} hold the same model: seeds are models of several trainings")
+        seen[key] = source.path
+    first = sources[0]
+    name = shown(str(first.result["model"])) + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
+    return Side(name, sources)
+
+
+def common(keys: Sequence[Sequence[Key]], sources: Sequence[Source]) -> tuple[list[Key], list[str]]:
+    """What all results hold, and lines about the rest.
+
+    Raises:
+        UserError: nothing.
+    """
+    shared = [key for key in keys[0] if all(key in others for others in keys[1:])]
+    if not shared:
+        held = "; ".join(
+            f"{source.path} holds {', '.join(dict.fromkeys(map(name_of, own))) or 'nothing'}"
+            for source, own in zip(sources, keys, strict=True)
+        )
+        raise UserError(f"the results have no task in common: {held}")
+    everything = dict.fromkeys(chain.from_iterable(keys))
+    left = [name_of(key) for key in everything if key not in shared]
+    return shared, [f"not in all of the results: {', '.join(left)}"] if left else []
+
+
+def name_of(key: Key) -> str:
+    """As messages have it."""
+    return " ".join(part for part in (key.task, key.split, key.recipe) if part)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """What a file holds under a name, or nothing where that is no object."""
+    return value if isinstance(value, dict) else {}
