@@ -23,12 +23,13 @@ from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
 from holdfast.attacks.targets import CallableTarget
+from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import holding, output_lock, write_text
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
-from holdfast.values import checked_seed, option_value
+from holdfast.values import checked_seed, option_value, paths_in
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,6 +204,8 @@ def _checked_output(settings: AttackSettings) -> Path | None:
         raise UserError("a launcher says how many processes there are: leave out --processes")
     if output is None and (settings.processes > 1 or _place(settings)[1] > 1):
         raise UserError("several processes meet in the result's folder: give --output FILE.json")
+    if STDIN in paths_in(settings.texts or "") and _place(settings)[1] > 1:
+        raise UserError("standard input is read by one process alone: write the texts to a file for several")
     return output
 
 
