@@ -88,7 +88,7 @@ def test_every_verb_has_help_with_an_example_and_json(verb: str, capsys: pytest.
     assert "--json" in text
 
 
-@pytest.mark.parametrize("verb", ["audit", "baseline", "compare", "finetune", "pretrain", "reproduce", "space"])
+@pytest.mark.parametrize("verb", ["audit", "compare", "finetune", "pretrain", "reproduce", "transfer"])
 def test_a_verb_that_does_not_share_its_work_refuses_company(
     verb: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -243,6 +243,8 @@ def test_names_globs_and_the_data_folder(tmp_path: Path) -> None:
     comma = write(tmp_path / "a,b.txt", "one\n")
     assert list(read_corpus(comma)) == ["one"]
     assert "give --data" in error_of("wiki-dev", data=tmp_path)
+    (tmp_path / "other").mkdir()  # what a named folder lacks is not downloaded
+    assert "or leave out both for hf:princeton-nlp/" in error_of("wiki", data=tmp_path / "other")
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_a_run_that_trains(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("log", "state", "told"),
     [
-        ([*LOG, {"step": 80, "state": "stopped"}], "stopped", "by hand at step 80"),
+        ([*LOG, {"step": 80, "state": "stopped"}], "stopped", "stopped at step 80"),
         ([*LOG, {"step": 80, "state": "failed", "why": "the disk is full"}], "failed", "step 80: the disk is full"),
         ([*LOG, {"step": 200, "state": "trained"}], "measuring", "saving and measuring"),
         ([begun(process=DEAD), *LOG[1:]], "gone", "ended without a word after step 75"),

@@ -27,7 +27,10 @@ from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, 
 from holdfast.cli import masks, compare, show, report, watch, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
-_ALONE = ("audit", "baseline", "compare", "demo", "finetune", "masks", "pretrain", "report", "reproduce", "space")
+_ALONE = (
+    *("audit", "baseline", "compare", "demo", "finetune", "masks"),
+    *("pretrain", "report", "reproduce", "space", "transfer"),
+)
 """The verbs that write something and do not share their work."""
 _CONTINUE: dict[str, str] = {
     **dict.fromkeys(("pretrain", "train", "finetune", "attack", "harden"), "; continue with --resume"),

@@ -113,10 +113,12 @@ def _resolve_entry(entry: CorpusEntry, folder: Path | None) -> list[Part]:
     files = corpus_files(entry, folder)
     if files:
         return list(files)
-    if entry.hub is not None:
+    if folder is None and entry.hub is not None:
         return [entry.hub]
     where = f"no {entry.pattern} in {folder}" if folder else "no data folder is set"
-    raise UserError(f"the corpus {entry.name!r} is not here ({where}): give --data or set HOLDFAST_DATA")
+    # The hub's sentences of that name are others: of a folder that was named they are no replacement.
+    hub = "" if entry.hub is None else f", or leave out both for {entry.hub}"
+    raise UserError(f"the corpus {entry.name!r} is not here ({where}): give --data or set HOLDFAST_DATA{hub}")
 
 
 def _resolve_glob(pattern: str, folder: Path | None) -> list[Part]:

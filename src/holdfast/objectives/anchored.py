@@ -78,7 +78,6 @@ class Anchored(Objective):
     TITLE: ClassVar = "Anchored"
     IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
     CITATION: ClassVar = "holdfast; no paper."
-    PRESETS: ClassVar = {"slips": {"adversarial": 0.0}}
     COST: ClassVar = 2.0
     TRAINING: ClassVar = {"learning_rate": 1e-4, "batch_size": 64, "epochs": 1.0}
 

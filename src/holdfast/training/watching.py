@@ -145,7 +145,7 @@ def _state(
     told = [one for one in log if "state" in one]
     last, begun = told[-1] if told else {}, next((one for one in reversed(told) if one["state"] == BEGUN), {})
     if last.get("state") == STOPPED:
-        return "stopped", f"stopped by hand at step {last['step']}; continue it with --resume"
+        return "stopped", f"stopped at step {last['step']}; continue it with --resume"
     if last.get("state") == FAILED:
         return "failed", f"failed at step {last['step']}: {last.get('why', 'no reason is told')}"
     process = begun.get("process")
