@@ -16,6 +16,8 @@ from holdfast.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from holdfast.experiments.run import ReproduceSettings
+
 
 @app.command(
     epilog="\b\nExample:\n"
@@ -61,6 +63,9 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option(help="Cells that are made at once. [default: one on each GPU, or one]")
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Tell what would be made, and how long it may take, and make nothing.")
+    ] = False,
     resources: Annotated[
         str, typer.Option(metavar="SET", help="Of the attacks: paper or light; see `holdfast doctor`.")
     ] = "paper",
@@ -109,6 +114,9 @@ def reproduce(
     every = [replace(first, table=name) for name in names]
     if len({settings.result_file for settings in every}) < len(every):
         raise UserError("two of the tables would write the same result: give their files different names")
+    if plan:
+        _tell_plan(every, as_json=as_json)
+        return
     progress = progress_console(as_json)
     results = {}
     for number, settings in enumerate(every, start=1):
@@ -124,6 +132,30 @@ def reproduce(
     if len(results) > 1:
         index = _write_index(output / f"tables-{scale}.md", results)
         progress.print(f"{len(results)} tables: {index}", markup=False, highlight=False)
+
+
+def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
+    """Print what is to be made of which sort, and the time that is left, as far as finished cells tell it."""
+    from holdfast.experiments.plan import plan
+    from holdfast.training.watching import duration
+
+    with work_quietly():
+        planned = plan(tables)
+    if as_json:
+        print_json([vars(sort) for sort in planned])
+        return
+    lines = []
+    for sort in planned:
+        left = sort.cells - sort.finished
+        time = "" if not left else "not known" if sort.seconds is None else duration(sort.seconds)
+        lines.append([sort.kind, sort.what, str(sort.cells), str(sort.finished), str(left), time])
+    out = console()
+    counts = ["cells", "finished", "left"]
+    out.print(table(["kind", "what", *counts, "may take"], lines, right=counts))
+    known = sum(sort.seconds for sort in planned if sort.seconds is not None)
+    unknown = sum(sort.cells - sort.finished for sort in planned if sort.seconds is None)
+    rest = f", and {unknown} cells of kinds of which none is finished in this --output yet" if unknown else ""
+    out.print(f"about {duration(known)} by what cells alike took, one at a time{rest}", highlight=False)
 
 
 def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:

@@ -146,11 +146,26 @@ class Store:
         record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds}
         write_json(self.place(cell) / CELL_FILE, record)
 
+    def records(self) -> Iterator[dict[str, Any]]:
+        """What was written of every finished cell, of whatever table; damaged ones are left out."""
+        for path in sorted(self.folder.glob(f"*/{CELL_FILE}")):
+            record = _record_in(path)
+            if record is not None:
+                yield record
+
 
 def _key_in(path: Path) -> str | None:
     """The key of the finished cell that a file names; None where it is damaged."""
+    record = _record_in(path)
+    return None if record is None else record["key"]
+
+
+def _record_in(path: Path) -> dict[str, Any] | None:
+    """What `Store.finish` wrote of a cell; None where it is damaged."""
+    wanted = {"key": str, "kind": str, "settings": dict, "seconds_of_last_run": float}
     try:
-        key = json.loads(path.read_text(encoding="utf-8"))["key"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return None
-    return key if isinstance(key, str) else None
+    whole = isinstance(record, dict) and all(isinstance(record.get(name), kind) for name, kind in wanted.items())
+    return record if whole else None

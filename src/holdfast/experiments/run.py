@@ -16,7 +16,7 @@ from holdfast.experiments.definition import SCALES, Definition, Row, known_table
 from holdfast.experiments.measures import measured, row_of
 from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
 from holdfast.experiments.render import QUOTED, latex, markdown
-from holdfast.experiments.scales import read_scale
+from holdfast.experiments.scales import Scale, read_scale
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.experiments.work import make
 from holdfast.files import InUse, holding, output_lock, write_text
@@ -94,15 +94,9 @@ def reproduce(
 
     console = console or Console(quiet=True)
     command = ["holdfast", "reproduce", settings.table] if command is None else command
-    one_of("--scale", settings.scale, SCALES)
-    for option, value in (("--seeds", settings.seeds), ("--jobs", settings.jobs)):
-        if value is not None and value < 1:
-            raise UserError(f"{option} must be at least 1, got {value}")
-    definition = read_definition(settings.table, settings.scale)
-    scale = read_scale(settings.scale, settings.changes)
-    model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
+    definition, scale, setting = _read(settings)
+    model, corpus = setting.model, setting.corpus
     identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
-    setting = Setting(model, corpus, settings.data, settings.resources, scale.tasks, scale.says, settings.vectors)
     entries = _entries(definition, setting, settings)
     store = Store(settings.output / "cells")
     began = time.monotonic()
@@ -140,6 +134,33 @@ def reproduce(
     return result
 
 
+def cells_of(settings: ReproduceSettings) -> list[Cell]:
+    """Every cell of a table that can be planned, inputs first; nothing is made.
+
+    Raises:
+        UserError: as :func:`reproduce`, before it begins.
+    """
+    definition, _, setting = _read(settings)
+    return _cells(_entries(definition, setting, settings))
+
+
+def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
+    """What the table says, and the scale; and what holds for every cell."""
+    one_of("--scale", settings.scale, SCALES)
+    for option, value in (("--seeds", settings.seeds), ("--jobs", settings.jobs)):
+        if value is not None and value < 1:
+            raise UserError(f"{option} must be at least 1, got {value}")
+    definition = read_definition(settings.table, settings.scale)
+    scale = read_scale(settings.scale, settings.changes)
+    model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
+    setting = Setting(model, corpus, settings.data, settings.resources, scale.tasks, scale.says, settings.vectors)
+    return definition, scale, setting
+
+
+def _cells(entries: Sequence[_Entry]) -> list[Cell]:
+    return in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
+
+
 def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[_Entry]:
     """Every value of the table, planned for every seed."""
     planner = Planner(setting)
@@ -173,7 +194,7 @@ def _make(
     entries: Sequence[_Entry], store: Store, setting: Setting, jobs: int, console: Console, command: list[str]
 ) -> dict[str, str]:
     """Make every cell once, inputs first, and return for each that could not be made the reason."""
-    cells = in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
+    cells = _cells(entries)
     damaged = {cell.key: damage for cell in cells if (damage := store.damage(cell)) is not None}
     for damage in damaged.values():
         console.print(f"{damage}: it is made again", markup=False, highlight=False)

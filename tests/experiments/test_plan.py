@@ -1,0 +1,65 @@
+"""What would be made, told without making it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_table import TABLE
+
+from holdfast.cli import main
+from holdfast.experiments import work
+from holdfast.experiments.cells import CELL_FILE
+from holdfast.experiments.plan import Planned, plan
+from holdfast.experiments.run import ReproduceSettings, reproduce
+
+Settings = Callable[..., ReproduceSettings]
+
+
+def test_a_plan_counts_what_is_left_and_takes_its_time_from_what_is_finished(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(work, "do", lambda *_: pytest.fail("a plan makes nothing"))
+        assert plan([settings(), settings()]) == [
+            Planned("classifier", "sst2, none", 2, 0, None),
+            Planned("attack", "typos, sst2", 2, 0, None),
+            Planned("encoder", "simcse", 1, 0, None),
+        ]
+    assert not settings().output.exists()
+    reproduce(settings(only=["NP"]))
+    for path, seconds in (("classifier", 30.0), ("attack", 8.0)):
+        (file,) = settings().output.glob(f"cells/{path}-*/{CELL_FILE}")
+        file.write_text(json.dumps({**json.loads(file.read_text()), "seconds_of_last_run": seconds}))
+    (settings().output / "cells" / "attack-damaged").mkdir()
+    (settings().output / "cells" / "attack-damaged" / CELL_FILE).write_text('{"kind": "attack"}')
+    # Of encoders none is finished, so that nothing is known of them.
+    classifier, encoder = Planned("classifier", "sst2, none", 2, 1, 30.0), Planned("encoder", "simcse", 1, 0, None)
+    assert plan([settings()]) == [classifier, Planned("attack", "typos, sst2", 2, 1, 8.0), encoder]
+    # Half as many examples take half the time, and an attack by synonyms as long as one by typing errors.
+    fewer = settings(TABLE.replace("examples: 4", "examples: 2"))
+    assert plan([fewer]) == [classifier, Planned("attack", "typos, sst2", 2, 0, 4.0 + 4.0), encoder]
+    other = settings(TABLE.replace("recipe: typos", "recipe: pwws"))
+    assert plan([other]) == [classifier, Planned("attack", "pwws, sst2", 2, 0, 8.0 + 8.0), encoder]
+    assert plan([settings(only=["NP"])])[0] == Planned("classifier", "sst2, none", 1, 1, 0.0)
+
+
+def test_the_plan_is_told(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = settings()
+    monkeypatch.chdir(tmp_path)
+    words: list[Any] = ["reproduce", given.table, "--plan", "--scale", "paper", "--model", given.model]
+    words += ["--corpus", given.corpus, "--data", given.data, "--output", given.output, "--resources", "light"]
+    words += ["--masked-lm", given.model, "--similarity", given.model]
+    assert main([*map(str, words)]) == 0
+    told = capsys.readouterr().out
+    assert "encoder" in told
+    assert "about 0 s by what cells alike took, one at a time, and 5 cells of kinds of which none is finished" in told
+    assert main([*map(str, words), "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first == {"kind": "classifier", "what": "sst2, none", "cells": 2, "finished": 0, "seconds": None}
+    assert not given.output.exists()
