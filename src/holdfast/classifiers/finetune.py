@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +64,7 @@ def finetune(
     """
     settings = settings.completed()
     console = console or Console(quiet=True)
-    said = functools.partial(_said, settings)
+    said = _said(settings)
     finished = run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume, said)
     if finished is not None:
         console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
@@ -85,7 +84,7 @@ def finetune(
     if settings.frozen and material.regression:
         raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
     _tell(material, console)
-    record = _record(settings, material)
+    record = _record(settings, said, material)
     checkpoint = run_folder.begin(settings.folder, record, console)
     try:
         if settings.frozen:
@@ -246,9 +245,8 @@ def _said(settings: FinetuneSettings) -> dict[str, Any]:
     }
 
 
-def _record(settings: FinetuneSettings, material: Material) -> dict[str, Any]:
+def _record(settings: FinetuneSettings, said: dict[str, Any], material: Material) -> dict[str, Any]:
     """What ``run.json`` says, and what a resumed run must agree with."""
-    said = _said(settings)
     precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
     parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
     return {

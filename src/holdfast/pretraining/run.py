@@ -92,7 +92,8 @@ def pretrain(
     settings = settings.completed()
     console = console or Console(quiet=True)
     output = settings.output
-    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume, lambda: _said(settings))
+    said = _said(settings)
+    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume, said)
     if finished is not None:
         console.print(f"{output} is finished already: nothing to resume", highlight=False)
         run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
@@ -106,7 +107,7 @@ def pretrain(
         model = new_model(settings, material.tokenizer)
     else:
         model = continued_model(settings.model, material.tokenizer, settings.max_length)
-    record = _record(settings, material, model)
+    record = _record(settings, said, material, model)
     checkpoint = run_folder.begin(output, record, console)
     try:
         made = _train(settings, material, model, record, checkpoint, console)
@@ -283,9 +284,8 @@ def _finish(
     return result
 
 
-def _record(settings: PretrainSettings, material: _Material, model: Any) -> dict[str, Any]:
+def _record(settings: PretrainSettings, said: dict[str, Any], material: _Material, model: Any) -> dict[str, Any]:
     """What ``run.json`` says, and what a resumed run must agree with."""
-    said = _said(settings)
     precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
     held_out = material.held_out
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def finished_run(
-    folder: Path, result_file: Path, verb: str, resume: bool, said: Callable[[], dict[str, Any]]
+    folder: Path, result_file: Path, verb: str, resume: bool, said: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """The result of this run where it is finished already; None where there is something to do.
 
@@ -64,7 +64,7 @@ def finished_run(
         result_file: where its result goes.
         verb: what makes such runs, as the command line calls it.
         resume: whether a run that is there was to be continued.
-        said: gives what the settings alone say of the run's record, before any data is read.
+        said: what the settings alone say of the run's record, before any data is read.
 
     Raises:
         UserError: the folder is a file, or holds something else, a run that was not to be continued or, finished,
@@ -83,7 +83,7 @@ def finished_run(
         raise UserError(f"{folder} holds another run: continue it with --resume or choose another --output folder")
     if names.isdisjoint(_MODEL_FILES) or not result_file.exists():
         return None
-    now = json.loads(json.dumps(said()))
+    now = json.loads(json.dumps(said))
     _refuse_another(folder, _shared(_read_record(folder / RUN_FILE), now), now)
     return read_result(result_file)
 

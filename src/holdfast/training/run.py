@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import time
@@ -77,8 +76,8 @@ def _train(
     if processes() > 1:
         PartialState(cpu=not torch.cuda.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
-    options = {**option_defaults(objective_type), **options}
-    if (resume or is_first_process()) and (finished := _finished(config, options, resume)) is not None:
+    said = _said(config, {**option_defaults(objective_type), **options})
+    if (resume or is_first_process()) and (finished := _finished(config, said, resume)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
         return finished
     _quiet_transformers()
@@ -88,7 +87,7 @@ def _train(
     with console.status(f"reading {config.corpus}"):
         corpus = _spooled(config)
     selection = resolved_selection(config.selection, config.data)
-    record = _record(config, options, corpus, selection, model)
+    record = _record(config, said, corpus, selection, model)
     checkpoint = run_folder.begin(config.output, record, console) if is_first_process() else None
     if processes() > 1:
         dist.barrier()
@@ -256,9 +255,8 @@ def _finish(
     return result
 
 
-def _finished(config: TrainConfig, options: dict[str, Any], resume: bool) -> dict[str, Any] | None:
+def _finished(config: TrainConfig, said: dict[str, Any], resume: bool) -> dict[str, Any] | None:
     """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
-    said = functools.partial(_said, config, options)
     finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said)
     if finished is not None:
         _clear(config)
@@ -271,10 +269,9 @@ def _clear(config: TrainConfig) -> None:
 
 
 def _record(
-    config: TrainConfig, options: dict[str, Any], corpus: SpooledCorpus, selection: str, model: SentenceTransformer
+    config: TrainConfig, said: dict[str, Any], corpus: SpooledCorpus, selection: str, model: SentenceTransformer
 ) -> dict[str, Any]:
     """What ``run.json`` says, and what a resumed run must agree with."""
-    said = _said(config, options)
     precision = arithmetic.resolve(config.precision, model.device)
     return {
         **said,
