@@ -215,3 +215,34 @@ def test_vectors_are_remembered_up_to_a_limit(model: MaskedLM, monkeypatch: pyte
     for word, near in zip(CONTENT, expected, strict=True):
         assert limited.similar(word, CONTENT[:3]) == [other for other in near if other in CONTENT[:3]]
         assert len(limited._vectors) <= 5 + 4
+
+
+def test_a_hundred_words_are_proposed(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    letters = "abcdefghijklmnopqrst"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"x{a}{b}" for a in letters for b in letters[:8])]
+    BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, model_max_length=32).save_pretrained(tmp_path)
+    BertForMaskedLM(BertConfig(vocab_size=len(tokens), **TINY)).save_pretrained(tmp_path)
+    (found,) = MaskedLM(str(tmp_path)).propose([Words.of("xaa xab")], [1])
+    assert len(found) == 100
+
+
+def test_a_word_of_several_pieces_is_read_as_their_likeliest_combinations(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    tokens = "[PAD] [UNK] [CLS] [SEP] [MASK] the dog cat house ##dog ##s dogs happy ##house".split()
+    BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, model_max_length=32).save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    BertForMaskedLM(BertConfig(vocab_size=len(tokens), **{**TINY, "initializer_range": 0.5})).save_pretrained(tmp_path)
+    model = MaskedLM(str(tmp_path))
+    encoded = model.tokenizer("the cats", return_tensors="pt")
+    assert encoded["input_ids"][0].tolist()[1:4] == [5, 7, 10]
+    with torch.no_grad():
+        first, second = model.model(**encoded).logits[0, 2:4].log_softmax(dim=-1).tolist()
+    count = len(tokens)
+    pairs = sorted(((a, b) for a in range(count) for b in range(count)), key=lambda p: -first[p[0]] - second[p[1]])
+    words = [model.tokenizer.decode(list(pair)).strip() for pair in pairs[:60]]
+    expected = [word for word in dict.fromkeys(words) if is_content_word(word)]
+    assert len(expected) > 3
+    assert model.read([Words.of("the cats")], 60)[0][1] == expected

@@ -82,3 +82,10 @@ def test_a_text_without_content_words_stays(text: str) -> None:
 def test_wrong_use_is_refused(arguments: tuple[tuple[str, ...], float], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Slips(*arguments)
+
+
+def test_the_eight_nearest_synonyms_are_drawn_from() -> None:
+    near = ListedNeighbours({"ship": [f"boat{letter}" for letter in "abcdefghij"]}, source="test")
+    slips = Slips(("synonym",), 1.0, near)
+    found = {slips.of("ship", random.Random(seed)) for seed in range(300)}
+    assert found == {f"boat{letter}" for letter in "abcdefgh"}

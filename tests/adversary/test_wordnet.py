@@ -225,3 +225,20 @@ class TestTheRealOne:
         database = WordNet.read(Path("/usr/share/wordnet"))
         for word in ("films", "better", "children", "ran", "quickly", "good", "axes", "leaves", "Paris"):
             assert {w.casefold() for w in real.synonyms(word)} == {w.casefold() for w in database.synonyms(word)}
+
+
+@pytest.mark.parametrize(
+    ("pos", "forms"),
+    [
+        ("n", "dogs:dog glasses:glass wolves:wolf boxes:box waltzes:waltz churches:church dishes:dish women:woman"),
+        ("n", "cities:city"),
+        ("v", "runs:run studies:study makes:make goes:go loved:love jumped:jump making:make jumping:jump"),
+        ("a", "older:old oldest:old nicer:nice nicest:nice"),
+    ],
+)
+def test_every_rule_of_morphy_finds_its_base_form(pos: str, forms: str) -> None:
+    pairs = [pair.split(":") for pair in forms.split()]
+    senses: dict[str, dict[str, list[tuple[str, ...]]]] = {part: {} for part in "nvar"}
+    senses[pos] = {base: [(base,)] for _, base in pairs}
+    wordnet = WordNet(senses, {part: {} for part in "nvar"}, source="here")
+    assert [wordnet.bases(form, pos) for form, _ in pairs] == [[base] for _, base in pairs]

@@ -112,3 +112,15 @@ class TestWordVectors:
         self.check(neighbours)
         assert neighbours.similar("bad", ["good"]) == []
         assert neighbours.source == "neighbour lists of near.tsv"
+
+
+def test_a_window_has_its_word_in_the_middle_and_is_shifted_at_the_ends() -> None:
+    words = Words.of("(a b, c d e f g)")
+    windows = ["a b, c", "a b, c", "b, c d", "c d e", "d e f", "e f g", "e f g"]
+    assert [words.around(index, 3) for index in range(7)] == windows
+    assert words.around(5, 9) == "a b, c d e f g"
+
+
+def test_words_that_turn_a_meaning_round_are_never_changed() -> None:
+    for word in "no not none nor neither never nothing nobody nowhere noone without cannot".split():
+        assert not is_content_word(word), word

@@ -352,3 +352,103 @@ def test_typos_are_limited_to_a_fifth_of_the_words(
     for attempt in Engine(target, resources).run(Typos(), examples):
         if attempt.words < 5:
             assert attempt.reason == "it is too short: the recipe may change no word of it"
+
+
+@pytest.mark.parametrize(
+    "recipe", [TextBugger(), BAE(), BERTAttack(), Typos(max_share=0.5)], ids=lambda recipe: recipe.NAME
+)
+def test_the_word_that_matters_most_is_changed_first(recipe: Recipe, resources: Any) -> None:
+    """The second word alone decides; the first, which stands before it, only helps."""
+
+    def says(texts: list[str]) -> Any:
+        weights = {"woman": 0.1, "child": 0.6}
+        right = [0.2 + sum(w for word, w in weights.items() if word in text.lower().split()) for text in texts]
+        return np.stack([right, 1.0 - np.array(right)], axis=1)
+
+    text = "the woman in the child"
+    (attempt,) = Engine(CallableTarget(says, name="f"), resources).run(recipe, [Example(0, (text,), 0, 0)])
+    assert attempt.outcome == "succeeded"
+    assert [change[1] for change in attempt.changed] == ["child"]
+
+
+@pytest.mark.parametrize("recipe", [TextFooler(), BAE()], ids=lambda recipe: recipe.NAME)
+def test_fifteen_words_around_the_exchange_are_compared(recipe: Recipe, resources: Any) -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Recording:
+        source = "recording"
+
+        def cosines(self, pairs: Any) -> list[float]:
+            asked.extend(pairs)
+            return [0.9 for _ in pairs]
+
+        def threshold(self, published: float) -> float:
+            return 0.5
+
+    def dog(texts: list[str]) -> Any:
+        kept = np.array(["dog" in text.split() for text in texts], dtype=float)
+        return np.stack([0.1 + 0.8 * kept, 0.9 - 0.8 * kept], axis=1)
+
+    resources.similarity = Recording()
+    for count, place, begin in ((31, 10, 3), (31, 2, 0), (31, 29, 16), (15, 5, 0)):
+        words = [str(number) for number in range(count)]
+        words[place] = "dog"
+        asked.clear()
+        (attempt,) = Engine(CallableTarget(dog, name="dog"), resources).run(
+            recipe, [Example(0, (" ".join(words),), 0, 0)]
+        )
+        assert attempt.outcome == "succeeded"
+        window = words[begin : begin + 15]
+        assert {before for before, _ in asked} == {" ".join(window)}
+        exchanged = {after.split()[place - begin] for _, after in asked}
+        assert attempt.changed[0][2] in exchanged
+        assert {after for _, after in asked} == {
+            " ".join([*window[: place - begin], word, *window[place - begin + 1 :]]) for word in exchanged
+        }
+
+
+def test_the_tagger_sees_four_words_on_each_side_of_the_text_as_it_is(resources: Any) -> None:
+    seen: list[tuple[str, ...]] = []
+    tags = resources.tagger.tags
+
+    class Recording:
+        def tags(self, words: Any) -> list[str]:
+            seen.append(tuple(words))
+            found: list[str] = tags(words)
+            return found
+
+    def counts(texts: list[str]) -> Any:
+        kept = np.array([sum(word in text.lower().split() for word in ("dog", "house")) for text in texts]) / 2
+        return np.stack([0.2 + 0.7 * kept, 0.8 - 0.7 * kept], axis=1)
+
+    resources.tagger = Recording()
+    text = "0 1 2 3 dog 5 house 7 8 9 10 11"
+    (attempt,) = Engine(CallableTarget(counts, name="f"), resources).run(TextFooler(), [Example(0, (text,), 0, 0)])
+    (_, _, new), (place, _, _) = attempt.changed
+    assert place == 6
+    assert ("0", "1", "2", "3", "dog", "5", "house", "7", "8") in seen
+    assert ("2", "3", new, "5", "house", "7", "8", "9", "10") in seen
+    assert {len(words) for words in seen} == {9}
+
+
+def test_pwws_asks_for_synonyms_of_the_words_own_kind_where_it_is_told_to(
+    target: ClassifierTarget, resources: Any
+) -> None:
+    asked: list[tuple[str, str | None, bool]] = []
+
+    class Recording:
+        def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
+            asked.append((word, tag, inflected))
+            return []
+
+    resources.wordnet = Recording()
+    text = "the old dog sleeps"
+    label = int(target.classifier.logits([(text,)]).argmax())
+    told = {
+        PWWS(): [("old", None, False), ("dog", None, False), ("sleeps", None, False)],
+        PWWS(same_tag=True, inflected=True): [("old", "ADJ", True), ("dog", "NOUN", True), ("sleeps", "VERB", True)],
+    }
+    for recipe, expected in told.items():
+        asked.clear()
+        list(Engine(target, resources).run(recipe, [Example(0, (text,), 0, label)]))
+        assert asked == expected

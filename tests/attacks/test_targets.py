@@ -403,3 +403,15 @@ def test_geometry_refuses_a_classifier_of_tokens(classifier_folder: Path, tmp_pa
     label = int(target.outputs([("the dog runs",)], exact=True)[0].argmax())
     with pytest.raises(UserError, match="decoder classifies each token before it takes one"):
         list(Engine(target, resources).run(Geometry(), [Example(0, ("the dog runs",), 0, label)]))
+
+
+def test_a_text_has_lost_its_neighbours_when_k_others_are_nearer_than_all_of_them(encoder: Any) -> None:
+    target, example = RetrievalTarget(encoder, source="e", corpus=TEXTS[:6], k=2), Example(0, ("elsewhere",))
+    target._vectors = np.eye(6, dtype=np.float32)
+    target._near[0] = np.array([0, 1])
+    one = target.verdict(example, np.array([0.5, 0.1, 0.6, 0.4, 0.2, 0.0]))
+    assert (one.reached, one.value) == (False, 0.5), "a single other text is nearer than the old neighbour 0"
+    assert one.score == pytest.approx(0.4 - 0.5)
+    two = target.verdict(example, np.array([0.5, 0.1, 0.6, 0.55, 0.2, 0.0]))
+    assert (two.reached, two.value) == (True, 0.0)
+    assert two.score == pytest.approx(0.55 - 0.5)

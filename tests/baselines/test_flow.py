@@ -207,3 +207,16 @@ def test_options_are_checked(given: dict[str, str], said: str) -> None:
 def test_options_are_read_as_text() -> None:
     options = FlowOptions.of({"levels": "2", "learning_rate": "3e-4", "coupling": "affine"})
     assert options == FlowOptions(levels=2, learning_rate=3e-4, coupling="affine")
+
+
+def test_scales_are_learnt_in_thirds_of_their_logarithms() -> None:
+    norm = ActNorm(2)
+    with torch.no_grad():
+        norm.log_scale.fill_(0.1)
+    torch.testing.assert_close(norm.scale, torch.full((2,), math.exp(0.3)))
+
+
+def test_the_learning_rate_is_the_one_that_was_asked_for() -> None:
+    options = FlowOptions(**{**QUICK, "learning_rate": 1e-12})  # type: ignore[arg-type]
+    fit = fit_flow(data(), options, seed=1)[1]
+    assert fit.after == pytest.approx(fit.before, abs=1e-4)

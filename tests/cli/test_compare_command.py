@@ -470,3 +470,25 @@ def test_scored_pairs_on_another_scale_are_not_compared(capsys: pytest.CaptureFi
     told = mistake(capsys, a, scored("b.json", 5749))
     assert "the audits were set otherwise in all that they share: audit-advsts dev pwws: b.json has scale" in told
     assert "a.json scale isotonic fit on 750 pairs of dev" in told
+
+
+def test_the_average_is_of_test_splits_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    dev = {"split": "dev"}
+    write("a.json", [*(sts(task, 3.0) for task in STS_TASKS), sts("stsb", 1.0, **dev)])
+    write("b.json", [*(sts(task, 1.0, seed=1) for task in STS_TASKS), sts("stsb", 9.0, seed=1, **dev)])
+    rows = {(row["task"], row["split"]): row for row in rows_of(capsys, "a.json", "b.json", "--resamples", "100")}
+    assert rows["stsb", "dev"]["metrics"]["difference"] < 0.0
+    own = [rows[task, "test"]["metrics"]["difference"] for task in STS_TASKS]
+    assert rows["sts average", "test"]["metrics"]["difference"] == pytest.approx(np.mean(own))
+
+
+@pytest.mark.parametrize(
+    ("goal", "one", "other"), [("score", {"margin": 1.0}, {"margin": 0.5}), ("neighbours", {"k": 5}, {"k": 1})]
+)
+def test_goals_that_are_further_away_are_other_goals(
+    goal: str, one: dict[str, Any], other: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = (
+        attack(name, {"p": "+", "q": "-"}, goal=goal, **given) for name, given in (("a.json", one), ("b.json", other))
+    )
+    assert "has the goal" in mistake(capsys, a, b)

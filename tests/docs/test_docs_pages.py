@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from docs_pages import ROOT, pages, text
 
 from holdfast.attacks import RECIPES
+from holdfast.classifiers.defences import DEFENCES
 from holdfast.cli.app import app
 from holdfast.cli.console import setting
 from holdfast.objectives import METHODS
@@ -84,3 +86,49 @@ def test_equations_stand_by_themselves() -> None:
     """Two equations without a blank line between them are one to MkDocs."""
     for page in pages():
         assert not re.search(r"\$\$\n\$\$", text(page)), page
+
+
+NUMBER = r"-?\d[\d.]*(?:e-?\d+)?(?:/\d+)?"
+
+
+def is_default(told: str, value: Any) -> bool:
+    """Whether a page's word for a value is that value."""
+    if isinstance(value, str) or not re.fullmatch(NUMBER, told):
+        return told == setting(value)
+    return float(Fraction(told)) == value
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"combined"}))
+def test_every_method_has_the_defaults_that_its_page_tells(method: str) -> None:
+    page, defaults = text(METHOD_PAGES[method]), option_defaults(METHODS[method])
+    found = 0
+    for cell, values in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|", page, flags=re.MULTILINE):
+        names, told = re.findall(r"`(\w+)`", cell), [value.strip(" `") for value in values.split(", ")]
+        for name, value in zip(names, told, strict=False):
+            if name in defaults and re.fullmatch(rf"{NUMBER}|true|false", value):
+                assert is_default(value, defaults[name]), (name, value, defaults[name])
+                found += 1
+    assert found >= 1
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"combined"}))
+def test_every_method_is_trained_as_its_page_tells(method: str) -> None:
+    page = " ".join(text(METHOD_PAGES[method]).split())
+    told = re.search(
+        rf"Training defaults: batch (\d+), learning rate ({NUMBER}) falling linearly, (\d+) epochs?\b", page
+    )
+    assert told is not None
+    assert [float(value) for value in told.groups()] == [
+        METHODS[method].TRAINING[name] for name in ("batch_size", "learning_rate", "epochs")
+    ]
+
+
+@pytest.mark.parametrize("defence", sorted(DEFENCES.keys() - {"none"}))
+def test_every_defence_has_the_defaults_that_the_page_tells(defence: str) -> None:
+    row = re.search(rf"^\| `{defence}` \|.*\| (.*) \|$", text("docs/finetune.md"), flags=re.MULTILINE)
+    assert row is not None
+    defaults = option_defaults(DEFENCES[defence])
+    told = re.findall(rf"`(\w+)` ({NUMBER})(?=,|$)", row[1])
+    assert len(told) >= 3
+    for name, value in told:
+        assert is_default(value, defaults[name]), (name, value, defaults[name])

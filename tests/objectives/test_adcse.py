@@ -440,3 +440,8 @@ def test_wrong_options_are_refused(exact_model: Any, changes: dict[str, Any], me
 def test_token_types_need_a_backbone_that_has_two(make_encoder_model: Any) -> None:
     with pytest.raises(ValueError, match="two token types"):
         AdCSE(make_encoder_model("distilbert"), mask_as_token_types=True)
+
+
+def test_the_paper_has_no_in_batch_negatives_and_the_release_has(exact_model: Any) -> None:
+    assert not AdCSE(exact_model, **AdCSE.PRESETS["paper"]).in_batch_negatives
+    assert AdCSE(exact_model).in_batch_negatives

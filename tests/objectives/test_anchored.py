@@ -327,3 +327,27 @@ def test_a_prompt_is_refused_where_texts_are_changed(masked_lm: Path, sentences:
 def test_two_columns_are_refused(exact_model: Any, batch: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="takes one column"):
         Anchored(exact_model)([dict(batch), dict(batch)])
+
+
+def test_the_attack_starts_near_the_middle_of_its_ball(exact_model: Any) -> None:
+    torch.manual_seed(0)
+    noise = Anchored(exact_model, adversarial=1.0, radius=0.02).initial_noise(torch.zeros(300, 8, 16))
+    assert noise.std().item() == pytest.approx(0.002, rel=0.02)
+
+
+@pytest.mark.parametrize("dropout", [False, True])
+def test_the_attack_has_the_dropout_of_the_training(
+    make_encoder_model: Any, sentences: list[str], dropout: bool
+) -> None:
+    model = make_encoder_model("bert").train()
+    objective = Anchored(model, adversarial=1.0, dropout=dropout)
+    encoder, features = objective.encoder, dict(model.preprocess(sentences))
+    with torch.no_grad():
+        anchors, x = Encoder(objective.original).encode(features), encoder.embed(features)
+    start = objective.initial_noise(x)
+    objective.initial_noise = lambda _: start  # type: ignore[method-assign]
+    deltas = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        deltas.append(objective.attack(encoder, features, x, anchors))
+    assert torch.equal(*deltas) is not dropout

@@ -183,3 +183,23 @@ def test_an_evaluation_in_training_mode_moves_nothing(exact_model: Any, batch: d
     objective([batch])
     assert objective.queue is not None
     assert objective.queue.filled == 8, "the next training pass takes in the keys of the last"
+
+
+def test_its_draws_are_those_of_the_methods(exact_model: Any) -> None:
+    objective = Combined(exact_model, adversarial_positive=True, ascent_steps=3, weakening=True, regularisation=0.5)
+    torch.manual_seed(0)
+    x, h = torch.zeros(300, 8, 16), torch.zeros(300, 1, 16)
+    assert objective.initial_noise(x).std().item() == pytest.approx(3e-4, rel=0.02)
+    lengths = objective.initial_perturbation(h, torch.ones(300, 1)).norm(dim=-1)
+    assert lengths.mean().item() == pytest.approx(0.1, rel=0.05), "at r = 0 the divergence has no slope"
+    start = objective.initial_probabilities(x)
+    for part, shape in zip(start, ((3, 300, 8), (3, 300, 16)), strict=True):
+        assert part is not None
+        assert part.shape == shape
+        assert 0.0 <= part.min() < 0.01 < 0.99 < part.max() < 1.0
+        assert part.mean().item() == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_regulariser_is_more_than_nothing(exact_model: Any, batch: dict[str, Any]) -> None:
+    terms = Combined(exact_model, regularisation=1.0).double()([batch])
+    assert terms["regulariser"].item() > 1e-6

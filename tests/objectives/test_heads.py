@@ -237,3 +237,11 @@ def test_two_processes_share_statistics_and_gradients(tmp_path: Path) -> None:
     for name, value in head.state_dict().items():
         assert torch.equal(ranks[0]["state"][name], ranks[1]["state"][name])
         torch.testing.assert_close(ranks[0]["state"][name], value, rtol=1e-12, atol=1e-12)
+
+
+def test_simcses_head_starts_like_berts_pooler() -> None:
+    torch.manual_seed(0)
+    head = Head(200)
+    assert head.dense is not None
+    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert (head.dense.bias == 0).all()

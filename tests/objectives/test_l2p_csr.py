@@ -435,3 +435,9 @@ def test_two_processes_equal_one(exact_model: Any, batch: dict[str, Any], tmp_pa
         torch.multiprocessing.spawn(half_of_the_batch, args=(world, str(folder)), nprocs=world)
     one, two = (torch.load(tmp_path / str(world) / f"gradients-{world}.pt") for world in (1, 2))
     assert_same_gradients(two, one)
+
+
+def test_the_noise_starts_near_the_middle_of_its_ball(exact_model: Any) -> None:
+    torch.manual_seed(0)
+    noise = L2PCSR(exact_model, noise="embedding", radius=0.02).initial_noise(torch.zeros(300, 8, 16))
+    assert noise.std().item() == pytest.approx(0.002, rel=0.02)

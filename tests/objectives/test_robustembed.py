@@ -359,3 +359,22 @@ def test_the_radius_is_what_the_parts_can_reach(
 def test_wrong_options_are_refused(exact_model: Any, options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         RobustEmbed(exact_model, **options)
+
+
+def test_the_attack_starts_near_the_middle_of_its_ball(exact_model: Any) -> None:
+    x = torch.zeros(300, 8, 16)
+    torch.manual_seed(0)
+    for options, std in (({}, 5e-4), ({"radius": 0.2}, 0.02), ({"init_std": 0.3}, 0.3)):
+        noise = RobustEmbed(exact_model, **options).initial_noise(x)  # type: ignore[arg-type]
+        assert noise.std().item() == pytest.approx(std, rel=0.02)
+        assert noise.mean().item() == pytest.approx(0.0, abs=0.02 * std)
+
+
+def test_clean_negatives_of_a_process_leave_its_own_keys_out() -> None:
+    from holdfast.objectives.robustembed import _clean_negatives
+
+    generator = torch.Generator().manual_seed(0)
+    z, plus, adv = (torch.randn(8, 16, generator=generator, dtype=torch.float64) for _ in range(3))
+    whole = _clean_negatives(z, [plus, adv], 0.5, 0)
+    halves = [_clean_negatives(z[start : start + 4], [plus, adv], 0.5, start) for start in (0, 4)]
+    torch.testing.assert_close(sum(halves) / 2, whole)

@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from holdfast.finding import model_identity
 from holdfast.models import load_sentence_transformer
 from holdfast.training.config import TrainConfig
 from holdfast.training.run import train
+from holdfast.training.selection import METRIC, KeepBest
 
 RELOAD = """
 import sys
@@ -85,3 +88,23 @@ def test_a_failure_before_the_first_checkpoint_leaves_nothing(
     with pytest.raises(UserError, match="no space left"):
         train(config(tiny, corpus, tmp_path / "run"))
     assert not (tmp_path / "run" / "modules.json").exists()
+
+
+def test_the_best_step_on_dev_is_exported_and_not_the_last(
+    tiny: Path, corpus: Path, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scores fall from one evaluation to the next: the weights of the first are what is left."""
+    seen: dict[int, dict[str, Any]] = {}
+    on_evaluate = KeepBest.on_evaluate
+
+    def falling(self: KeepBest, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        seen[state.global_step] = {name: value.clone() for name, value in kwargs["model"].state_dict().items()}
+        on_evaluate(self, args, state, control, **{**kwargs, "metrics": {METRIC: -float(state.global_step)}})
+
+    monkeypatch.setattr(KeepBest, "on_evaluate", falling)
+    result = train(config(tiny, corpus, tmp_path / "run", labelled))
+    assert (result["selected"]["step"], result["selected"]["steps"]) == (2, 4)
+    exported = load_sentence_transformer(str(tmp_path / "run"), device="cpu").state_dict()
+    assert exported.keys() == seen[2].keys()
+    assert all(torch.equal(value, seen[2][name]) for name, value in exported.items())
+    assert not all(torch.equal(value, seen[4][name]) for name, value in exported.items())

@@ -13,7 +13,9 @@ from rich.console import Console
 
 from holdfast.cli.train import _train_table
 from holdfast.errors import UserError
+from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
+from holdfast.objectives import SimCSE
 from holdfast.training.config import TrainConfig
 from holdfast.training.run import train
 
@@ -91,3 +93,32 @@ def test_the_table_tells_what_a_step_sees(tiny: Path, corpus: Path, tmp_path: Pa
     told = Console(file=io.StringIO(), width=120)
     told.print(_train_table(result))
     assert "1 of 3 × 8 sentences" in told.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_training_cuts_sentences_and_the_selection_does_not(
+    tiny: Path, corpus: Path, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths: list[int] = []
+    limits: list[int | None] = []
+    forward, tokenised = SimCSE.forward, StsDev._tokenised
+
+    def watched(self: SimCSE, sentence_features: Any, labels: Any = None) -> Any:
+        columns = list(sentence_features)
+        widths.append(columns[0]["input_ids"].shape[1])
+        return forward(self, columns, labels)
+
+    monkeypatch.setattr(SimCSE, "forward", watched)
+    monkeypatch.setattr(
+        StsDev, "_tokenised", lambda *given: limits.append(given[1].max_seq_length) or tokenised(*given)
+    )
+    given: dict[str, Any] = {"selection": "stsb-dev", "data": labelled, "eval_steps": 1, "max_length": 5}
+    train(config(tiny, corpus, tmp_path / "out", max_steps=2, **given))
+    assert widths == [5, 5], "the corpus has sentences of fourteen words"
+    assert limits == [64, 64], "the model's own limit"
+
+
+def test_the_learning_rate_falls_linearly_to_nothing(tiny: Path, corpus: Path, tmp_path: Path) -> None:
+    train(config(tiny, corpus, tmp_path / "out", max_steps=5, learning_rate=1e-3))
+    records = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    rates = [record["learning_rate"] for record in records if "learning_rate" in record]
+    assert rates == pytest.approx([1e-3, 8e-4, 6e-4, 4e-4, 2e-4])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from holdfast.errors import UserError
 from holdfast.objectives import Combined, SimCSE
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.selection import METRIC, KeepBest
-from holdfast.training.trainer import HoldfastTrainer
+from holdfast.training.trainer import HoldfastTrainer, _RunOrder
 
 
 def arguments(folder: Path, **changes: Any) -> SentenceTransformerTrainingArguments:
@@ -201,3 +202,15 @@ def test_accumulated_batches_move_what_follows_once(
     assert queued == [8, 16, 24], "both batches of a step enter, after it"
     assert len(followed) == 4
     assert all(not torch.equal(a, b) for a, b in itertools.pairwise(turned))
+
+
+def test_each_process_draws_random_numbers_of_its_own() -> None:
+    """All are seeded alike to build the same head; with the same dropout their batches would have the same masks."""
+    drawn = []
+    for index in range(3):
+        torch.manual_seed(5)
+        _RunOrder(None).on_train_begin(SimpleNamespace(process_index=index, seed=5), None, None)  # type: ignore[arg-type]
+        drawn.append(torch.rand(4))
+    torch.manual_seed(5)
+    assert torch.equal(drawn[0], torch.rand(4)), "the first goes on as a single process would"
+    assert len({tuple(numbers.tolist()) for numbers in drawn}) == 3
