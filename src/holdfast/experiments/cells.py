@@ -148,24 +148,23 @@ class Store:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """What was written of every finished cell, of whatever table; damaged ones are left out."""
+        needed: dict[str, Any] = {"kind": str, "settings": dict, "seconds_of_last_run": (int, float)}
         for path in sorted(self.folder.glob(f"*/{CELL_FILE}")):
             record = _record_in(path)
-            if record is not None:
+            if all(isinstance(record.get(name), kind) for name, kind in needed.items()):
                 yield record
 
 
 def _key_in(path: Path) -> str | None:
     """The key of the finished cell that a file names; None where it is damaged."""
-    record = _record_in(path)
-    return None if record is None else record["key"]
+    key = _record_in(path).get("key")
+    return key if isinstance(key, str) else None
 
 
-def _record_in(path: Path) -> dict[str, Any] | None:
-    """What `Store.finish` wrote of a cell; None where it is damaged."""
-    wanted = {"key": str, "kind": str, "settings": dict, "seconds_of_last_run": float}
+def _record_in(path: Path) -> dict[str, Any]:
+    """What a file says of a cell; nothing where it is damaged."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None
-    whole = isinstance(record, dict) and all(isinstance(record.get(name), kind) for name, kind in wanted.items())
-    return record if whole else None
+        return {}
+    return record if isinstance(record, dict) else {}
