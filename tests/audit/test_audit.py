@@ -132,6 +132,26 @@ def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypa
     assert result["protocol"]["advsts"]["scale"] == "isotonic fit on 30 pairs of train"
 
 
+def test_each_attack_has_the_goal_that_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, tuple[Any, Any]] = {}
+    attempts = adversarial._attempts
+
+    def noted(kit: Any, recipe: Any, target: Any, examples: Any) -> Any:
+        asked[type(target).__name__] = target, examples
+        return attempts(kit, recipe, target, examples)
+
+    monkeypatch.setattr(adversarial, "_attempts", noted)
+    result = run()
+    assert asked["DriftTarget"][0].threshold == result["protocol"]["drift_threshold"]
+    assert asked["RetrievalTarget"][0].k == result["protocol"]["neighbours"] == 5
+    target, examples = asked["ScoredPairTarget"]
+    assert target.margin == result["protocol"]["advsts"]["margin"] == 1.0
+    table = [line.split("\t") for line in Path("data/stsb/dev.tsv").read_text().splitlines()[1:]]
+    assert len({example.label for example in examples}) > 1
+    for example in examples:
+        assert (*example.texts, str(int(example.label))) == tuple(table[example.number])
+
+
 # --- the command -------------------------------------------------------------------------------------------------
 
 MISTAKES = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from holdfast.adversary.characters import KEYBOARD
 from holdfast.adversary.words import Words, is_content_word
 from holdfast.attacks.encoders import DriftTarget, halfway
-from holdfast.audit import changes, rows, texts, verdicts
+from holdfast.audit import changes, natural, rows, texts, verdicts
 from holdfast.audit import space as spaces
 from holdfast.errors import UserError
 
@@ -29,6 +30,30 @@ def test_verdicts_begin_where_they_say() -> None:
     assert [verdicts.of_quality(value) for value in (75.0, 74.9, 60.0, 59.9)] == ["holds", "bends", "bends", "breaks"]
     assert verdicts.worst("holds", "breaks", "bends") == "breaks"
     assert verdicts.worst("holds", "bends") == "bends"
+
+
+def test_each_number_is_held_against_its_own_thresholds() -> None:
+    """Those of docs/audit.md."""
+
+    def verdict(pull: float, *, idle: bool, rate: float = 0.0) -> str:
+        metrics = {"pull": pull, "neighbour_changed": rate, "stability": 0.5}
+        space = SimpleNamespace(
+            texts=["The dog"], moved=lambda copies, progress: SimpleNamespace(copies=copies),
+            metrics=lambda moved, seed: metrics, examples=lambda moved, recipe: [], items=lambda moved: {},
+        )  # fmt: skip
+        progress = SimpleNamespace(encoding=contextlib.nullcontext)
+        kit: Any = SimpleNamespace(space=space, settings=SimpleNamespace(seed=1), progress=progress)
+        if idle:
+            return str(natural.idle_item(kit, "audit-case", "upper").row["verdict"])
+        moved: Any = SimpleNamespace(copies=[1])
+        return str(natural._exchange_item(kit, "audit-typos", "typos", moved, "a word").row["verdict"])
+
+    expected = ["holds", "bends", "bends", "breaks"]
+    assert [verdict(pull, idle=False) for pull in (1.0, 1.01, 2.0, 2.01)] == expected
+    assert [verdict(pull, idle=True) for pull in (0.25, 0.26, 1.0, 1.01)] == expected
+    assert verdict(0.1, idle=True, rate=50.1) == verdict(0.1, idle=False, rate=50.1) == "breaks"
+    assert verdicts.thresholds()["anisotropic"] == 0.8
+    assert verdicts.thresholds()["batch_holds"] == 1e-3
 
 
 def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
@@ -187,6 +212,34 @@ def test_likely_words_are_those_of_the_masked_lm() -> None:
         )
         assert copy.text == "The horse is in the", "the word itself is no other word"
     assert set(asked) == {("The dog is in the", 1)}
+
+
+def test_a_synonym_is_of_the_words_own_part_of_speech() -> None:
+    class Told:
+        def tags(self, given: list[str]) -> list[str]:
+            return [word.upper() for word in given]
+
+        def synonyms(self, word: str, *, tag: str | None, inflected: bool) -> list[str]:
+            return [f"{word}/{tag}"]
+
+    told: Any = Told()
+    words = Words.of("one two three four five six seven eight nine ten eleven twelve")
+    exchange = changes.wordnet_synonym(told, told)
+    for place, word in enumerate(words.words):
+        assert exchange(words, place, random.Random(0)) == f"{word}/{word.upper()}"
+    assert changes.wordnet_synonym(told, None)(words, 0, random.Random(0)) == "one/None"
+
+
+def test_one_of_the_ten_likeliest_words_is_drawn() -> None:
+    class Proposer:
+        def propose(self, given: list[Words], places: list[int]) -> list[list[str]]:
+            return [[f"word{n}" for n in range(50)] for _ in given]
+
+    proposer: Any = Proposer()
+    copies = changes.likely_others(
+        ["The dog is in the"] * 200, list(range(200)), proposer, tokenizer=SimpleNamespace(), seed=1
+    )
+    assert {new for copy in copies for _, _, new in copy.changed} == {f"word{n}" for n in range(10)}
 
 
 def test_changes_without_meaning() -> None:

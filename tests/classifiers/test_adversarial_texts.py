@@ -112,6 +112,16 @@ def test_none_of_them_is_a_text_that_selects_or_measures(data: Path) -> None:
     assert any("(1 that are measured on are left out)" in note for note in joined.notes)
 
 
+def test_none_of_them_is_a_text_of_the_test_split(data: Path) -> None:
+    given: dict[str, Any] = {"train_split": None, "seed": 42, "examples": None, "data": data}
+    plain = load_material("sst2", **given)
+    trained, (tested,) = [text for (text,) in plain.train.texts[:2]], plain.tests[0].texts[0]
+    path = attacked(data.parent / "a.json", example(trained[0], tested), example(trained[1], f"{trained[1]} x"))
+    joined = load_material("sst2", **given, adversarial_texts=[path])
+    assert joined.train.texts == [*plain.train.texts, (f"{trained[1]} x",)]
+    assert joined.adversarial[0].record()["measured_on"] == 1
+
+
 def test_scores_have_no_adversarial_texts(data: Path) -> None:
     path = attacked(data.parent / "a.json", example("a dog runs", "a dgo runs"))
     lines = "".join(f"text {n}\tother {n}\t{n % 5}\n" for n in range(60))

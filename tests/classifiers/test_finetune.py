@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +22,8 @@ from safetensors.torch import load_file, save_file
 from holdfast.attacks.classifier import tokenise
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
 from holdfast.classifiers.batches import Collate, LengthOrder
-from holdfast.classifiers.material import load_material
+from holdfast.classifiers.material import Part, load_material
+from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.start import new_classifier
 from holdfast.errors import UserError
 from holdfast.files import sha256
@@ -292,3 +295,52 @@ def test_a_classifier_is_measured_on_a_sample(settings: Settings, tmp_path: Path
     other = finetune(settings(**short, test_examples=10, seed=7, output=tmp_path / "other"))
     for row, same in zip(other["results"], cut["results"], strict=True):
         assert (row["items_sha256"] == same["items_sha256"]) == ("sample" not in row)
+
+
+def test_the_seed_decides_head_order_and_what_is_held_out(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: dict[int, list[int]] = {}
+    heads, held_out = [], []
+    collate = Collate.__call__
+    for seed in (1, 2):
+        order = orders.setdefault(seed, [])
+        monkeypatch.setattr(
+            Collate, "__call__", lambda self, rows, order=order: order.extend(rows) or collate(self, rows)
+        )
+        finetune(settings(seed=seed, max_steps=1, learning_rate=1e-12, output=tmp_path / f"out{seed}"))
+        heads.append(load_file(tmp_path / f"out{seed}" / "model.safetensors")["classifier.weight"])
+        monkeypatch.setattr(Collate, "__call__", collate)
+        result = finetune(settings(task="mr", seed=seed, max_steps=1, output=tmp_path / f"mr{seed}"))
+        held_out.append(result["results"][0]["items_sha256"])
+    assert (heads[0] - heads[1]).abs().max() > 1e-3
+    assert orders[1] != orders[2]
+    assert held_out[0] != held_out[1]
+
+
+def test_training_cuts_texts_and_the_learning_rate_falls_linearly_to_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths = []
+    collate = Collate.__call__
+
+    def watched(self: Collate, rows: list[int]) -> dict[str, torch.Tensor]:
+        batch = collate(self, rows)
+        widths.append(batch["input_ids"].shape[1])
+        return batch
+
+    monkeypatch.setattr(Collate, "__call__", watched)
+    finetune(settings(max_steps=5, max_length=6))
+    assert max(widths) == 6, "there are texts of ten tokens"
+    records = [json.loads(line) for line in (settings().folder / "metrics.jsonl").read_text().splitlines()]
+    rates = [record["learning_rate"] for record in records if "learning_rate" in record]
+    assert rates == pytest.approx([5e-3, 4e-3, 3e-3, 2e-3, 1e-3])
+
+
+def test_f1_is_that_of_the_second_class() -> None:
+    part = Part("test", [(str(n),) for n in range(6)], [1, 1, 1, 0, 0, 0], "", "")
+    predicted = np.eye(2, dtype=np.float32)[[1, 1, 0, 1, 1, 0]]
+    classifier: Any = SimpleNamespace(logits=lambda texts, progress: predicted)
+    metrics = score_row(classifier, "mrpc", part)["metrics"]
+    assert metrics == {"accuracy": pytest.approx(50.0), "f1": pytest.approx(100 * 4 / 7)}
+    assert "f1" not in score_row(classifier, "sst2", part)["metrics"]

@@ -160,5 +160,7 @@ def test_a_run_tells_what_was_left_out_and_where_the_model_is(here: Path, capsys
     assert 'SentenceTransformer("out")' in capsys.readouterr().out
     assert main([*words(), "--frozen", "--resume", "--seed", "7"]) == 2  # another run is not
     assert "training seed was 42 and is now 7" in capsys.readouterr().err
+    assert main([*words(), "--frozen", "--resume", "--train-split", "dev"]) == 2
+    assert "train_split was None and is now 'dev'" in capsys.readouterr().err
     assert main([*words(task="mr"), "--frozen", "--resume"]) == 2
     assert "task was 'sst2' and is now 'mr'" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from classifier_rows import rows, write
 from sklearn.linear_model import LogisticRegression
 
 from holdfast.attacks.resources import LIGHT
@@ -121,3 +122,23 @@ def test_a_damaged_list_of_classes_is_one_line(settings: Settings) -> None:
     path.write_text("[]")
     with pytest.raises(UserError, match=r"classifier\.json: not the list"):
         load_classifier(str(settings().folder))
+
+
+def test_the_strength_is_chosen_on_dev_and_not_on_the_test_split(settings: Settings, data: Path) -> None:
+    write(data / "sst2" / "test.tsv", rows(60, 2, flipped=True))
+    result = finetune(settings(frozen=True))
+    dev, test = result["results"]
+    assert result["selected"]["score"] == pytest.approx(dev["metrics"]["accuracy"])
+    assert abs(dev["metrics"]["accuracy"] - test["metrics"]["accuracy"]) > 10
+
+
+def test_a_prompt_models_template_is_not_part_of_the_texts_limit(
+    settings: Settings, tiny: Path, tmp_path: Path
+) -> None:
+    prompted = load_sentence_transformer(str(tiny), pooling="prompt", device="cpu")
+    prompted.save_pretrained(str(tmp_path / "prompted"), create_model_card=False)
+    finetune(settings(model=str(tmp_path / "prompted"), frozen=True, max_length=4))
+    classifier = load_classifier(str(settings().folder), device="cpu")
+    logits = classifier.logits([("the old dog runs",), ("the old dog sleeps",), ("the old dog runs in the park",)])
+    assert not np.array_equal(logits[0], logits[1]), "the fourth word is read"
+    assert np.allclose(logits[0], logits[2], atol=1e-6), "the fifth is not"

@@ -12,6 +12,7 @@ from classifier_rows import rows, write
 
 from holdfast.classifiers.material import Exclusion, Part, hold_out, keys, load_material
 from holdfast.data.registry import load_labelled
+from holdfast.data.tasks import sources, task_named
 from holdfast.errors import UserError
 
 SAME = [
@@ -278,6 +279,38 @@ def test_mistakes(changes: dict[str, Any], told: str, data: Path, monkeypatch: p
     monkeypatch.chdir(data)
     with pytest.raises(UserError, match=told):
         load(data, **changes)
+
+
+def test_a_split_that_lacks_a_class_has_the_numbers_of_the_training_split(data: Path) -> None:
+    write(data / "mine" / "train.tsv", [(f"text {n}", "abc"[n % 3]) for n in range(60)])
+    write(data / "mine" / "dev.tsv", [(f"dev {n}", "bc"[n % 2]) for n in range(10)])
+    write(data / "mine" / "test.tsv", [(f"test {n}", "c") for n in range(5)])
+    material = load(data, str(data / "mine"))
+    assert material.dev.labels == [1, 2] * 5
+    assert material.tests[0].labels == [2] * 5
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "attacked"),
+    [
+        ("ag_news", "train_sample", "ag"),
+        ("imdb", "train_sample", "imdb"),
+        ("snli", "dev", "snli"),
+        *(("mnli", "dev_matched", name) for name in ("mnli", "mnli_matched", "mnli_mismatched")),
+        *(("anli_mix", "dev_mix", name) for name in ("snli", "mnli", "mnli_matched", "mnli_mismatched")),
+    ],
+)
+def test_each_published_attack_set_is_left_out_of_its_task(data: Path, task: str, split: str, attacked: str) -> None:
+    known = task_named(task)
+    assert known.classes is not None
+    made = [(*(f"{column} {n}" for column in known.columns), known.classes[n % len(known.classes)]) for n in range(80)]
+    for file in sources(known.split(split)):
+        write(data / f"{file}.tsv", made)
+    write(data / "textfooler" / f"{attacked}.tsv", made[:20])
+    material = load(data, task, train_split=split)
+    assert {row[:-1] for row in made[:20]}.isdisjoint([*material.train.texts, *material.dev.texts])
+    told = {found.because.partition(",")[0]: found.texts for found in material.excluded}
+    assert told[f"textfooler/{attacked}"] == 20
 
 
 def real_data() -> Path:

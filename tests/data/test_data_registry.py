@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_pairs_from_tables(tmp_path: Path) -> None:
     assert load_pairs("sts12", "test", data=plain).sha256 == pairs.sha256
     table(tmp_path, "sts12/test_senteval.tsv.gz", HEADER + "f\tg\t1\tMSRpar\n")
     assert load_pairs("sts12", "test", data=tmp_path, text="senteval").sentences1 == ["f"]
+
+
+def test_the_hash_is_of_the_labels_too(tmp_path: Path) -> None:
+    found = set()
+    for label in (0, 1):
+        table(tmp_path, "sst2/dev.tsv", f"sentence\tlabel\na\t{label}\nb\t1\n")
+        table(tmp_path, "stsb/dev.tsv", f"sentence1\tsentence2\tscore\na\tb\t{label}\n")
+        found |= {load_labelled("sst2", "dev", data=tmp_path).sha256, load_pairs("stsb", "dev", data=tmp_path).sha256}
+    assert len(found) == 4
 
 
 def test_where_data_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +210,22 @@ def test_where_on_the_hub() -> None:
         *("hf:facebook/anli:train_r1+train_r2+train_r3", "hf:pietrolesci/nli_fever:train"),
     ]
     assert hub_sources(task_named("snli").split("test_hard")) == ()
+
+
+def test_a_split_is_the_hubs_split_of_that_name() -> None:
+    """A dev split that were the hub's test split would have tests select; numbers of rows tell of STS alone."""
+    theirs = {"train": {"train"}, "dev": {"validation", "dev"}, "test": {"test"}}
+    for task in TASKS:
+        named = [(split.name, split.hub) for split in task.splits if split.hub is not None and not split.parts]
+        for name, hub in named:
+            kind = name.partition("_")[0]
+            if kind not in theirs:
+                assert name == "all", (task.name, name)
+                continue
+            pieces = {re.sub("_(matched|mismatched|r[123])$", "", piece) for piece in hub.split.split("+")}
+            also = {"validation"} if (task.name, name) == ("mrpc", "train") else set()  # MRPC itself has no dev split
+            assert pieces - also <= theirs[kind], (task.name, name, hub)
+            assert all(mark in hub.split for mark in re.findall("(?:mis)?matched|r[123]", name)), (task.name, name, hub)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.errors import UserError
-from holdfast.experiments import inspections
+from holdfast.experiments import inspections, work
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.render import markdown
 from holdfast.experiments.run import ReproduceSettings, reproduce
@@ -182,6 +182,47 @@ def test_distances_in_another_space(planner: Planner, tmp_path: Path, settings: 
     assert metrics["delta"] == pytest.approx(metrics["d_neg"] - metrics["d_pos"])
     assert result["results"][0]["n"] == 5
     assert result["coordinates"]["n"] == 3
+
+
+def work_on(cell: Cell, settings: Settings, tmp_path: Path, **inputs: Path) -> work.Work:
+    given = settings()
+    setting = Setting(given.model, given.corpus, given.data, given.resources)
+    return work.Work(cell, tmp_path / "made" / "model", inputs, setting, Console(quiet=True), ["holdfast"])
+
+
+def test_in_domain_texts_are_those_that_are_trained_on_alone(settings: Settings, data: Path, tmp_path: Path) -> None:
+    def texts(split: str) -> set[str]:
+        lines = (data / "sst2" / f"{split}.tsv").read_text().splitlines()[1:]
+        return {line.partition("\t")[0] for line in lines}
+
+    path = work._corpus_of_task(work_on(Cell("encoder", {"seed": 1}), settings, tmp_path), "sst2")
+    made = [json.loads(line)["sentence"] for line in path.read_text().splitlines()]
+    assert sorted(made) == sorted(texts("train") - texts("dev") - texts("test"))
+
+
+def test_adversarial_texts_and_seed_reach_the_fine_tuning(
+    planner: Planner, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier = {"task": "sst2", "adversarial_texts": {"recipe": "typos", "examples": 3}}
+    cell = planner.plan({"encoder": {"method": "none"}, "classifier": classifier}, 7)
+    asked: list[Any] = []
+    monkeypatch.setattr("holdfast.classifiers.finetune", lambda run, **_: asked.append(run))
+    work._finetune(work_on(cell, settings, tmp_path, encoder=tmp_path / "encoder", texts=tmp_path / "texts.json"))
+    (run,) = asked
+    assert (run.model, run.adversarial_texts) == (str(tmp_path / "encoder"), str(tmp_path / "texts.json"))
+    assert (run.seed, run.task) == (7, "sst2")
+
+
+def test_an_evaluation_reads_the_text_that_it_is_told(
+    planner: Planner, settings: Settings, stsb: Path, tmp_path: Path
+) -> None:
+    (stsb / "stsb" / "test.tsv").write_text((stsb / "stsb" / "dev.tsv").read_text())
+    lines = (stsb / "stsb" / "dev.tsv").read_text().splitlines()
+    (stsb / "stsb" / "test_senteval.tsv").write_text("\n".join(lines[:31]) + "\n")
+    cell = planner.plan({"encoder": {"method": "none"}, "evaluation": {"tasks": "stsb", "text": "senteval"}}, 1)
+    made = work_on(cell, settings, tmp_path, encoder=Path(str(settings().model)))
+    work._evaluate(made)
+    assert read_result(made.output)["results"][0]["n"] == 30
 
 
 def test_similarities_are_on_peoples_scale(masked_lm: Path) -> None:

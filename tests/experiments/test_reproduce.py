@@ -126,6 +126,16 @@ def test_seeds_give_mean_and_spread(settings: Settings) -> None:
     assert {row["task"] for row in result["results"]} == {"SimCSE"}
 
 
+def test_means_are_means_of_three_and_more() -> None:
+    assert experiments._mean_and_spread([1.0, 2.0, 6.0]) == {"mean": 3.0, "std": pytest.approx(7**0.5)}
+    names = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+    table = experiments.read_definition("adcse/table1", "paper")
+    row = {"task": table.rows[0].name, "digits": 1, "not_run": []}
+    rows = [{**row, "split": name, "values": [float(n == 0), 7.0 * n]} for n, name in enumerate(names)]
+    (average,) = experiments._averages(table, rows, 2)
+    assert average["values"] == [pytest.approx(1 / 7), 21.0]
+
+
 def test_texts_are_given_to_another_classifier(settings: Settings) -> None:
     table = TABLE.replace(
         "  Queries: {classifier: *sst2, attack: *typos, measure: queries}",

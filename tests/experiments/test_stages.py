@@ -203,6 +203,23 @@ def test_in_domain_training_takes_the_split_that_the_classifier_takes(setting: S
     assert encoder.where == {"corpus": "task:sst2/dev"}
 
 
+def test_seeds_are_of_classifiers_and_attacks_too(setting: Setting) -> None:
+    """A model that is not trained is the same for every seed; what is made of it is not."""
+    says = {**SAYS, "encoder": {"method": "none"}}
+    first, second = (list(Planner(setting).plan(says, seed).needed()) for seed in (1, 2))
+    assert [cell.kind for cell in first if cell.key not in {other.key for other in second}] == ["classifier", "attack"]
+    assert [cell.settings.get("seed") for cell in second] == [None, 2, 2]
+    texts = {"kind": "masks", "texts": ["a dog"]}
+    looks = {Planner(setting).plan({"encoder": says["encoder"], "inspection": texts}, seed).key for seed in (1, 2)}
+    assert len(looks) == 2
+
+
+def test_in_domain_training_on_another_split_is_other_work(setting: Setting) -> None:
+    cells = [Planner(setting).plan({"encoder": {**SAYS["encoder"], "corpus": f"task:sst2{split}"}}, 1)
+             for split in ("", "/dev")]  # fmt: skip
+    assert cells[0].key != cells[1].key
+
+
 def test_another_classifier_gets_the_texts(setting: Setting) -> None:
     says = {**SAYS, "transfer_to": {"encoder": {"method": "none"}}}
     cell = Planner(setting).plan(says, 1)
@@ -288,3 +305,41 @@ def test_synonyms_of_a_training_are_known_by_their_content(setting: Setting, tmp
     assert planned(tmp_path / "a.tsv", "word\tneighbors\ncat\twoman\n").key != cell.key
     with pytest.raises(UserError, match="the file of --synonyms"):
         Planner(setting).plan({"encoder": {"method": "anchored", "options": {"synonyms": "./nowhere.tsv"}}}, 1)
+
+
+def test_what_is_in_a_task_of_ones_own_counts(setting: Setting, tmp_path: Path) -> None:
+    own = tmp_path / "mine.tsv"
+    for data in (setting.data, None):
+        found = []
+        for label in (0, 1):
+            own.write_text(f"sentence\tlabel\na dog\t0\na cat\t1\na bird\t{label}\n")
+            says = {"encoder": {"method": "none"}, "classifier": {"task": str(own)}, "attack": {"recipe": "typos"}}
+            found.append(keys(Planner(replace(setting, data=data)).plan(says, 1)))
+        assert found[0]["classifier"] != found[1]["classifier"]
+        assert found[0]["attack"] != found[1]["attack"]
+
+
+def test_the_attack_sets_that_training_leaves_out_count(setting: Setting, data: Path) -> None:
+    (data / "mr").mkdir(exist_ok=True)
+    (data / "mr" / "all.tsv").write_text("sentence\tlabel\na dog\t0\na cat\t1\n")
+    says = {"encoder": {"method": "simcse", "max_steps": 2, "corpus": "task:mr"}, "classifier": {"task": "mr"}}
+    before = keys(Planner(setting).plan(says, 1))
+    (data / "textfooler").mkdir(exist_ok=True)
+    (data / "textfooler" / "mr.tsv").write_text("sentence\tlabel\na dog\t0\n")
+    after = keys(Planner(setting).plan(says, 1))
+    assert before["encoder"] != after["encoder"]
+    assert before["classifier"] != after["classifier"]
+
+
+def test_an_evaluation_is_of_the_text_that_it_reads(setting: Setting, data: Path) -> None:
+    (data / "sts12").mkdir(exist_ok=True)
+    header = "sentence1\tsentence2\tscore\n"
+    found: dict[str, list[str]] = {"raw": [], "senteval": []}
+    for score in (1, 5):
+        (data / "sts12" / "test.tsv").write_text(f"{header}a\tb\t1\nc\td\t2\n")
+        (data / "sts12" / "test_senteval.tsv").write_text(f"{header}a\tb\t{score}\nc\td\t2\n")
+        for text, own in found.items():
+            says = {"encoder": {"method": "none"}, "evaluation": {"tasks": "sts12", "text": text}}
+            own.append(Planner(setting).plan(says, 1).key)
+    assert found["raw"][0] == found["raw"][1]
+    assert found["senteval"][0] != found["senteval"][1]

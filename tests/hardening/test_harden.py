@@ -108,6 +108,14 @@ def test_without_audits_and_the_defaults(here: Path, capsys: pytest.CaptureFixtu
     assert not (here / "new" / "audit-before.json").exists()
 
 
+def test_what_is_said_of_the_training_reaches_it(here: Path) -> None:
+    said = {"column": "text", "epochs": 2.0, "max_steps": None, "batch_size": 5, "learning_rate": 3e-6, "seed": 7}
+    said |= {"pooling": "mean", "precision": "fp32", "save_steps": 9, "max_length": 17, "data": here}
+    training = settings(**said).training()
+    assert {name: getattr(training, name) for name in said} == said
+    assert (training.method, training.model, training.corpus) == ("anchored", "old", "mine.txt")
+
+
 def row(verdict: str = "bends", **changed: Any) -> dict[str, Any]:
     metrics = {"stability": 0.5, "stability_low": 0.4, "stability_high": 0.6, "other": 1.0}
     return {"task": "audit-typos", "split": "all", "n": 9, "metrics": metrics, "verdict": verdict,

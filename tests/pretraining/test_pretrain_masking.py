@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from holdfast.errors import UserError
-from holdfast.pretraining.batches import held_out_groups
+from holdfast.pretraining.batches import TrainingSteps, held_out_groups
 from holdfast.pretraining.masking import Masking
 from holdfast.pretraining.tokens import TokenisedCorpus
 
@@ -99,3 +100,18 @@ def test_held_out_masks_are_fixed_whatever_the_groups(tokenised: Tokenised) -> N
     assert places(1000) == first
     assert len(first) == len(corpus)
     assert sum(len(answers) for _, answers in first) > 100
+
+
+def test_every_step_and_every_seed_has_masks_of_its_own(tokenised: Tokenised) -> None:
+    """The same sentences each time, so that only the draws differ: dynamic masking."""
+    tokenizer, corpus = tokenised
+
+    def masks(seed: int, step: int) -> list[int]:
+        order: Any = SimpleNamespace(seed=seed, groups=lambda _: [np.arange(100)])
+        steps = TrainingSteps(corpus, Masking(tokenizer, share=0.15), order, tokenizer.pad_token_id, 9)
+        (group,) = steps[step]
+        places: list[int] = group["places"].tolist()
+        return places
+
+    assert masks(1, 0) == masks(1, 0)
+    assert len({tuple(masks(seed, step)) for seed in (1, 2) for step in (0, 1, 2)}) == 6

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
 from holdfast.errors import UserError
 from holdfast.pretraining.batches import Group, as_group
 from holdfast.pretraining.model import continued_model, dropout_of, fill, loss_of, measure, predict, ready_to_train
-from holdfast.pretraining.trainer import Clock, rate_factor
+from holdfast.pretraining.trainer import Clock, PretrainTrainer, rate_factor
 
 CONFIG = {
     "vocab_size": 50,
@@ -166,6 +168,48 @@ def test_the_learning_rate_rises_and_falls() -> None:
     factors = [rate_factor(share, 0.25) for share in (0.0, 0.125, 0.25, 0.625, 1.0)]
     assert factors == [0.0, 0.5, 1.0, 0.5, 0.0]
     assert rate_factor(0.0, 0.0) == 1.0
+
+
+def test_a_steps_gradient_is_that_of_the_mean_over_all_its_places() -> None:
+    """Whatever group they are in: groups of a step hold different numbers of them."""
+    model = bert(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    large, small = group(), group((9, 9), seed=3)
+    small = {**small, "places": small["places"][:1], "labels": small["labels"][:1]}
+    trainer: Any = SimpleNamespace(
+        _prepare_inputs=lambda given: given,
+        compute_loss_context_manager=contextlib.nullcontext,
+        accelerator=SimpleNamespace(backward=lambda loss: loss.backward()),
+        args=SimpleNamespace(device=torch.device("cpu")),
+    )
+    told = PretrainTrainer.training_step(trainer, model, [large, small])
+    gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+    model.zero_grad()
+    expected = (loss_of(model, large) + loss_of(model, small)) / 5
+    expected.backward()
+    torch.testing.assert_close(told, expected.detach())
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, model.get_parameter(name).grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_learning_rate_follows_the_steps_or_the_clock() -> None:
+    def rates(clock: Clock) -> list[float]:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        trainer: Any = SimpleNamespace(lr_scheduler=None, clock=clock, _warmup=0.25, optimizer=optimizer)
+        scheduler = PretrainTrainer.create_scheduler(trainer, 7)
+        told = []
+        for _ in range(7):
+            told.append(scheduler.get_last_lr()[0])
+            now[0] += 20
+            optimizer.step()
+            scheduler.step()
+        return told
+
+    now = [0.0]
+    assert rates(Clock(math.inf, lambda: now[0])) == pytest.approx(
+        [rate_factor(step / 8, 0.25) for step in range(1, 8)]
+    )
+    now = [0.0]
+    assert rates(Clock(160, lambda: now[0])) == pytest.approx([rate_factor(step / 8, 0.25) for step in range(7)])
 
 
 def test_a_clock_counts_over_all_parts_of_a_run() -> None:

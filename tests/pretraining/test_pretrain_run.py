@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from transformers import AutoModelForMaskedLM, AutoTokenizer, TrainerCallback
 
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
-from holdfast.pretraining import PretrainSettings, pretrain
+from holdfast.pretraining import PretrainSettings, pretrain, run
 from holdfast.pretraining.settings import pretrain_settings, recipe_path
 from holdfast.pretraining.trainer import Clock, PretrainTrainer
 from holdfast.results import read_result
@@ -70,6 +71,37 @@ def test_it_learns_and_what_it_made_loads_anywhere(corpus: Path, held_out: Path,
     assert [record["state"] for record in told if "state" in record] == ["begun", "trained"]
     epochs = [record["epoch"] for record in told if "epoch" in record]
     assert epochs[-1] == round(result["made"]["epochs"], 4) > 5
+
+
+def test_what_is_held_out_is_not_trained_on_and_the_masks_are_those_asked_for(corpus: Path, tmp_path: Path) -> None:
+    lines = corpus.read_text().splitlines()
+    held_out = tmp_path / "held-out.txt"
+    held_out.write_text("\n".join(lines[:40]) + "\n")
+    given: dict[str, Any] = {"corpus": str(corpus), "held_out": str(held_out), "output": tmp_path / "out", **SHAPE}
+    settings = PretrainSettings(**given, mask_share=0.4, whole_words=True).completed()
+    material = run._material(settings, Console(quiet=True))
+    assert material.held_out is not None
+    theirs = {material.held_out.sentence(row).tobytes() for row in range(len(material.held_out))}
+    ours = {material.corpus.sentence(row).tobytes() for row in range(len(material.corpus))}
+    assert ours
+    assert not ours & theirs
+    assert material.corpus.removed >= 40
+    assert (material.masking.share, material.masking.whole_words) == (0.4, True)
+
+
+def test_the_seed_decides_the_weights_and_the_order(corpus: Path, tmp_path: Path) -> None:
+    weights, orders = [], []
+    for seed in (1, 2):
+        output = tmp_path / f"out{seed}"
+        settings = PretrainSettings(
+            corpus=str(corpus), output=output, **SHAPE, **{**SHORT, "learning_rate": 1e-12}, max_steps=1, seed=seed
+        )
+        pretrain(settings)
+        weights.append(AutoModelForMaskedLM.from_pretrained(output).get_input_embeddings().weight)
+        made = run._material(settings.completed(), Console(quiet=True)).corpus
+        orders.append([group.tolist() for group in run._order(settings, made, True).groups(0)])
+    assert (weights[0] - weights[1]).abs().max() > 1e-2
+    assert orders[0] != orders[1]
 
 
 def test_a_model_is_continued_with_its_own_tokeniser(

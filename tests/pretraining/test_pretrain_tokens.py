@@ -11,6 +11,7 @@ import pytest
 from holdfast.data.corpus import spool_corpus
 from holdfast.errors import UserError
 from holdfast.pretraining.tokens import TokenisedCorpus, tokenise_corpus
+from holdfast.pretraining.vocabulary import own_tokenizer
 
 
 def test_tokens_are_those_of_the_tokeniser(tokenised: tuple[Any, TokenisedCorpus], corpus: Path) -> None:
@@ -60,3 +61,12 @@ def test_what_is_held_out_is_removed_and_counted(tokenised: tuple[Any, Tokenised
     assert len(made) == 400, "the cache of the whole corpus is another one"
     with pytest.raises(UserError, match=r"every sentence of .* is in the held-out part"):
         tokenise_corpus(spool_corpus(str(held)), tokenizer, max_length=32, without=held_out)
+
+
+def test_another_tokeniser_cuts_anew(tokenised: tuple[Any, TokenisedCorpus], corpus: Path) -> None:
+    _, made = tokenised
+    spooled = spool_corpus(str(corpus))
+    other = own_tokenizer(spooled, 100, max_length=32)
+    cut = tokenise_corpus(spooled, other, max_length=32)
+    assert cut.sentence(0).tolist() == other(spooled.dataset[0]["sentence"])["input_ids"]
+    assert len(cut.ids) > len(made.ids)

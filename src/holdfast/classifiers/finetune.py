@@ -236,6 +236,8 @@ def _said(settings: FinetuneSettings) -> dict[str, Any]:
     keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
     return {
         "task": short_name(task_named(settings.task)),
+        "train_split": settings.train_split,
+        "test_examples": settings.test_examples,
         "defence": settings.defence,
         "defence_options": all_options(settings.defence, settings.options),
         "frozen": settings.frozen,

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.attacks.resources import ResourceNames, synonyms_file, wordnet_folder
 from holdfast.attacks.similarity import USE_HANDLES, split_spec
+from holdfast.classifiers.material import ATTACK_SETS
 from holdfast.data.folder import data_folder
 from holdfast.data.registry import locate
 from holdfast.data.sources import resolve
@@ -64,20 +65,29 @@ class Identities:
         named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
         return {name: self._of_model_or_file(value) for name, value in named.items()}
 
-    def task(self, task: str) -> dict[str, Any]:
-        """The hashes of a task's files here; of one that comes from the hub its name."""
+    def task(self, task: str, text: str = "raw") -> dict[str, Any]:
+        """The hashes of a task's files here, with the text as it is or as SentEval has it; of the hub's its name."""
         folder = data_folder(self._data)
         known = task_named(task)
+        if known.is_own:
+            return {"files": [self.file(part.own) for part in known.splits if part.own is not None]}
         if folder is None:
             return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
-        files = [path for part in known.splits for path in locate(part, folder) or ()]
+        files = [path for part in known.splits for path in locate(part, folder, text) or ()]
         return {"files": [self.file(path) for path in files]}
+
+    def trained_on(self, task: str) -> dict[str, Any]:
+        """The same of a task that is trained on, and of the attack sets here, whose texts are kept out of training."""
+        folder = data_folder(self._data)
+        sets = [task_named(name).split("all") for name in ATTACK_SETS.get(task_named(task).name, ())]
+        kept_out = [] if folder is None else [path for each in sets for path in locate(each, folder) or ()]
+        return {**self.task(task), **({"kept_out": [self.file(path) for path in kept_out]} if kept_out else {})}
 
     def corpus(self, corpus: str) -> dict[str, Any]:
         """Hashes of a corpus' files; of one on the hub its name."""
         if corpus.startswith(OF_TASK):
             task, _, split = corpus.removeprefix(OF_TASK).partition("/")
-            return {"task": task, "split": split or None, **self.task(task)}
+            return {"task": task, "split": split or None, **self.trained_on(task)}
         if corpus == "-":
             raise UserError("a reproduction cannot read its corpus from standard input: give --corpus FILE")
         parts = resolve(corpus, self._data)

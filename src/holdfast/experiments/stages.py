@@ -257,7 +257,9 @@ class Planner:
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
         if record["test_examples"] is None:
             del record["test_examples"]  # what is measured whole is the same work as before there was such a limit
-        record.update(options=all_options(settings.defence, settings.options), seed=seed, data=self.identity.task(task))
+        record.update(
+            options=all_options(settings.defence, settings.options), seed=seed, data=self.identity.trained_on(task)
+        )
         if named := self.identity.named_in(settings.options):
             record["option_files"] = named
         where = {}
@@ -296,11 +298,12 @@ class Planner:
         known = ",".join(word for word in words if word != STSB_DEV)
         tasks = task_names(known, "evaluation: tasks") if known or STSB_DEV not in words else []
         tasks += [STSB_DEV] * (STSB_DEV in words)
+        text = str(says.get("text", "raw"))
         settings: dict[str, Any] = {
             "tasks": tasks,
-            "text": str(says.get("text", "raw")),
+            "text": text,
             "pooling": says.get("pooling"),
-            "data": {task: self.identity.task("stsb" if task in ("space", STSB_DEV) else task) for task in tasks},
+            "data": {task: self.identity.task("stsb" if task in ("space", STSB_DEV) else task, text) for task in tasks},
         }
         if says.get("limit") is not None:
             settings["limit"] = fitted("evaluation: limit", says["limit"], int)
