@@ -275,9 +275,7 @@ class Engine:
 
 def _refusal(example: Example) -> str | None:
     """Why no target could be asked about an example."""
-    if not example.text.strip():
-        return "the text is empty"
-    return None
+    return None if example.text.strip() else "the text is empty"
 
 
 def _some(waiting: Iterator[Example], count: int) -> list[Example]:

@@ -71,8 +71,7 @@ def audit(
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
-    folder = resolve_model(settings.model)
-    linguistics, texts = materials(settings)
+    folder, linguistics, texts = materials(settings)
     model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
     precision = resolve_precision(settings.precision, torch.device(str(model.device)))
     settings = replace(settings, precision=precision)
@@ -95,15 +94,16 @@ def audit(
     return result
 
 
-def materials(settings: AuditSettings) -> tuple[Linguistics, Texts]:
-    """The resources and the texts of an audit.
+def materials(settings: AuditSettings) -> tuple[Path, Linguistics, Texts]:
+    """The model's folder, the resources and the texts of an audit.
 
     Raises:
         UserError: a mistake in the settings, a named resource that is not here, texts that cannot be read: all that can
             be told without the model, and so before `holdfast harden` trains one.
     """
     _check(settings)
-    return Linguistics(settings, resolve_model(settings.model)), texts_of(settings)
+    folder = resolve_model(settings.model)
+    return folder, Linguistics(settings, folder), texts_of(settings)
 
 
 def texts_of(settings: AuditSettings) -> Texts:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.files import locked, made_for, write_json
+from holdfast.files import locked, made_for, read_object, write_json
 from holdfast.finding import model_identity
 from holdfast.results import read_with_state
 from holdfast.training.log import RESULT_FILE
@@ -150,21 +150,12 @@ class Store:
         """What was written of every finished cell, of whatever table; damaged ones are left out."""
         needed: dict[str, Any] = {"kind": str, "settings": dict, "seconds_of_last_run": (int, float)}
         for path in sorted(self.folder.glob(f"*/{CELL_FILE}")):
-            record = _record_in(path)
+            record = read_object(path)
             if all(isinstance(record.get(name), kind) for name, kind in needed.items()):
                 yield record
 
 
 def _key_in(path: Path) -> str | None:
     """The key of the finished cell that a file names; None where it is damaged."""
-    key = _record_in(path).get("key")
+    key = read_object(path).get("key")
     return key if isinstance(key, str) else None
-
-
-def _record_in(path: Path) -> dict[str, Any]:
-    """What a file says of a cell; nothing where it is damaged."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
