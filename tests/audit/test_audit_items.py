@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audited import run
+from scipy.stats import spearmanr
 
 from holdfast.adversary.characters import KEYBOARD
 from holdfast.adversary.words import Words, is_content_word
@@ -19,6 +21,7 @@ from holdfast.attacks.encoders import DriftTarget, halfway
 from holdfast.audit import changes, natural, rows, texts, verdicts
 from holdfast.audit import space as spaces
 from holdfast.errors import UserError
+from holdfast.models import load_sentence_transformer
 
 # --- numbers -----------------------------------------------------------------------------------------------------
 
@@ -71,6 +74,29 @@ def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
     assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
     low, high = rows.rate_interval(np.ones(10, dtype=bool), 1)
     assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
+
+
+def test_the_interval_of_spearman_is_that_of_its_pairs() -> None:
+    """Against the standard error of Bonett and Wright (2000), which is of normal values: 95 %, two-sided, ×100."""
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=600)
+    second = 0.6 * first + 0.8 * rng.normal(size=600)
+    rho = spearmanr(first, second).statistic
+    half = 100 * 1.96 * (1 - rho**2) * math.sqrt((1 + rho**2 / 2) / (600 - 3))
+    found = natural._spearman_interval(first, second, 1)
+    assert found["spearman_low"] < 100 * rho < found["spearman_high"]
+    assert found["spearman_high"] - found["spearman_low"] == pytest.approx(2 * half, rel=0.08)
+
+
+def test_alignment_is_of_the_pairs_that_mean_the_same(here: Path) -> None:
+    """Those of four of five points and more (Wang and Isola 2020 take positives; Gao et al. 2021 these pairs)."""
+    lines = [line.split("\t") for line in Path("data/stsb/dev.tsv").read_text().splitlines()[1:]]
+    same = [(first, second) for first, second, score in lines if float(score) >= 4]
+    assert 0 < len(same) < len(lines)
+    model = load_sentence_transformer("lm")
+    first, second = (model.encode(list(side), normalize_embeddings=True) for side in zip(*same, strict=True))
+    (row,) = [row for row in run()["results"] if row["task"] == "audit-quality"]
+    assert row["metrics"]["alignment"] == pytest.approx(float(((first - second) ** 2).sum(axis=1).mean()), rel=1e-4)
 
 
 @pytest.fixture

@@ -226,9 +226,18 @@ def test_scores_make_a_regression(data: Path) -> None:
     assert not load(data).regression
 
 
+def test_a_trial_split_selects(data: Path) -> None:
+    for split, count in (("train", 100), ("trial", 20), ("test", 20)):
+        write_scores(data / "sickr" / f"{split}.tsv", count, split)
+    material = load(data, "sickr")
+    assert material.dev.split == "trial"
+    assert len(material.train) == 100
+    assert [part.split for part in material.tests] == ["test"]
+
+
 def write_scores(path: Path, count: int, word: str, score: float | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"{word} {n}\tb {n}\t{n % 6 if score is None else score}\n" for n in range(count)]
+    lines = [f"{word} {n}\tb {n}\t{n % 5 + 1 if score is None else score}\n" for n in range(count)]
     path.write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.data import senteval as senteval_files
 from holdfast.data.inventory import MISSING, check_data, list_data
 from holdfast.data.registry import is_local, load_labelled, load_pairs
 from holdfast.data.tasks import TASKS, hub_sources, sources, task_named
@@ -380,6 +381,13 @@ def test_real_pairs(real_data: Path, task: str, split: str, rows: int) -> None:
         tokenised = load_pairs(task, split, text="senteval")
         assert tokenised.scores == pairs.scores
         assert tokenised.sentences1 != pairs.sentences1
+
+
+@pytest.mark.parametrize("year", [f"sts{year}" for year in range(12, 17)])
+def test_real_subsets_are_those_that_senteval_reads(real_data: Path, year: str) -> None:
+    """Two of 2012's SentEval calls "surprise.": they were the surprise of that year's task."""
+    read = {subset.removeprefix("surprise.") for subset in senteval_files._SUBSETS[year.upper()]}
+    assert set(load_pairs(year, "test").subsets) == read
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task.label and task.kind != "sts"], ids=lambda t: t.name)
