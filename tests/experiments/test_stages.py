@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from holdfast.attacks.resources import ResourceNames
 from holdfast.errors import UserError
+from holdfast.experiments import work
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.training.options import objective_class
@@ -201,6 +203,17 @@ def test_in_domain_training_takes_the_split_that_the_classifier_takes(setting: S
         cell for cell in Planner(replace(setting, tasks=tasks)).plan(says, 1).needed() if cell.kind == "encoder"
     )
     assert encoder.where == {"corpus": "task:sst2/dev"}
+
+
+def test_long_texts_of_a_task_are_trained_on(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A review may be longer than the lines of a corpus."""
+    trained: list[Any] = []
+    monkeypatch.setattr("holdfast.training.run.train", lambda config, **rest: trained.append(config))
+    monkeypatch.setattr(work, "_corpus_of_task", lambda job, name: tmp_path / "corpus.jsonl")
+    cells = Planner(setting).plan(with_("encoder", corpus="task:sst2"), 1).needed()
+    (encoder,) = (cell for cell in cells if cell.kind == "encoder")
+    work._train(work.Work(encoder, tmp_path / "out", {"start": Path(setting.model)}, setting, Console(), []))
+    assert trained[0].max_chars > 14_000
 
 
 def test_seeds_are_of_classifiers_and_attacks_too(setting: Setting) -> None:
