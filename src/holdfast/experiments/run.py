@@ -17,7 +17,7 @@ from holdfast.experiments.measures import measured, row_of
 from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
 from holdfast.experiments.render import QUOTED, latex, markdown
 from holdfast.experiments.scales import Scale, read_scale
-from holdfast.experiments.stages import Planner, Setting
+from holdfast.experiments.stages import FIRST_SEED, Planner, Setting
 from holdfast.experiments.work import make
 from holdfast.files import InUse, holding, output_lock, write_text
 from holdfast.finding import model_identity, resolve_model
@@ -40,7 +40,7 @@ class ReproduceSettings:
         corpus: what encoders are trained on; None: what the scale says.
         data: the data folder.
         resources: of the attacks.
-        seeds: how many seeds; each begins anew at the encoder's training.
+        seeds: how many seeds; each begins anew at the encoder's training, and is attacked on the same texts.
         only: only rows whose name contains one of these.
         vectors: word vectors for GloVe's rows.
         jobs: how many cells are made at once; None: one on each GPU, or one.
@@ -175,7 +175,7 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
             measure, digits = said.pop("measure", ""), said.pop("digits", definition.digits)
             pipeline = merged(_of_scale(setting.scale, said), said)
             cells: list[Cell | str] = []
-            for seed in range(1, settings.seeds + 1):
+            for seed in range(FIRST_SEED, FIRST_SEED + settings.seeds):
                 try:
                     cells.append(planner.plan(pipeline, seed))
                 except UserError as error:
