@@ -31,7 +31,7 @@ class SmallResources:
     complete: bool = True
     asked: dict[str, int] = field(default_factory=dict)
 
-    def nearest(self, word: str, limit: int) -> list[str]:
+    def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
         return [in_case_of(word, other) for other in neighbours(word)][:limit]
 
     def tags(self, words: Sequence[str]) -> list[str]:

@@ -95,6 +95,9 @@ def test_an_attack_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str
     assert result["model"] == "model"
     rows = {row["recipe"]: row for row in result["results"]}
     assert rows.keys() == {"pwws", "typos"}
+    assert result["timing"]["recipes"].keys() == rows.keys()
+    assert result["timing"]["attack_seconds"] == sum(each["seconds"] for each in result["timing"]["recipes"].values())
+    assert result["timing"]["seconds_per_example"] == result["timing"]["attack_seconds"] / 80
     assert (rows["pwws"]["task"], rows["pwws"]["split"], rows["pwws"]["n"]) == ("textfooler/mnli", "all", 40)
     assert rows["pwws"]["metrics"]["succeeded"] > 0
     assert result["protocol"]["recipes"]["pwws"]["changed_from_published"] == {}
@@ -133,7 +136,8 @@ def test_a_changed_constant_is_in_the_result(here: Path) -> None:
     recipes = read_result(here / "r.json")["protocol"]["recipes"]
     assert recipes["typos"]["changed_from_published"] == {"max_share": 0.5}
     assert recipes["pwws"]["changed_from_published"] == {"reconsider": False}
-    assert recipes["pwws"]["constants"] == {"reconsider": False, "same_tag": False, "inflected": False}
+    own = {"reconsider": False, "same_tag": False, "inflected": False}
+    assert recipes["pwws"]["constants"] == {"max_share": 1.0, "max_words": None} | own
 
 
 def test_examples_are_drawn_by_the_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,7 +281,8 @@ def test_labels_are_the_same_classes_in_another_model(here: Path) -> None:
     assert main(["transfer", "a.json", "--models", "model,turned", "--output", "t.json"]) == 0
     same, turned = read_result(here / "t.json")["results"]
     assert same["n"] == turned["n"] > 0
-    assert same["metrics"] == turned["metrics"] == {"success_rate": 100.0}
+    assert same["metrics"] == turned["metrics"]
+    assert same["metrics"]["success_rate"] == same["metrics"]["success_rate_high"] == 100.0
 
 
 def test_texts_that_deceive_another_model(here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,6 +294,8 @@ def test_texts_that_deceive_another_model(here: Path, make_classifier: Any, caps
     rows = {(row["made_against"], row["on"]): row for row in read_result(here / "t.json")["results"]}
     assert set(rows) == {(a, b) for a in ("model", "other") for b in ("model", "other")}
     assert rows["model", "model"]["metrics"]["success_rate"] == 100.0
+    crossed = rows["model", "other"]["metrics"]
+    assert 0.0 <= crossed["success_rate_low"] < crossed["success_rate"] < crossed["success_rate_high"] <= 100.0
     succeeded = [e for e in read_result(here / "a.json")["examples"] if e["outcome"] == "succeeded"]
     assert rows["model", "model"]["n"] == len(succeeded)
     cross = rows["model", "other"]
@@ -300,14 +307,16 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
     assert main(["recipes", "--json"]) == 0
     described = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     published = {
-        "textfooler": {"candidates": 50, "minimum_similarity": 0.8776, "window": 15, "verbs_as_nouns": True},
-        "textbugger": {"neighbours": 5, "minimum_similarity": 0.809},
+        "textfooler": {"candidates": 50, "minimum_cosine": 0.5, "minimum_similarity": 0.8776, "window": 15}
+        | {"verbs_as_nouns": True},
+        "textbugger": {"neighbours": 5, "minimum_cosine": -1.0, "minimum_similarity": 0.809},
         "bae-r": {"candidates": 50, "minimum_similarity": 0.936338, "window": 15, "verbs_as_nouns": True},
         "bertattack": {"candidates": 8, "max_share": 0.4, "minimum_similarity": 0.2},
-        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "source": "auto"},
+        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "minimum_cosine": 0.5, "source": "auto"},
     }
     for name, constants in published.items():
-        assert {key: c["value"] for key, c in described[name]["constants"].items()} == constants
+        budget = {"max_share": 1.0, "max_words": None}
+        assert {key: c["value"] for key, c in described[name]["constants"].items()} == budget | constants
     for row in described.values():
         assert all(c["meaning"] for c in row["constants"].values())
     assert main(["recipes", "pwws"]) == 0
@@ -322,6 +331,8 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         (["--set", "candidatess=3", "--recipes", "textfooler"], "did you mean 'candidates'?"),
         (["--set", "textfooler.candidates=3", "--recipes", "pwws"], "not among the recipes"),
         (["--set", "same_tag=7", "--recipes", "pwws"], "takes true or false"),
+        (["--set", "max_share=40", "--recipes", "pwws"], "pwws: max_share must lie in (0, 1], got 40"),
+        (["--set", "max_words=0", "--recipes", "pwws"], "pwws: max_words must be at least 1, got 0"),
         (["--goal", "scor"], "did you mean 'score'?"),
         (["--goal", "score"], "does not go with textfooler/mnli"),
         (["--texts", "x.txt"], "either --task"),

@@ -13,6 +13,9 @@ from holdfast.errors import UserError
 SETTINGS = {"task": "sst2", "seed": 1}
 
 
+SECONDS = 1.0
+
+
 def attempt(number: int, recipe: str = "pwws") -> Attempt:
     return Attempt(
         number,
@@ -32,15 +35,30 @@ def test_a_journal_is_read_back_whole(tmp_path: Path) -> None:
     first = Journal(output, SETTINGS)
     assert first.open(resume=False) == {}
     for number in range(3):
-        first.add(attempt(number))
-    first.add(attempt(0, "typos"))
+        first.add(attempt(number), SECONDS)
+    first.add(attempt(0, "typos"), SECONDS)
     again = Journal(output, SETTINGS)
     done = again.open(resume=True)
     assert done == {**{("pwws", n): attempt(n) for n in range(3)}, ("typos", 0): attempt(0, "typos")}
-    again.add(attempt(7))
+    again.add(attempt(7), SECONDS)
     assert ("pwws", 7) in Journal(output, SETTINGS).open(resume=True)
     again.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_seconds_of_a_run_that_was_killed_are_kept(tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    for rank, seconds in ((0, (2.0, 5.0)), (1, (4.0, 9.0))):
+        journal = Journal(output, SETTINGS, rank=rank, world=2)
+        journal.open(resume=True)
+        for number, spent in enumerate(seconds):
+            journal.add(attempt(2 * number + rank), spent)
+    journal.add(attempt(1, "typos"), 0.5)
+    again = Journal(output, SETTINGS, rank=0, world=2)
+    done = again.open(resume=True)
+    assert done["pwws", 3] == attempt(3)
+    assert again.spent == {"pwws": 5.0}
+    assert again.seconds() == {"pwws": 9.0, "typos": 0.5}, "side by side: what the longer one took"
 
 
 @pytest.mark.parametrize("cut", [1, 10, 60])
@@ -49,12 +67,12 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
     journal = Journal(output, SETTINGS)
     journal.open(resume=False)
     for number in range(3):
-        journal.add(attempt(number))
+        journal.add(attempt(number), SECONDS)
     (path,) = journals(output)
     path.write_bytes(path.read_bytes()[:-cut])
     again = Journal(output, SETTINGS)
     assert set(again.open(resume=True)) == {("pwws", 0), ("pwws", 1)}
-    again.add(attempt(2))
+    again.add(attempt(2), SECONDS)
     assert set(Journal(output, SETTINGS).open(resume=True)) == {("pwws", n) for n in range(3)}
 
 
@@ -77,7 +95,7 @@ def test_every_bit_of_a_line_counts(tmp_path: Path, line: int) -> None:
     journal = Journal(output, SETTINGS)
     journal.open(resume=False)
     for number in range(4):
-        journal.add(attempt(number))
+        journal.add(attempt(number), SECONDS)
     (path,) = journals(output)
     lines = path.read_bytes().split(b"\n")
     for bit in range(0, 8 * len(lines[line - 1]), 13):
@@ -101,7 +119,7 @@ def test_several_damaged_lines_are_one_line(tmp_path: Path) -> None:
     journal = Journal(output, SETTINGS)
     journal.open(resume=False)
     for number in range(4):
-        journal.add(attempt(number))
+        journal.add(attempt(number), SECONDS)
     (path,) = journals(output)
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"{broken", lines[2], b"\xff\xfe", b"[" * 100_000, lines[4], b""]))
@@ -116,7 +134,7 @@ def test_a_row_of_another_run_is_not_taken_over(tmp_path: Path) -> None:
     for settings, number in ((SETTINGS, 1), ({**SETTINGS, "seed": 2}, 2)):
         journal = Journal(output.with_name(f"{number}.json"), settings)
         journal.open(resume=False)
-        journal.add(attempt(number))
+        journal.add(attempt(number), SECONDS)
     first, second = ((next(journals(tmp_path / f"{n}.json"))).read_bytes() for n in (1, 2))
     own = next(journals(tmp_path / "1.json"))
     own.write_bytes(first + second.split(b"\n")[1] + b"\n")
@@ -128,8 +146,8 @@ def test_processes_share_and_wait(tmp_path: Path) -> None:
     first, second = (Journal(output, SETTINGS, rank=rank, world=2) for rank in (0, 1))
     first.open(resume=False)
     assert second.open(resume=False) == {}
-    first.add(attempt(0))
-    second.add(attempt(1))
+    first.add(attempt(0), SECONDS)
+    second.add(attempt(1), SECONDS)
     assert not first.finished(1, [("pwws", 1)])
     second.end()
     assert first.finished(1, [("pwws", 1)])
@@ -156,7 +174,7 @@ def test_an_old_end_of_a_share_that_has_been_damaged_since_is_none(tmp_path: Pat
     before = Journal(output, SETTINGS, rank=1, world=2)
     before.open(resume=False)
     for number in (1, 3):
-        before.add(attempt(number))
+        before.add(attempt(number), SECONDS)
     before.end()
     journal = next(journals(output))
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -167,7 +185,7 @@ def test_an_old_end_of_a_share_that_has_been_damaged_since_is_none(tmp_path: Pat
     assert not first.finished(1, share), "the other process has not yet read what is damaged"
     again = Journal(output, SETTINGS, rank=1, world=2)
     again.open(resume=True)
-    again.add(attempt(1))
+    again.add(attempt(1), SECONDS)
     assert not first.finished(1, share)
     again.end()
     assert first.finished(1, share)

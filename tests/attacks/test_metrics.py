@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
+import statistics
+
 import pytest
 from scipy import stats
 
@@ -54,7 +58,39 @@ def test_metrics_by_hand() -> None:
     # Of the five that were asked about: four right before, two of them still right.
     assert metrics["accuracy"] == 80.0
     assert metrics["accuracy_under_attack"] == 40.0
+    assert not {"replaced_low", "replaced_high"} & metrics.keys(), "two numbers that are alike have no interval"
     assert skip_reasons(rows) == {row.reason: 1 for row in rows if row.reason}
+
+
+def test_every_mean_has_its_interval() -> None:
+    """Against the normal one, of many: 1.96 standard errors to each side."""
+    rng = random.Random(0)
+    rows = [
+        attempt(
+            number,
+            "succeeded" if (won := rng.random() < 0.6) else "failed",
+            correct=rng.random() < 0.8,
+            changed=rng.randint(1, 9),
+            queries=rng.randint(5, 50),
+            similarity=rng.random() if won else None,
+        )
+        for number in range(500)
+    ]
+    won = [row for row in rows if row.outcome == "succeeded"]
+    values = {
+        "success_rate": [100.0 * (row.outcome == "succeeded") for row in rows],
+        "queries": [row.queries for row in rows],
+        "replaced": [10.0 * len(row.changed) for row in won],
+        "similarity": [row.similarity for row in won if row.similarity is not None],
+        "accuracy": [100.0 * row.correct_before for row in rows],
+        "accuracy_under_attack": [100.0 * (row.correct_before and row.outcome != "succeeded") for row in rows],
+    }
+    metrics = summarise(rows, has_classes=True)
+    for name, of in values.items():
+        half = 1.96 * statistics.stdev(of) / math.sqrt(len(of))
+        assert metrics[name] == pytest.approx(statistics.mean(of)), name
+        assert metrics[f"{name}_low"] == pytest.approx(statistics.mean(of) - half, abs=0.2 * half), name
+        assert metrics[f"{name}_high"] == pytest.approx(statistics.mean(of) + half, abs=0.2 * half), name
 
 
 def test_where_nothing_was_attacked_there_is_no_rate() -> None:

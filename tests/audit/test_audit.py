@@ -207,7 +207,7 @@ def test_the_texts_that_are_printed() -> None:
     examples.append(example("c", 3, 1, 0.0))
     result = {"results": rows_, "examples": examples, "model": "a b"}
     assert [(row["item"], row["number"]) for row in worst_examples(result)] == [("a", 0), ("a", 3), ("a", 6), ("b", 2)]
-    assert "--model 'a b'" in advice(result)
+    assert "holdfast harden 'a b' --corpus" in advice(result)
     assert "holds" in advice({**result, "results": rows_[2:]})
 
 

@@ -312,6 +312,17 @@ def test_attacks_are_compared_on_the_texts_that_both_attacked(capsys: pytest.Cap
     assert "mr pwws" in capsys.readouterr().out
 
 
+def test_attacks_that_share_less_than_half_of_their_texts_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    a = attack("a.json", {**dict.fromkeys("pqrst", "+"), "skipped": "."})
+    b = attack("b.json", {**dict.fromkeys("pquvwxyz", "-"), "skipped": "."})
+    assert main(["compare", a, b]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "few texts that all results attacked: mr all pwws, 2 of the 5 or more that each did" in told
+    half = attack("half.json", dict.fromkeys("pquv", "-"))
+    assert main(["compare", a, half]) == 0
+    assert "few texts" not in capsys.readouterr().out
+
+
 def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[str]) -> None:
     a = attack("a.json", {"p": "+", "q": "-"})
     told = mistake(capsys, a, attack("b.json", {"p": "+"}, tries=2))

@@ -87,6 +87,25 @@ def test_baselines_are_made_and_measured(settings: Settings, stsb: Path, tmp_pat
     assert glove["not_run"] == ["the baseline glove needs word vectors: give --vectors FILE"]
 
 
+def test_what_no_seed_changes_is_one_value_without_a_spread(settings: Settings, stsb: Path) -> None:
+    table = TABLE.replace("GloVe: {encoder: {baseline: glove}}", "as it is: {encoder: {method: none}}")
+    result = reproduce(settings(table, seeds=3))
+    rows = {(row["task"], row["split"]): row for row in result["results"]}
+    for name, count in (("as it is", 1), ("mean", 1), ("whitening", 3)):
+        for column in ("STS-B", "park", "Mean"):
+            row = rows[name, column]
+            assert (row["n"], len(row["values"])) == (count, count)
+            assert len(row["cells"]) == (0 if column == "Mean" else count)
+            assert row["metrics"].keys() == ({"mean", "std"} if count > 1 else {"mean"})
+    text = markdown(result)
+    (line,) = (line for line in text.splitlines() if line.startswith("| mean |"))
+    assert "±" not in line
+    assert "No seed changes what 8 values are of: they are of one run, and stand without ±." in text
+    once = reproduce(settings(table))
+    assert once["results"][0]["values"] == result["results"][0]["values"]
+    assert "No seed changes" not in markdown(once)
+
+
 @pytest.fixture
 def planner(tmp_path: Path, settings: Settings) -> Planner:
     given = settings()
@@ -268,13 +287,13 @@ def test_hard_positives_are_other_texts(masked_lm: Path) -> None:
 
 def test_what_is_no_number_stands_beside_the_value() -> None:
     from holdfast.experiments.definition import read_definition
-    from holdfast.experiments.run import _Entry, _extras
+    from holdfast.experiments.rows import Entry, _extras
 
     plane = {"points": []}
     rows = [{"task": "space-attacked", "split": "attacked", "n": 5, "metrics": {"d_pos": 1.0}, "told": ["a line"]}]
     result = {"results": rows, "coordinates": plane}
     figure, table = (read_definition(name, "smoke") for name in ("adcl/figure3", "adcl/table4"))
-    entry = _Entry(figure.rows[0], "d_pos", "d_pos", 1, [])
+    entry = Entry(figure.rows[0], "d_pos", "d_pos", 1, [])
     assert _extras(figure, entry, result) == {"told": ["a line"], "coordinates": plane}
     assert _extras(table, entry, result) == {"told": ["a line"]}  # a table draws no planes
-    assert _extras(table, _Entry(figure.rows[0], "x", "sts", 1, []), {"results": []}) == {}
+    assert _extras(table, Entry(figure.rows[0], "x", "sts", 1, []), {"results": []}) == {}

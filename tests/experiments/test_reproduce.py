@@ -20,6 +20,7 @@ from rich.console import Console
 from small_table import TABLE
 
 from holdfast.errors import UserError
+from holdfast.experiments import rows as of_tables
 from holdfast.experiments import run as experiments
 from holdfast.experiments import work
 from holdfast.experiments.definition import known_tables, tables_named
@@ -126,13 +127,25 @@ def test_seeds_give_mean_and_spread(settings: Settings) -> None:
     assert {row["task"] for row in result["results"]} == {"SimCSE"}
 
 
+def test_an_average_of_columns_is_seed_by_seed_also_where_no_seed_changes_one_of_them() -> None:
+    table = of_tables.Definition(
+        *("mine", "title", "source", "", (of_tables.Row({"encoder": "A"}, {}),), {"x": {}, "y": {}}),
+        *({"both": ["x", "y"], "alone": ["y"]}, {}, {}),
+    )
+    row = {"task": "A", "digits": 1, "not_run": []}
+    both, alone = of_tables.average_rows(table, [row | {"split": "x", "values": [1.0, 5.0]},
+                                                 row | {"split": "y", "values": [3.0]}])  # fmt: skip
+    assert (both["values"], both["n"]) == ([2.0, 4.0], 2)
+    assert (alone["values"], alone["n"], alone["metrics"]) == ([3.0], 1, {"mean": 3.0})
+
+
 def test_means_are_means_of_three_and_more() -> None:
-    assert experiments._mean_and_spread([1.0, 2.0, 6.0]) == {"mean": 3.0, "std": pytest.approx(7**0.5)}
+    assert of_tables._mean_and_spread([1.0, 2.0, 6.0]) == {"mean": 3.0, "std": pytest.approx(7**0.5)}
     names = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
     table = experiments.read_definition("adcse/table1", "paper")
     row = {"task": table.rows[0].name, "digits": 1, "not_run": []}
     rows = [{**row, "split": name, "values": [float(n == 0), 7.0 * n]} for n, name in enumerate(names)]
-    (average,) = experiments._averages(table, rows, 2)
+    (average,) = of_tables.average_rows(table, rows)
     assert average["values"] == [pytest.approx(1 / 7), 21.0]
 
 
@@ -189,7 +202,7 @@ def test_latex_and_markdown_escape() -> None:
     result: dict[str, Any] = {
         "results": [
             {"task": "a_b", "split": "50 %", "labels": {"x|y": "a_b & $"}, "metrics": {"mean": 1.0, "std": 0.5},
-             "published": 2, "not_run": []}
+             "n": 2, "published": 2, "not_run": []}
         ],
         "protocol": {"columns": ["50 %"], "title": "t", "source": "s", "scale": "small", "seeds": 2},
         "command": "c",

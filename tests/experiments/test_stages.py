@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from holdfast.attacks.resources import ResourceNames
 from holdfast.errors import UserError
+from holdfast.experiments import work
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.training.options import objective_class
@@ -203,15 +205,38 @@ def test_in_domain_training_takes_the_split_that_the_classifier_takes(setting: S
     assert encoder.where == {"corpus": "task:sst2/dev"}
 
 
-def test_seeds_are_of_classifiers_and_attacks_too(setting: Setting) -> None:
-    """A model that is not trained is the same for every seed; what is made of it is not."""
+def test_long_texts_of_a_task_are_trained_on(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A review may be longer than the lines of a corpus."""
+    trained: list[Any] = []
+    monkeypatch.setattr("holdfast.training.run.train", lambda config, **rest: trained.append(config))
+    monkeypatch.setattr(work, "_corpus_of_task", lambda job, name: tmp_path / "corpus.jsonl")
+    cells = Planner(setting).plan(with_("encoder", corpus="task:sst2"), 1).needed()
+    (encoder,) = (cell for cell in cells if cell.kind == "encoder")
+    work._train(work.Work(encoder, tmp_path / "out", {"start": Path(setting.model)}, setting, Console(), []))
+    assert trained[0].max_chars > 14_000
+
+
+def test_seeds_are_of_what_is_trained_and_not_of_what_is_measured(setting: Setting) -> None:
+    """A model that is not trained is the same for every seed; a classifier of it is not, and is attacked alike."""
     says = {**SAYS, "encoder": {"method": "none"}}
     first, second = (list(Planner(setting).plan(says, seed).needed()) for seed in (1, 2))
     assert [cell.kind for cell in first if cell.key not in {other.key for other in second}] == ["classifier", "attack"]
-    assert [cell.settings.get("seed") for cell in second] == [None, 2, 2]
-    texts = {"kind": "masks", "texts": ["a dog"]}
-    looks = {Planner(setting).plan({"encoder": says["encoder"], "inspection": texts}, seed).key for seed in (1, 2)}
-    assert len(looks) == 2
+    assert [cell.settings.get("seed") for cell in first] == [None, 1, 1]
+    assert [cell.settings.get("seed") for cell in second] == [None, 2, 1]
+    plane = {**SAYS, "distances_in": {"encoder": {"method": "simcse"}}}
+    assert Planner(setting).plan(plane, 2).settings["seed"] == 1
+    for encoder, distinct in (({"method": "none"}, 1), (SAYS["encoder"], 2)):
+        for kind in ("masks", "hard-positives"):
+            look = {"encoder": encoder, "inspection": {"kind": kind, "texts": ["a dog"]}}
+            cells = [Planner(setting).plan(look, seed) for seed in (1, 2)]
+            assert len({cell.key for cell in cells}) == distinct
+            assert [cell.settings["seed"] for cell in cells] == [1, 1]
+
+
+def test_adversarial_texts_for_a_training_are_by_its_seed(setting: Setting) -> None:
+    says = with_("classifier", adversarial_texts={"recipe": "typos", "examples": 3})
+    second = Planner(setting).plan({**says, "attack": {}}, 2)
+    assert second.inputs["texts"].settings["seed"] == second.settings["seed"] == 2
 
 
 def test_in_domain_training_on_another_split_is_other_work(setting: Setting) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,6 +186,16 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
     assert texts(table) == [["NP", "56.2 (90.0, −33.8)", "– (80.0)"]]
     assert "Not run: no data" in table.note
     assert texts(tables.other_table(other)) == [["masks layer 0", "34", "16.300"]]
+
+
+def test_results_of_attacks_on_one_model_are_lines_of_their_own() -> None:
+    def made(recipe: str, path: str, rate: float) -> dict[str, Any]:
+        return {"made_against": "a", "made_in": path, "recipe": recipe, "on": "b", "metrics": {"success_rate": rate}}
+
+    rows = [made("pwws", "1.json", 10.0), made("typos", "2.json", 90.0)]
+    assert tables.transfer_matrix(rows) == (["b"], [("a (pwws)", {"b": 10.0}), ("a (typos)", {"b": 90.0})])
+    rows = [made("pwws", "1.json", 10.0), made("pwws", "2.json", 90.0)]
+    assert tables.transfer_matrix(rows)[1] == [("a (1.json)", {"b": 10.0}), ("a (2.json)", {"b": 90.0})]
 
 
 WILD = Table(

@@ -47,6 +47,35 @@ class MixedAscent:
     norm: Norm
     trajectory: Trajectory = "mixed"
 
+    @classmethod
+    def reaching(
+        cls,
+        *,
+        pgd_steps: int,
+        fgsm_steps: int,
+        pgd_size: float,
+        fgsm_size: float,
+        mix: float,
+        radius: float | None,
+        norm: Norm,
+        trajectory: Trajectory,
+    ) -> MixedAscent:
+        """An attack that can move δ; without a radius, in the ball that the FGSM part (or else the PGD part) can reach.
+
+        Raises:
+            ValueError: λ lies outside [0, 1], or no part with a share of the mix makes a step.
+        """
+        if not 0.0 <= mix <= 1.0:
+            raise ValueError(f"mix must lie in [0, 1], got {mix:g}")
+        pgd_reach, fgsm_reach = pgd_steps * pgd_size, fgsm_steps * fgsm_size
+        if radius != 0.0 and not (pgd_reach * mix or fgsm_reach * (1.0 - mix)):
+            raise ValueError(
+                "nothing would be attacked: PGD (where mix > 0) or FGSM (where mix < 1) must make steps of some size; "
+                "radius=0 leaves the attack out on purpose"
+            )
+        radius = (fgsm_reach or pgd_reach) if radius is None else radius
+        return cls(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
+
     def run(self, start: Tensor, mask: Tensor, gradient: Gradient) -> Tensor:
         """Climb from ``start`` (B, L, d), with ``gradient(δ)`` the gradient of the loss at δ; returns δ (B, L, d)."""
         start = project(start, mask, self.norm, self.radius)

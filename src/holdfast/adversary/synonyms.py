@@ -14,6 +14,9 @@ from holdfast.adversary.similarity import Neighbours, read_lists, read_vectors
 from holdfast.adversary.wordnet import WordNet
 from holdfast.adversary.words import others
 
+NEAR = 0.5
+"""The cosine of counter-fitted vectors from which on two words are synonyms to TextFooler (Jin et al. 2020, §2.2)."""
+
 _MEMO = 1 << 15  # words; an attack asks for the same ones again and again
 
 
@@ -26,8 +29,14 @@ class Synonyms(Protocol):
     complete: bool
     """Whether it knows every neighbour that its measure admits, or only the first few of a list."""
 
-    def nearest(self, word: str, limit: int) -> list[str]:
-        """At most ``limit`` other words, nearest first, in the word's case; none for an unknown word."""
+    def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
+        """At most ``limit`` other words, nearest first, in the word's case; none for an unknown word.
+
+        Args:
+            word: as it stands in a text.
+            limit: how many.
+            minimum: the smallest cosine of a neighbour; what has no cosines does not look at it.
+        """
 
 
 class VectorNeighbours:
@@ -38,46 +47,43 @@ class VectorNeighbours:
     Args:
         words: V words. Of those that differ in case alone the first is used.
         vectors: (V, d).
-        minimum: the smallest cosine of a neighbour.
         source: where the vectors are from.
     """
 
     complete = True
 
-    def __init__(self, words: Sequence[str], vectors: npt.ArrayLike, *, minimum: float = 0.5, source: str) -> None:
+    def __init__(self, words: Sequence[str], vectors: npt.ArrayLike, *, source: str) -> None:
         rows = np.asarray(vectors, dtype=np.float32)
         self._rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         self._words = [word.lower() for word in words]
         self._index = {word: row for row, word in reversed(list(enumerate(self._words)))}
-        self.minimum = minimum
-        self.source = f"{source}, cosine ≥ {minimum:g}"
+        self.source = source
         self._near = functools.lru_cache(maxsize=_MEMO)(self._find)
 
     @classmethod
-    def read(cls, path: Path, *, minimum: float = 0.5, source: str | None = None) -> VectorNeighbours:
+    def read(cls, path: Path, *, source: str | None = None) -> VectorNeighbours:
         """Read ``word number number …`` lines or an ``.npz`` file, as `holdfast.adversary.similarity.WordVectors`.
 
         Args:
             path: the file.
-            minimum: the smallest cosine of a neighbour.
             source: where the vectors are from; by default the file's name.
 
         Raises:
             UserError: the file cannot be read or is not of this form.
         """
         words, vectors = read_vectors(path)
-        return cls(words, vectors, minimum=minimum, source=source or f"word vectors {path.name}")
+        return cls(words, vectors, source=source or f"word vectors {path.name}")
 
-    def nearest(self, word: str, limit: int) -> list[str]:
+    def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
         """At most ``limit`` other words, nearest first, in the word's case; none for an unknown word."""
-        return others(word, self._near(word.lower(), limit))
+        return others(word, self._near(word.lower(), limit, minimum))
 
-    def _find(self, word: str, limit: int) -> tuple[str, ...]:
+    def _find(self, word: str, limit: int, minimum: float) -> tuple[str, ...]:
         row = self._index.get(word)
-        if row is None:
+        if row is None or not self._rows[row].any():
             return ()
         cosines = self._rows @ self._rows[row]
-        near = np.flatnonzero(cosines >= self.minimum)
+        near = np.flatnonzero(cosines >= minimum)
         nearest_first = near[np.argsort(-cosines[near], kind="stable")]
         found = dict.fromkeys(self._words[other] for other in nearest_first)
         return tuple(other for other in found if other != word)[:limit]
@@ -104,7 +110,7 @@ class ListedNeighbours(Neighbours):
         longest = max(map(len, lists.values()), default=0)
         return cls(lists, source=f"neighbour lists {path.name} (at most {longest} a word, without cosines)")
 
-    def nearest(self, word: str, limit: int) -> list[str]:
+    def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
         """At most ``limit`` other words, in the list's order, in the word's case; none for an unknown word."""
         return others(word, self._lists.get(word.lower(), ()))[:limit]
 
@@ -121,9 +127,9 @@ class JoinedSynonyms:
         self.source = "; ".join(each.source for each in sources)
         self.complete = all(each.complete for each in sources)
 
-    def nearest(self, word: str, limit: int) -> list[str]:
+    def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
         """At most ``limit`` words *of each source*, in the word's case, each once."""
-        return list(dict.fromkeys(near for each in self._sources for near in each.nearest(word, limit)))
+        return list(dict.fromkeys(near for each in self._sources for near in each.nearest(word, limit, minimum)))
 
 
 def is_wordnet(path: Path) -> bool:

@@ -112,7 +112,7 @@ class WordNet:
             raise ValueError(f"{tag!r} is no universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
         return others(word, self._found(word.lower(), tag, inflected))
 
-    def nearest(self, word: str, limit: int) -> list[str]:
+    def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
         """At most ``limit`` of its synonyms, in WordNet's order: `holdfast.adversary.synonyms.Synonyms`."""
         return self.synonyms(word)[:limit]
 

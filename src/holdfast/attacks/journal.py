@@ -19,6 +19,8 @@ from holdfast.attacks.examples import Attempt
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, cannot_write
 
+_SECONDS = "seconds"
+
 Key = tuple[str, int]
 """A recipe's name and an example's number."""
 
@@ -31,6 +33,9 @@ class Journal:
         settings: everything that decides the attempts; a journal of another run is not continued.
         rank: the number of this process.
         world: how many processes there are.
+
+    Attributes:
+        spent: the seconds that this process has spent on each recipe, in runs before this one.
     """
 
     def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0, world: int = 1) -> None:
@@ -38,6 +43,7 @@ class Journal:
         self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # as they are read back
         self._run = _digest(self._settings)
         self._path = _path(output, rank)
+        self.spent: dict[str, float] = {}
 
     def open(self, *, resume: bool, tell: Callable[[str], None] | None = None) -> dict[Key, Attempt]:
         """Begin, or go on: what all processes have finished so far.
@@ -60,14 +66,15 @@ class Journal:
         for one in read:
             if one.damaged and tell is not None:
                 tell(one.told())
+        self.spent = next((one.spent for one in read if one.path == self._path), {})
         self._keep_whole_lines()
         if not self._path.exists() or self._path.stat().st_size == 0:
             self._write({"settings": self._settings})
         return {key: attempt for one in read for key, attempt in one.attempts.items()}
 
-    def add(self, attempt: Attempt) -> None:
-        """Write down a finished example."""
-        self._write(attempt.row())
+    def add(self, attempt: Attempt, seconds: float) -> None:
+        """Write down a finished example, and the seconds that this process has spent on its recipe so far."""
+        self._write({**attempt.row(), _SECONDS: seconds})
 
     def end(self) -> None:
         """Write that this process has finished its share."""
@@ -83,6 +90,14 @@ class Journal:
         last = _lines(path)[-1:] if path.exists() else []
         ended = any((_row_of(line, self._run) or {}) == {"done": rank, "of": self._world} for line in last)
         return ended and self.all().keys() >= set(share)
+
+    def seconds(self) -> dict[str, float]:
+        """The seconds of each recipe, from its begin to the last example of the process that took longest."""
+        longest: dict[str, float] = {}
+        for path in journals(self._output):
+            for recipe, seconds in _read(path, self._settings, self._run).spent.items():
+                longest[recipe] = max(seconds, longest.get(recipe, 0.0))
+        return longest
 
     def all(self) -> dict[Key, Attempt]:
         """What all processes have finished."""
@@ -130,11 +145,13 @@ class _Read:
     Attributes:
         path: the file.
         attempts: what was finished.
+        spent: the seconds of each recipe up to its last example.
         damaged: the numbers of damaged lines, from 1.
     """
 
     path: Path
     attempts: dict[Key, Attempt] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
     damaged: list[int] = field(default_factory=list)
 
     def told(self) -> str:
@@ -159,7 +176,9 @@ def _read(path: Path, settings: dict[str, Any], run: str) -> _Read:
             _refuse_other_settings(path, line, settings)
             read.damaged.append(number)
         elif "done" not in row and "settings" not in row:
+            seconds = float(row.pop(_SECONDS))
             attempt = Attempt.from_row(row)
+            read.spent[attempt.recipe] = max(seconds, read.spent.get(attempt.recipe, 0.0))
             read.attempts[attempt.recipe, attempt.number] = attempt
     return read
 

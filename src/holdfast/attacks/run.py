@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -108,7 +109,14 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
         for name in having:
             hint = get_type_hints(RECIPES[name])[constant]
             changed[name][constant] = option_value(f"{name}.{constant}", value, hint)
-    return [RECIPES[name](**changed[name]) for name in dict.fromkeys(names)]
+    return [_made(name, changed[name]) for name in dict.fromkeys(names)]
+
+
+def _made(name: str, constants: Mapping[str, Any]) -> Recipe:
+    try:
+        return RECIPES[name](**constants)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
 
 
 @holding(lambda settings: output_lock(settings.output))
@@ -163,17 +171,14 @@ def attack(
     tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
     done = journal.open(resume=resume, tell=tell) if journal is not None else {}
     with _helpers(settings, rank, command) as children:
-        began = time.monotonic()
-        fresh = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
+        fresh, seconds = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
         if rank > 0:
             return {}
         if journal is not None and world > 1:
             _wait_for(journal, world, children, _shares(recipes, material, world))
-        seconds = time.monotonic() - began
     attempts = {**done, **(journal.all() if journal is not None else fresh)}
     result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
-    count = max(1, len(attempts) - len(done))
-    result["timing"] = {"attack_seconds": seconds, "seconds_per_example": seconds / count, "examples_timed": count}
+    result["timing"] = _timing(journal.seconds() if journal is not None else seconds, attempts)
     if output is not None:
         write_text(
             examples_path(output), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in result["examples"])
@@ -253,12 +258,12 @@ def _run(
     material: Material,
     victim: Victim,
     resources: Resources,
-    done: Mapping[tuple[str, int], Attempt],
+    done: Mapping[Key, Attempt],
     journal: Journal | None,
     place: tuple[int, int],
     console: Console | None,
-) -> dict[tuple[str, int], Attempt]:
-    """This process's share of all recipes: every ``world``-th example."""
+) -> tuple[dict[Key, Attempt], dict[str, float]]:
+    """This process's share of all recipes, every ``world``-th example; and the seconds it spent on each recipe."""
     from holdfast.attacks.progress import AttackProgress
 
     rank, world = place
@@ -270,19 +275,30 @@ def _run(
         side_by_side=settings.side_by_side,
         seed=settings.seed,
     )
-    fresh: dict[tuple[str, int], Attempt] = {}
+    fresh: dict[Key, Attempt] = {}
+    spent = dict(journal.spent) if journal is not None else {}
     for recipe in recipes:
+        before, began = spent.get(recipe.NAME, 0.0), time.monotonic()
         waiting = [example for example in share if (recipe.NAME, example.number) not in done]
         progress: AttackProgress
         with AttackProgress(console, recipe.NAME, len(waiting), engine) as progress:
             for attempt in engine.run(recipe, waiting):
                 fresh[recipe.NAME, attempt.number] = attempt
+                spent[recipe.NAME] = before + time.monotonic() - began
                 if journal is not None:
-                    journal.add(attempt)
+                    journal.add(attempt, spent[recipe.NAME])
                 progress.add(attempt)
     if journal is not None:
         journal.end()
-    return fresh
+    return fresh, spent
+
+
+def _timing(seconds: Mapping[str, float], attempts: Mapping[Key, Attempt]) -> dict[str, Any]:
+    """What the attacks took, in seconds: in all, and of each recipe; where a run was killed, the runs together."""
+    counts = Counter(recipe for recipe, _ in attempts)
+    each = {name: {"seconds": spent, "seconds_per_example": spent / counts[name]} for name, spent in seconds.items()}
+    whole = sum(seconds.values())
+    return {"attack_seconds": whole, "seconds_per_example": whole / max(1, len(attempts)), "recipes": each}
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.classifier import load_classifier
+from holdfast.attacks.metrics import rate
 from holdfast.errors import UserError
 from holdfast.finding import model_identity, resolve_model
 from holdfast.results import examples_of, new_result, read_result
@@ -36,8 +37,9 @@ def transferability(
         command: for the record.
 
     Returns:
-        A result with a row ``{task, split, n, made_against, on, metrics: {success_rate}}`` for each pair; ``n`` texts
-        were tried. Where none could be, there is no rate.
+        A result with a row ``{task, split, n, recipe, made_against, made_in, on, metrics}`` for each result and
+        classifier: ``n`` texts were tried, and the metrics are ``success_rate`` ×100 and its 95 % interval,
+        ``success_rate_low`` and ``success_rate_high``. Where none could be tried, there are no metrics.
 
     Raises:
         UserError: a file that is no result of an attack on a classifier.
@@ -62,15 +64,17 @@ def transferability(
                 if not any(row["recipe"] == recipe for row in all_examples):
                     raise UserError(f"{path} holds no attack with the recipe {recipe}")
             first = result["results"][0]
-            tried, deceived = _tried(classifier, _numbered_as(classifier.classes, result, examples))
+            deceived = _tried(classifier, _numbered_as(classifier.classes, result, examples))
             rows.append(
                 {
                     "task": first["task"],
                     "split": first["split"],
-                    "n": tried,
+                    "n": len(deceived),
+                    "recipe": recipe or ", ".join(row["recipe"] for row in result["results"]),
                     "made_against": result["model"],
+                    "made_in": str(path),
                     "on": name,
-                    "metrics": {"success_rate": 100.0 * deceived / tried} if tried else {},
+                    "metrics": rate("success_rate", deceived, seed=0) if deceived else {},
                 }
             )
     return new_result(
@@ -95,17 +99,17 @@ def _numbered_as(
     return [{**row, "label": ours.index(theirs[row["label"]])} for row in examples]
 
 
-def _tried(classifier: Any, examples: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """How many originals the classifier has right, and how many of their adversarial texts it has wrong."""
+def _tried(classifier: Any, examples: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Of the originals that the classifier has right, whether it has the adversarial text wrong."""
     if not examples:
-        return 0, 0
+        return []
     originals = [_texts(row, row["original"]) for row in examples]
     before = classifier.logits(originals).argmax(axis=1)
     kept = [row for row, label in zip(examples, before, strict=True) if label == row["label"]]
     if not kept:
-        return 0, 0
+        return []
     after = classifier.logits([_texts(row, row["adversarial"]) for row in kept]).argmax(axis=1)
-    return len(kept), sum(int(label != row["label"]) for row, label in zip(kept, after, strict=True))
+    return [bool(label != row["label"]) for row, label in zip(kept, after, strict=True)]
 
 
 def _texts(row: Mapping[str, Any], text: str) -> tuple[str, ...]:

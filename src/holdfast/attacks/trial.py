@@ -76,13 +76,6 @@ def changeable(words: Words, seen: int) -> list[int]:
     return [place for place, word in enumerate(words.words) if is_content_word(word) and spans[place][1] <= seen]
 
 
-def allowance(trial: Trial, max_share: float, max_words: int | None = None) -> int:
-    """How many words may be changed: ``max_share`` of the text's words, rounded down, and at most ``max_words``."""
-    # The share is of what people see, and 0.4 of 5 words is 2, not 1.999...
-    most = int(max_share * len(trial.original.words) + 1e-9)
-    return most if max_words is None else min(most, max_words)
-
-
 # --- ranking -----------------------------------------------------------------------------------------------------
 
 

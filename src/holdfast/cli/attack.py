@@ -147,15 +147,17 @@ def attack_table(result: Mapping[str, Any]) -> Table:
         "replaced": "replaced %",
         "queries": "queries",
         "similarity": "similarity",
+        "seconds_per_example": "s/example",
     }
+    timed = result["timing"].get("recipes", {})
     rows = []
     for row in result["results"]:
-        metrics = dict(row["metrics"])
+        metrics = {**row["metrics"], **timed.get(row["recipe"], {})}
         if "success_rate" in metrics:
             metrics["interval"] = f"{metrics['success_rate_low']:.1f}-{metrics['success_rate_high']:.1f}"
         rows.append((row["recipe"], metrics))
     shown = [key for key in columns if any(key in metrics for _, metrics in rows)]
-    digits = {"attacked": 0, "similarity": 3}
+    digits = {"attacked": 0, "similarity": 3, "seconds_per_example": 2}
     cells = [[name, *(_number(metrics.get(key), digits.get(key, 1)) for key in shown)] for name, metrics in rows]
     headers = [columns[key] for key in shown]
     title = f"{result['model']} on {result['results'][0]['task']} {result['results'][0]['split']}"
@@ -174,14 +176,14 @@ def recipes(
     as_json: AsJson = False,
 ) -> None:
     """The attack recipes, with every constant."""
-    from holdfast.attacks.recipes import RECIPES
+    from holdfast.attacks.recipes import RECIPES, Recipe
     from holdfast.values import documented_arguments
 
     chosen = list(RECIPES) if name is None else [one_of("recipes", name, tuple(RECIPES))]
     described: list[dict[str, Any]] = []
     for recipe in chosen:
         cls = RECIPES[recipe]
-        meanings = documented_arguments(cls)
+        meanings = {**documented_arguments(Recipe), **documented_arguments(cls)}
         constants = {key: {"value": value, "meaning": meanings[key]} for key, value in vars(cls()).items()}
         described.append(
             {"name": recipe, "idea": cls.IDEA, "paper": cls.PAPER, "needs": list(cls().needs()), "constants": constants}

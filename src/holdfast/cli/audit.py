@@ -160,4 +160,4 @@ def advice(result: Mapping[str, Any]) -> str:
     if not any(row["verdict"] in ("bends", "breaks") for row in result["results"]):
         return "everything that was measured holds; audit it on your own texts with --texts FILE"
     model = shlex.quote(result["model"])
-    return f"to harden it: holdfast train robustembed --model {model} --corpus your-texts.txt --output robust"
+    return f"to harden it: holdfast harden {model} --corpus your-texts.txt --output hardened"

@@ -59,6 +59,7 @@ def transfer(
 ) -> None:
     """How often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
     from holdfast.attacks.transfer import transferability
+    from holdfast.report.tables import transfer_matrix
     from holdfast.results import changed_files, write_result
 
     ctx.with_resource(output_lock(output))
@@ -73,10 +74,6 @@ def transfer(
     if as_json:
         print_json(result)
         return
-    columns = list(dict.fromkeys(row["on"] for row in result["results"]))
-    rows = []
-    for made in dict.fromkeys(row["made_against"] for row in result["results"]):
-        own = [row for row in result["results"] if row["made_against"] == made]
-        cells = {row["on"]: row["metrics"].get("success_rate") for row in own}
-        rows.append([made, *("-" if cells.get(c) is None else f"{cells[c]:.1f}" for c in columns)])
+    columns, made = transfer_matrix(result["results"])
+    rows = [[name, *(f"{rates[c]:.1f}" if c in rates else "-" for c in columns)] for name, rates in made]
     console().print(table(["made against", *columns], rows, title="Texts that deceive another model, %", right=columns))

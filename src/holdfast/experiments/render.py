@@ -13,7 +13,7 @@ QUOTED_ROW = "not run"
 
 
 def value_of(row: Mapping[str, Any]) -> str:
-    """Mean ± standard deviation over the seeds; of what was not run a dash, of a row that is quoted "not run"."""
+    """Mean ± standard deviation over the seeds, where they differ; a dash, or "not run" for what a paper quotes."""
     metrics, digits = row["metrics"], row.get("digits", 1)
     if "mean" not in metrics:
         return QUOTED_ROW if any(reason.startswith(QUOTED) for reason in row["not_run"]) else NOT_RUN
@@ -79,6 +79,10 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"Only the rows with {' or '.join(only)} in their names: the table has more.")
     if left_out := protocol.get("left_out"):
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
+    if protocol.get("seeds", 1) > 1 and (
+        same := [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
+    ):
+        lines.append(f"No seed changes what {len(same)} values are of: they are of one run, and stand without ±.")
     sampled = [row for row in result["results"] if "sample" in row]
     if sampled:
         most = max(row["sample"]["of"] for row in sampled)

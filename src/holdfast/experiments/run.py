@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.errors import UserError, one_of
 from holdfast.experiments.cells import Cell, Store, in_order
-from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
-from holdfast.experiments.measures import measured, row_of
+from holdfast.experiments.definition import SCALES, Definition, known_tables, merged, read_definition
 from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
-from holdfast.experiments.render import QUOTED, latex, markdown
+from holdfast.experiments.render import latex, markdown
+from holdfast.experiments.rows import Entry, average_rows, value_row
 from holdfast.experiments.scales import Scale, read_scale
-from holdfast.experiments.stages import Planner, Setting
+from holdfast.experiments.stages import FIRST_SEED, Planner, Setting
 from holdfast.experiments.work import make
 from holdfast.files import InUse, holding, output_lock, write_text
 from holdfast.finding import model_identity, resolve_model
-from holdfast.results import new_result, read_result, write_result
-from holdfast.training.log import RESULT_FILE
+from holdfast.results import new_result, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +38,7 @@ class ReproduceSettings:
         corpus: what encoders are trained on; None: what the scale says.
         data: the data folder.
         resources: of the attacks.
-        seeds: how many seeds; each begins anew at the encoder's training.
+        seeds: how many seeds; each begins anew at the encoder's training, and is attacked on the same texts.
         only: only rows whose name contains one of these.
         vectors: word vectors for GloVe's rows.
         jobs: how many cells are made at once; None: one on each GPU, or one.
@@ -67,17 +65,6 @@ class ReproduceSettings:
         return self.output / f"{name}-{self.scale}.json"
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """One value of the table to be: its row, its column, and per seed the cell or the reason why there is none."""
-
-    row: Row
-    column: str
-    measure: str
-    digits: int
-    cells: Sequence[Cell | str]
-
-
 @holding(lambda settings: output_lock(settings.result_file))
 def reproduce(
     settings: ReproduceSettings, *, console: Console | None = None, command: list[str] | None = None
@@ -101,8 +88,8 @@ def reproduce(
     store = Store(settings.output / "cells")
     began = time.monotonic()
     failed = _make(entries, store, setting, settings.jobs or devices_here(), console, command)
-    rows = [_row(definition, entry, store, failed) for entry in entries]
-    rows += _averages(definition, rows, settings.seeds)
+    rows = [value_row(definition, entry, store, failed) for entry in entries]
+    rows += average_rows(definition, rows)
     result = new_result(
         "reproduce",
         command=command,
@@ -157,11 +144,11 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     return definition, scale, setting
 
 
-def _cells(entries: Sequence[_Entry]) -> list[Cell]:
+def _cells(entries: Sequence[Entry]) -> list[Cell]:
     return in_order(cell for entry in entries for cell in entry.cells if isinstance(cell, Cell))
 
 
-def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[_Entry]:
+def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[Entry]:
     """Every value of the table, planned for every seed."""
     planner = Planner(setting)
     rows = [r for r in definition.rows if not settings.only or any(part in r.name for part in settings.only)]
@@ -175,12 +162,12 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
             measure, digits = said.pop("measure", ""), said.pop("digits", definition.digits)
             pipeline = merged(_of_scale(setting.scale, said), said)
             cells: list[Cell | str] = []
-            for seed in range(1, settings.seeds + 1):
+            for seed in range(FIRST_SEED, FIRST_SEED + settings.seeds):
                 try:
                     cells.append(planner.plan(pipeline, seed))
                 except UserError as error:
                     cells.append(str(error))
-            entries.append(_Entry(row, column, measure, digits, cells))
+            entries.append(Entry(row, column, measure, digits, cells))
     return entries
 
 
@@ -191,7 +178,7 @@ def _of_scale(scale: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, An
 
 
 def _make(
-    entries: Sequence[_Entry], store: Store, setting: Setting, jobs: int, console: Console, command: list[str]
+    entries: Sequence[Entry], store: Store, setting: Setting, jobs: int, console: Console, command: list[str]
 ) -> dict[str, str]:
     """Make every cell once, inputs first, and return for each that could not be made the reason."""
     cells = _cells(entries)
@@ -236,97 +223,6 @@ def _make_in_turn(
         else:
             waiting.remove(cell)
     return failed
-
-
-def _row(definition: Definition, entry: _Entry, store: Store, failed: Mapping[str, str]) -> dict[str, Any]:
-    """A row of the result: one value of the table."""
-    values: list[float] = []
-    reasons: list[str] = []
-    extras: dict[str, Any] = {}
-    for cell in entry.cells:
-        reason = cell if isinstance(cell, str) else failed.get(cell.key)
-        if reason is None:
-            assert isinstance(cell, Cell)
-            result = _result_of(cell, store)
-            try:
-                values.append(measured(entry.measure, result))
-                extras = extras or _extras(definition, entry, result)
-            except UserError as error:
-                reason = str(error)
-        if reason is not None:
-            reasons.append(reason)
-    keys = [cell.key for cell in entry.cells if isinstance(cell, Cell)]
-    return {
-        "task": entry.row.name,
-        "split": entry.column,
-        "n": len(values),
-        "labels": dict(entry.row.labels),
-        "measure": entry.measure,
-        "digits": entry.digits,
-        "metrics": _mean_and_spread(values),
-        "values": values,
-        "published": definition.published_value(entry.row, entry.column),
-        "not_run": list(dict.fromkeys(reasons)),
-        "cells": keys,
-        **extras,
-    }
-
-
-def _extras(definition: Definition, entry: _Entry, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the first seed's result is no number: texts for people, points of a plane, that it is of a sample."""
-    row = row_of(entry.measure, result) or {}
-    extras = {name: row[name] for name in ("told", "sample") if name in row}
-    if (definition.figure or {}).get("kind") == "pairs" and "coordinates" in result:
-        extras["coordinates"] = result["coordinates"]
-    return extras
-
-
-def _result_of(cell: Cell, store: Store) -> dict[str, Any]:
-    product = store.product(cell)
-    return read_result(product / RESULT_FILE if product.is_dir() else product)
-
-
-def _averages(definition: Definition, rows: Sequence[Mapping[str, Any]], seeds: int) -> list[dict[str, Any]]:
-    """The averages over columns, seed by seed; of a row with a column that was not run there is none."""
-    found = []
-    for name in dict.fromkeys(row["task"] for row in rows):
-        of_row = {row["split"]: row for row in rows if row["task"] == name}
-        row = next(row for row in definition.rows if row.name == name)
-        for average, columns in definition.averages.items():
-            parts = [of_row[column]["values"] for column in columns]
-            whole = bool(parts) and all(len(values) == seeds for values in parts)
-            values = [statistics.mean(values) for values in zip(*parts, strict=True)] if whole else []
-            found.append(
-                {
-                    "task": name,
-                    "split": average,
-                    "n": len(values),
-                    "labels": dict(row.labels),
-                    "measure": "mean of " + ", ".join(columns),
-                    "digits": max(of_row[column]["digits"] for column in columns),
-                    "metrics": _mean_and_spread(values),
-                    "values": values,
-                    "published": definition.published_value(row, average),
-                    "not_run": [] if whole else _why_no_average([of_row[column] for column in columns]),
-                    "cells": [],
-                }
-            )
-    return found
-
-
-def _why_no_average(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of a row that is quoted its own reason; else that a column is missing."""
-    reasons = list(dict.fromkeys(reason for column in columns for reason in column["not_run"]))
-    if reasons and all(reason.startswith(QUOTED) for reason in reasons):
-        return reasons
-    return ["not all of its columns were run"]
-
-
-def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
-    if not values:
-        return {}
-    spread = {"std": statistics.stdev(values)} if len(values) > 1 else {}
-    return {"mean": statistics.mean(values), **spread}
 
 
 def describe_tables() -> list[dict[str, Any]]:

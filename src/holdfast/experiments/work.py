@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.identity import OF_TASK
 from holdfast.experiments.stages import STSB_DEV, Setting
@@ -89,6 +90,7 @@ def _train(work: Work) -> None:
     corpus = str(work.cell.where["corpus"])
     if corpus.startswith(OF_TASK):
         corpus = str(_corpus_of_task(work, corpus.removeprefix(OF_TASK)))
+        settings["max_chars"] = MAX_ROW_CHARS  # the longest review of IMDB has some 14,000
     config = TrainConfig(
         model=str(work.inputs["start"]),
         corpus=corpus,

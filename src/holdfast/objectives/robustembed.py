@@ -63,7 +63,9 @@ class RobustEmbed(Objective):
     spacing of half-precision numbers; the pairs of the adversarial term are *different* sentences, through a reshape
     of (2B, d) to (B, 2, d), and carry each other's attention masks; the perturbed embeddings pass through the
     embedding layer's positions, LayerNorm and dropout a second time; the adversarial view is not a positive; and four
-    of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have.
+    of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have; its
+    head, two layers with batch normalisation; and the key x⁺ of the adversarial term, whose finished embeddings pass
+    through the embedding layer a second time there, as those of x_adv do.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"robust", "adversarial"}``, the two terms of eq. 8.
@@ -156,17 +158,17 @@ class RobustEmbed(Objective):
         _check_not_negative(radius=radius, gamma=gamma, init_std=init_std)
         if not temperature > 0.0:
             raise ValueError(f"temperature must be positive, got {temperature}")
-        if not 0.0 <= mix <= 1.0:
-            raise ValueError(f"mix must lie in [0, 1], got {mix}")
-        pgd_reach, fgsm_reach = pgd_steps * pgd_size, fgsm_steps * fgsm_size
-        if radius != 0.0 and not (pgd_reach * mix or fgsm_reach * (1.0 - mix)):
-            raise ValueError(
-                "nothing would be attacked: PGD (where mix > 0) or FGSM (where mix < 1) must make steps of some size; "
-                "radius=0 leaves the attack out on purpose"
-            )
-        radius = (fgsm_reach or pgd_reach) if radius is None else radius
-        self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
-        self.init_std = radius / 10 if init_std is None else init_std
+        self.ascent = MixedAscent.reaching(
+            pgd_steps=pgd_steps,
+            fgsm_steps=fgsm_steps,
+            pgd_size=pgd_size,
+            fgsm_size=fgsm_size,
+            mix=mix,
+            radius=radius,
+            norm=norm,
+            trajectory=trajectory,
+        )
+        self.init_std = self.ascent.radius / 10 if init_std is None else init_std
         self.gamma, self.temperature, self.negatives = gamma, temperature, negatives
         self.positives, self.attack_dropout, self.as_released = positives, attack_dropout, as_released
         self.head = Head(self.encoder.dimension, head)

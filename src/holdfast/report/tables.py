@@ -206,16 +206,37 @@ def _drop_cells(metrics: Mapping[str, Any]) -> tuple[Cell, Cell]:
 
 def transferability_table(source: Source) -> Table:
     """Texts made against one classifier, tried on others (ADCL, Table 3)."""
-    columns = list(dict.fromkeys(str(row.get("on", "")) for row in source.rows))
-    rows = []
-    for made in dict.fromkeys(str(row.get("made_against", "")) for row in source.rows):
-        cells = {
-            row.get("on"): row["metrics"].get("success_rate") for row in source.rows if row["made_against"] == made
-        }
-        rows.append((Cell(made), *(_number(cells.get(column)) for column in columns)))
+    columns, made = transfer_matrix(source.rows)
+    rows = [(Cell(name), *(_number(rates.get(column)) for column in columns)) for name, rates in made]
     note = "% of the texts made against the model of the row that deceive the model of the column; lower is better."
     title = "Adversarial texts tried on other models"
     return Table(f"transferability-{source.number}", title, ("made against", *columns), tuple(rows), note=note)
+
+
+def transfer_matrix(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[tuple[str, dict[str, float]]]]:
+    """Rates of success by where the texts were made, and by model.
+
+    Args:
+        rows: of a result of `holdfast transfer`.
+
+    Returns:
+        The models that the texts were tried on; and a line for each result that they are from: the model that it
+        attacked (with the recipe, or else the file, where several results attacked it), and its rates by model.
+    """
+    made = {str(row.get("made_in", row["made_against"])): row for row in rows}
+    models = Counter(str(row["made_against"]) for row in made.values())
+    recipes = Counter((row["made_against"], row.get("recipe")) for row in made.values())
+    lines = []
+    for path, first in made.items():
+        name = str(first["made_against"])
+        if models[name] > 1:
+            alone = recipes[first["made_against"], first.get("recipe")] == 1
+            name += f" ({first['recipe'] if alone else path})"
+        own = [row for row in rows if str(row.get("made_in", row["made_against"])) == path]
+        lines.append(
+            (name, {str(r["on"]): r["metrics"]["success_rate"] for r in own if "success_rate" in r["metrics"]})
+        )
+    return list(dict.fromkeys(str(row["on"]) for row in rows)), lines
 
 
 def comparison_table(source: Source) -> Table:

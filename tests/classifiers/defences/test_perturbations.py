@@ -292,6 +292,9 @@ def test_robustembeds_constants_are_the_papers() -> None:
     ascent = make_defence("robustembed", {}).ascent
     assert (ascent.pgd_steps, ascent.fgsm_steps, ascent.pgd_size, ascent.fgsm_size) == (5, 5, 1e-5, 1e-3)
     assert (ascent.mix, ascent.radius, ascent.norm, ascent.trajectory) == (0.5, 5e-3, "inf", "mixed")
+    alone = make_defence("robustembed", {"fgsm_steps": "0", "mix": "1"})
+    assert alone.ascent.radius == pytest.approx(5e-5), "as far as the PGD part can go"
+    assert alone.init_std == pytest.approx(5e-6)
 
 
 @pytest.mark.parametrize("norm", ["2", "inf"])
@@ -472,7 +475,9 @@ def test_every_defence_says_what_it_is_and_what_its_options_mean() -> None:
         ("smart", {"momentum": "2"}, "momentum must lie in"),
         ("smart", {"smoothness": "-1"}, "smoothness must be"),
         ("robustembed", {"mix": "2"}, "mix must lie in"),
-        ("robustembed", {"fgsm_steps": "0", "pgd_steps": "0"}, "steps must be at least 1"),
+        ("robustembed", {"fgsm_steps": "0", "pgd_steps": "0"}, "nothing would be attacked"),
+        ("robustembed", {"fgsm_steps": "0", "mix": "0"}, "nothing would be attacked"),
+        ("robustembed", {"pgd_steps": "0", "mix": "1"}, "nothing would be attacked"),
         ("robustembed", {"pgd_steps": "-1"}, "pgd_steps must be"),
         ("adv", {"max_share": "0"}, "max_share must lie in"),
         ("adv", {"iterations": "0"}, "iterations must be at least 1"),

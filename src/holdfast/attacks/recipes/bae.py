@@ -34,7 +34,10 @@ class BAE(Recipe):
 
     def search(self, trial: Trial) -> Search:
         """Words by importance; of the fillers that pass, the one that reaches the goal or comes nearest."""
+        budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
+            if len(trial.changed) >= budget:
+                return
             fillers = yield Fill(trial.words, place)
             words = others(trial.words.words[place], fillers[: self.candidates])
             words = same_part_of_speech(trial, place, words, verbs_as_nouns=self.verbs_as_nouns)

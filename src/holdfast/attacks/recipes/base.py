@@ -17,6 +17,10 @@ class Recipe(abc.ABC):
     A subclass sets the class attributes, lists its constants as fields with their published values as defaults, and
     writes :meth:`search`. See `holdfast recipes`.
 
+    Args:
+        max_share: largest share of the text's words that may be changed, rounded down.
+        max_words: words that may be changed at most; null: as many as ``max_share`` allows.
+
     Attributes:
         NAME: its name on the command line.
         IDEA: what it does, in a line.
@@ -31,6 +35,15 @@ class Recipe(abc.ABC):
     NEEDS: ClassVar[tuple[str, ...]] = ()
     GRADIENTS: ClassVar[bool] = False
 
+    max_share: float = 1.0
+    max_words: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.max_share <= 1.0:
+            raise ValueError(f"max_share must lie in (0, 1], got {self.max_share:g}")
+        if self.max_words is not None and self.max_words < 1:
+            raise ValueError(f"max_words must be at least 1, got {self.max_words}")
+
     @abc.abstractmethod
     def search(self, trial: Trial) -> Search:
         """Change the trial's text word by word; return when the goal is reached or nothing is left to try."""
@@ -39,9 +52,11 @@ class Recipe(abc.ABC):
         """The resources it uses, by their names in :class:`~holdfast.attacks.resources.Resources`."""
         return self.NEEDS
 
-    def budget(self, trial: Trial) -> int | None:
-        """How many words may be changed; None: all that may be changed at all."""
-        return None
+    def budget(self, trial: Trial) -> int:
+        """How many words of the trial's text may be changed."""
+        # The share is of what people see, and 0.4 of 5 words is 2, not 1.999...
+        most = int(self.max_share * len(trial.original.words) + 1e-9)
+        return most if self.max_words is None else min(most, self.max_words)
 
     def changed_constants(self) -> dict[str, object]:
         """The constants that are not the published ones."""

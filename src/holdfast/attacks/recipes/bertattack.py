@@ -8,7 +8,7 @@ from typing import ClassVar
 from holdfast.adversary.words import others
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Read, Search
-from holdfast.attacks.trial import Trial, allowance, ranked, saliency, similar, take_best
+from holdfast.attacks.trial import Trial, ranked, saliency, similar, take_best
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class BERTAttack(Recipe):
 
     Args:
         candidates: K, readings considered for a word: 8 as in TextAttack; the paper has 48.
-        max_share: largest share of the words that may be changed.
         minimum_similarity: smallest cosine of the original and the changed text, as USE gives it.
     """
 
@@ -32,16 +31,12 @@ class BERTAttack(Recipe):
     max_share: float = 0.4
     minimum_similarity: float = 0.2
 
-    def budget(self, trial: Trial) -> int | None:
-        """``max_share`` of the text's words, rounded down."""
-        return allowance(trial, self.max_share)
-
     def search(self, trial: Trial) -> Search:
         """Words by the drop when they are unknown; of the readings that pass, the best."""
         places = trial.places
         order = ranked(places, (yield from saliency(trial, places)), trial.first.noise)
         readings = yield Read(trial.original, self.candidates)
-        budget = allowance(trial, self.max_share)
+        budget = self.budget(trial)
         for place in order:
             if len(trial.changed) >= budget:
                 return

@@ -7,10 +7,11 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from holdfast.adversary.synonyms import NEAR
 from holdfast.adversary.words import others
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Climb, Fill, Locate, Request, Search, Slope
-from holdfast.attacks.trial import Trial, allowance, first_best
+from holdfast.attacks.trial import Trial, first_best
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,7 @@ class Geometry(Recipe):
 
     Args:
         candidates: candidates considered for a word.
-        max_words: words that may be changed at most.
-        max_share: largest share of the words that may be changed.
+        minimum_cosine: smallest cosine of a word's vector and its neighbours'; lists of neighbours have none.
         source: "masked-lm" (fillers of the masked word, of which the word's neighbours are kept), "neighbours" (the
             neighbours alone), or "auto": "masked-lm" where the neighbours are all words within a cosine, "neighbours"
             where they are lists of a few, which hold next to none of the fillers.
@@ -35,22 +35,19 @@ class Geometry(Recipe):
     PAPER: ClassVar[str] = "Meng and Wattenhofer, COLING 2020"
     GRADIENTS: ClassVar[bool] = True
 
-    candidates: int = 50
-    max_words: int = 20
     max_share: float = 0.4
+    max_words: int | None = 20
+    candidates: int = 50
+    minimum_cosine: float = NEAR
     source: Literal["auto", "masked-lm", "neighbours"] = "auto"
 
     def needs(self) -> tuple[str, ...]:
         """Neighbours in any case, as the filter or as the source."""
         return ("synonyms",) if self.source == "neighbours" else ("synonyms", "masked_lm")
 
-    def budget(self, trial: Trial) -> int | None:
-        """``max_share`` of the text's words, and at most ``max_words``."""
-        return allowance(trial, self.max_share, self.max_words)
-
     def search(self, trial: Trial) -> Search:
         """One word an iteration; a word without candidates is passed over."""
-        budget = allowance(trial, self.max_share, self.max_words)
+        budget = self.budget(trial)
         slope: Slope | None = None
         tried: set[int] = set()
         while len(trial.changed) < budget:
@@ -80,7 +77,7 @@ class Geometry(Recipe):
         word = trial.words.words[place]
         synonyms = trial.resources.synonyms
         if self.source == "neighbours" or (self.source == "auto" and not synonyms.complete):
-            return synonyms.nearest(word, self.candidates)
-        near = {neighbour.casefold() for neighbour in synonyms.nearest(word, sys.maxsize)}
+            return synonyms.nearest(word, self.candidates, self.minimum_cosine)
+        near = {neighbour.casefold() for neighbour in synonyms.nearest(word, sys.maxsize, self.minimum_cosine)}
         fillers = yield Fill(trial.words, place)
         return [filler for filler in others(word, fillers) if filler.casefold() in near][: self.candidates]

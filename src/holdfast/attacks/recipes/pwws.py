@@ -35,8 +35,8 @@ class PWWS(Recipe):
     inflected: bool = False
 
     def needs(self) -> tuple[str, ...]:
-        """WordNet, and a tagger where parts of speech are to agree."""
-        return ("wordnet", "tagger") if self.same_tag else ("wordnet",)
+        """WordNet; a tagger where parts of speech are to agree, and inflections where the synonyms have them."""
+        return ("wordnet", *("tagger",) * self.same_tag, *("inflection",) * self.inflected)
 
     def search(self, trial: Trial) -> Search:
         """Rank by ``softmax(saliency) · gain of the best synonym``, both in the original text; exchange in turn."""
@@ -48,9 +48,11 @@ class PWWS(Recipe):
         scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}
         gains = [max(scores[place], default=trial.first.score) - trial.first.score for place in places]
         weights = softmax(np.array(salient)) if salient else np.empty(0)
-        for place in ranked(
-            places, [float(v) for v in weights * np.array(gains)], trial.first.noise / max(len(places), 1)
-        ):
+        values = [float(value) for value in weights * np.array(gains)]
+        budget = self.budget(trial)
+        for place in ranked(places, values, trial.first.noise / max(len(places), 1)):
+            if len(trial.changed) >= budget:
+                return
             words = synonyms[place]
             if words and not self.reconsider:
                 words = [words[first_best(scores[place], trial.first.noise)]]

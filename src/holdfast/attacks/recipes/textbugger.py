@@ -20,6 +20,7 @@ class TextBugger(Recipe):
 
     Args:
         neighbours: neighbours considered for a word.
+        minimum_cosine: smallest cosine of the two words' vectors; -1 is any, as in TextAttack.
         minimum_similarity: smallest cosine of the original and the changed text, as USE gives it; TextAttack writes
             it as an angular similarity of 0.8.
     """
@@ -30,11 +31,15 @@ class TextBugger(Recipe):
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms", "similarity")
 
     neighbours: int = 5
+    minimum_cosine: float = -1.0
     minimum_similarity: float = 0.809
 
     def search(self, trial: Trial) -> Search:
         """Words by importance; of the bugs that pass, the one that reaches the goal or comes nearest."""
+        budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
+            if len(trial.changed) >= budget:
+                return
             words = self.bugs(trial, trial.words.words[place])
             options = yield from similar(trial, place, words, minimum=self.minimum_similarity)
             if (yield from take_best(trial, place, options)):
@@ -44,4 +49,5 @@ class TextBugger(Recipe):
         """The bugs of a word, each once."""
         kinds = (characters.insert_space, characters.delete_letter, characters.swap_letters, characters.homoglyph)
         bugs = [bug for kind in kinds if (bug := kind(word, trial.rng)) is not None]
-        return list(dict.fromkeys([*bugs, *trial.resources.synonyms.nearest(word, self.neighbours)]))
+        near = trial.resources.synonyms.nearest(word, self.neighbours, self.minimum_cosine)
+        return list(dict.fromkeys([*bugs, *near]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from holdfast.adversary.synonyms import NEAR
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Search
 from holdfast.attacks.trial import Trial, by_deletion, same_part_of_speech, similar, take_best
@@ -16,6 +17,7 @@ class TextFooler(Recipe):
 
     Args:
         candidates: neighbours considered for a word.
+        minimum_cosine: smallest cosine of the two words' vectors; lists of neighbours have none.
         minimum_similarity: smallest cosine of the text before and after an exchange, as USE gives it: an angle of at
             most 0.5, which TextAttack writes as 0.840845.
         window: words around the exchange that are compared; shorter texts are not compared.
@@ -28,14 +30,19 @@ class TextFooler(Recipe):
     NEEDS: ClassVar[tuple[str, ...]] = ("synonyms", "tagger", "similarity")
 
     candidates: int = 50
+    minimum_cosine: float = NEAR
     minimum_similarity: float = 0.8776
     window: int = 15
     verbs_as_nouns: bool = True
 
     def search(self, trial: Trial) -> Search:
         """Words by importance; of the candidates that pass, the one that reaches the goal or comes nearest."""
+        budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
-            words = trial.resources.synonyms.nearest(trial.words.words[place], self.candidates)
+            if len(trial.changed) >= budget:
+                return
+            word = trial.words.words[place]
+            words = trial.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
             words = same_part_of_speech(trial, place, words, verbs_as_nouns=self.verbs_as_nouns)
             options = yield from similar(
                 trial, place, words, minimum=self.minimum_similarity, window=self.window, to_original=False

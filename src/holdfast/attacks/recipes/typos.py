@@ -8,7 +8,7 @@ from typing import ClassVar
 from holdfast.adversary import characters
 from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.attacks.trial import Trial, allowance, by_deletion, take_best
+from holdfast.attacks.trial import Trial, by_deletion, take_best
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,6 @@ class Typos(Recipe):
 
     Args:
         tries: typing errors of each kind that are drawn for a word.
-        max_share: largest share of the words that may be changed.
     """
 
     NAME: ClassVar[str] = "typos"
@@ -29,13 +28,9 @@ class Typos(Recipe):
     tries: int = 2
     max_share: float = 0.2
 
-    def budget(self, trial: Trial) -> int | None:
-        """``max_share`` of the text's words, rounded down."""
-        return allowance(trial, self.max_share)
-
     def search(self, trial: Trial) -> Search:
         """Words by importance; the typing error that reaches the goal or comes nearest."""
-        budget = allowance(trial, self.max_share)
+        budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
             if len(trial.changed) >= budget:
                 return

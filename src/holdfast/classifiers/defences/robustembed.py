@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
 from holdfast.adversary.balls import Norm
-from holdfast.classifiers.defences.checks import check_ball, check_sizes
+from holdfast.classifiers.defences.checks import check_sizes
 from holdfast.classifiers.defences.perturbation import PerturbationTraining
 
 
@@ -30,7 +30,8 @@ class RobustEmbedDefence(PerturbationTraining):
         fgsm_steps: T.
         pgd_size: α, step of the PGD part, in units of one embedding coordinate.
         fgsm_size: β, step of the FGSM part in each coordinate.
-        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go.
+        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go, or without
+            an FGSM part K·α.
         mix: λ in [0, 1], share of the PGD part.
         norm: P of the ball, "1", "2" or "inf", per text over its real tokens, in per-coordinate units.
         init_std: σ of δ⁰ ~ N(0, σ²I); None: ε/10.
@@ -66,13 +67,19 @@ class RobustEmbedDefence(PerturbationTraining):
         share: float = 0.5,
     ) -> None:
         super().__init__(share)
-        radius = fgsm_steps * fgsm_size if radius is None else radius
-        self.init_std = radius / 10 if init_std is None else init_std
-        check_ball(steps=max(pgd_steps, fgsm_steps), radius=radius, step_size=fgsm_size, init_std=self.init_std)
-        check_sizes(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size)
-        if not 0.0 <= mix <= 1.0:
-            raise ValueError(f"mix must lie in [0, 1], got {mix:g}")
-        self.ascent = MixedAscent(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
+        check_sizes(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
+        check_sizes(radius=radius or 0.0, init_std=init_std or 0.0)
+        self.ascent = MixedAscent.reaching(
+            pgd_steps=pgd_steps,
+            fgsm_steps=fgsm_steps,
+            pgd_size=pgd_size,
+            fgsm_size=fgsm_size,
+            mix=mix,
+            radius=radius,
+            norm=norm,
+            trajectory=trajectory,
+        )
+        self.init_std = self.ascent.radius / 10 if init_std is None else init_std
 
     def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
         """max(K, T) mixed steps from noise."""

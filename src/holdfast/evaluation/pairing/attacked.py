@@ -15,6 +15,9 @@ from holdfast.results import examples_of, shown
 # the model.
 _GOAL = ("kind", "margin", "k")
 
+# Results that share less than this part of the smallest one's texts say so: what is compared is another selection.
+_ENOUGH = 0.5
+
 
 def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
     """Samples of the texts that all results attacked with the same recipe: whether the attack succeeded."""
@@ -28,10 +31,16 @@ def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list
         _check_attacks(key, sources)
         outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
         texts = [text for text in outcomes[0] if all(text in others for others in outcomes[1:])]
-        if texts:
-            samples[key] = Shares([[own[text] for text in texts] for own in outcomes])
-        else:
+        fewest = min(map(len, outcomes))
+        if not texts:
             notes.append(f"no text that all results attacked: {name_of(key)}")
+            continue
+        if len(texts) < _ENOUGH * fewest:
+            notes.append(
+                f"few texts that all results attacked: {name_of(key)}, {len(texts):,} of the {fewest:,} or more "
+                "that each did; with the same --examples and --seed there are more"
+            )
+        samples[key] = Shares([[own[text] for text in texts] for own in outcomes])
     if not samples:
         raise UserError("the results attacked no text in common: give --examples and --seed alike, or attack all texts")
     return samples, notes + other_resources(sources)

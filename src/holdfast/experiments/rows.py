@@ -1,0 +1,133 @@
+"""The values of a table: from its finished cells, of all seeds together, to the rows of the result."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.definition import Definition, Row
+from holdfast.experiments.measures import measured, row_of
+from holdfast.experiments.render import QUOTED
+from holdfast.results import read_result
+from holdfast.training.log import RESULT_FILE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One value of the table to be: its row, its column, and per seed the cell or the reason why there is none."""
+
+    row: Row
+    column: str
+    measure: str
+    digits: int
+    cells: Sequence[Cell | str]
+
+
+def value_row(definition: Definition, entry: Entry, store: Store, failed: Mapping[str, str]) -> dict[str, Any]:
+    """A row of the result: one value of the table.
+
+    A cell that no seed changes, such as an untrained encoder's, is one for all of them, and gives one value.
+
+    Args:
+        definition: of the table.
+        entry: the value to be.
+        store: where its cells are.
+        failed: for the keys of cells that could not be made the reason.
+    """
+    values: list[float] = []
+    reasons: list[str] = []
+    extras: dict[str, Any] = {}
+    distinct = {cell if isinstance(cell, str) else cell.key: cell for cell in entry.cells}
+    for cell in distinct.values():
+        reason = cell if isinstance(cell, str) else failed.get(cell.key)
+        if reason is None:
+            assert isinstance(cell, Cell)
+            result = _result_of(cell, store)
+            try:
+                values.append(measured(entry.measure, result))
+                extras = extras or _extras(definition, entry, result)
+            except UserError as error:
+                reason = str(error)
+        if reason is not None:
+            reasons.append(reason)
+    return {
+        "task": entry.row.name,
+        "split": entry.column,
+        "n": len(values),
+        "labels": dict(entry.row.labels),
+        "measure": entry.measure,
+        "digits": entry.digits,
+        "metrics": _mean_and_spread(values),
+        "values": values,
+        "published": definition.published_value(entry.row, entry.column),
+        "not_run": list(dict.fromkeys(reasons)),
+        "cells": [key for key, cell in distinct.items() if isinstance(cell, Cell)],
+        **extras,
+    }
+
+
+def _extras(definition: Definition, entry: Entry, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the first seed's result is no number: texts for people, points of a plane, that it is of a sample."""
+    row = row_of(entry.measure, result) or {}
+    extras = {name: row[name] for name in ("told", "sample") if name in row}
+    if (definition.figure or {}).get("kind") == "pairs" and "coordinates" in result:
+        extras["coordinates"] = result["coordinates"]
+    return extras
+
+
+def _result_of(cell: Cell, store: Store) -> dict[str, Any]:
+    product = store.product(cell)
+    return read_result(product / RESULT_FILE if product.is_dir() else product)
+
+
+def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The averages over columns, seed by seed; of a row with a column that was not run there is none."""
+    found = []
+    for name in dict.fromkeys(row["task"] for row in rows):
+        of_row = {row["split"]: row for row in rows if row["task"] == name}
+        row = next(row for row in definition.rows if row.name == name)
+        for average, columns in definition.averages.items():
+            parts = [of_row[column] for column in columns]
+            whole = not any(part["not_run"] for part in parts)
+            values = [statistics.mean(of_seed) for of_seed in _seed_by_seed(parts)] if whole else []
+            found.append(
+                {
+                    "task": name,
+                    "split": average,
+                    "n": len(values),
+                    "labels": dict(row.labels),
+                    "measure": "mean of " + ", ".join(columns),
+                    "digits": max(part["digits"] for part in parts),
+                    "metrics": _mean_and_spread(values),
+                    "values": values,
+                    "published": definition.published_value(row, average),
+                    "not_run": [] if whole else _why_no_average(parts),
+                    "cells": [],
+                }
+            )
+    return found
+
+
+def _seed_by_seed(columns: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
+    """For each seed the values of some columns; what no seed changes stands beside every seed of the others."""
+    seeds = max(len(column["values"]) for column in columns)
+    return list(zip(*(c["values"] * (seeds if len(c["values"]) == 1 else 1) for c in columns), strict=True))
+
+
+def _why_no_average(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of a row that is quoted its own reason; else that a column is missing."""
+    reasons = list(dict.fromkeys(reason for column in columns for reason in column["not_run"]))
+    if reasons and all(reason.startswith(QUOTED) for reason in reasons):
+        return reasons
+    return ["not all of its columns were run"]
+
+
+def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    spread = {"std": statistics.stdev(values)} if len(values) > 1 else {}
+    return {"mean": statistics.mean(values), **spread}
