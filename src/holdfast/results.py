@@ -388,6 +388,9 @@ def _check_example(row: Mapping[str, Any], place: str) -> None:
     for name in ("before", "after"):
         if row[name] and not is_number(row[name].get("value")):
             raise UserError(f"{place}: what the model said {name} has no number 'value'")
+        nearest = row[name].get("neighbours", [])
+        if not isinstance(nearest, list) or not all(isinstance(text, str) for text in nearest):
+            raise UserError(f"{place}: the 'neighbours' {name} are not a list of texts")
     neighbours = row.get("neighbours")
     if neighbours and (len(neighbours) != 2 or not all(isinstance(text, str) for text in neighbours)):
         raise UserError(f"{place}: 'neighbours' are not two texts")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import json
 import os
 import random
@@ -13,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from small_attacks import CONTENT, neighbours, sentence
@@ -339,6 +342,7 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         (["--examples", "0"], "at least 1"),
         (["--processes", "0", "--output", "r.json"], "at least 1"),
         (["--side-by-side", "0"], "--side-by-side must be at least 1"),
+        (["--call-batch", "0"], "--call-batch must be at least 1"),
         (["--k", "0"], "--k must be at least 1"),
         (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
         (["--processes", "2"], "--output"),
@@ -398,6 +402,17 @@ def test_a_function_is_attacked_by_its_name(
     assert result["protocol"]["precision"] == "fp32"
     assert sys.path == path
     assert len(result["model_sha256"]) == 64
+    (here / "picky.py").write_text(
+        "import mine\n"
+        "def says(pairs):\n"
+        "    assert len(pairs) <= 7, 'too many'\n"
+        "    return mine.says(pairs)\n"
+    )  # fmt: skip
+    picky = ["attack", "call:picky:says", *words[2:-2]]
+    assert "AssertionError: too many" in mistake(capsys, picky)
+    assert main([*picky, "--call-batch", "7", "--output", "p.json"]) == 0
+    batched, whole = content(here / "p.json"), content(here / "f.json")
+    assert batched["examples"] == whole["examples"]
     (here / "broken.py").write_text("import mine\nno_such_name\n")
     assert "call:broken:says: NameError" in mistake(capsys, ["attack", "call:broken:says", *words[2:-2]])
     (here / "failing.py").write_text("def says(pairs):\n    raise KeyError('weights')\n")
@@ -409,9 +424,197 @@ def test_a_function_is_attacked_by_its_name(
         capsys, [*words[:-4], "--recipes", "geometry", "--set", "source=neighbours", "--synonyms", "lists.tsv"]
     )
     assert "no attribute" in mistake(capsys, ["attack", "call:mine:sings", *words[2:-2]])
-    assert "sentence" not in mistake(
-        capsys, ["attack", "call:mine:says", "--task", "textfooler/mnli", "--goal", "drift", "--recipes", "pwws"]
-    )
+
+
+SERVICE = """
+import zlib
+import numpy as np
+
+def embed(texts):
+    assert len(texts) <= 9, "too many"
+    vectors = np.full((len(texts), 16), 0.1)
+    for row, text in enumerate(texts):
+        for word in text.lower().strip(".").split():
+            vectors[row, zlib.crc32(word.encode()) % 16] += 1.0
+    return vectors
+
+def short(texts):
+    return embed(texts)[1:]
+"""
+
+
+@pytest.fixture
+def service(here: Path, corpus: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The folder has an embedding service that takes nine texts at a time; its function."""
+    (here / "embedding_service.py").write_text(SERVICE)
+    rng = random.Random(8)
+    for split in ("dev", "test"):
+        rows = [(sentence(rng), sentence(rng), f"{i % 6}") for i in range(36)]
+        write(here / "data" / "stsb" / f"{split}.tsv", ["sentence1", "sentence2", "score"], rows)
+    monkeypatch.delitem(sys.modules, "embedding_service", raising=False)
+    monkeypatch.syspath_prepend(here)
+    return importlib.import_module("embedding_service").embed
+
+
+ON_SERVICE = ["attack", "call:embedding_service:embed", "--call-batch", "9", "--recipes", "typos"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--texts", "mine.txt"],
+        ["--texts", "mine.txt", "--goal", "neighbours", "--k", "2", "--search", "others.txt"],
+        ["--task", "stsb"],
+    ],
+    ids=["drift", "neighbours", "score"],
+)
+def test_an_embedding_service_is_attacked(
+    here: Path, service: Any, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*ON_SERVICE, *words, "--set", "max_share=0.35"]
+    assert main([*words, "--precision", "bf16", "--output", "r.json"]) == 0
+    result = read_result(here / "r.json")
+    assert result["protocol"]["precision"] == "fp32", "a function computes as it does"
+    assert result["model_sha256"] == hashlib.sha256(SERVICE.encode()).hexdigest()
+    goal, rows = result["protocol"]["goal"], result["examples"]
+    assert {"succeeded", "failed"} <= {row["outcome"] for row in rows}
+
+    def cosine(a: str, b: str) -> float:
+        first, second = service([a, b])
+        return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+
+    for row in (row for row in rows if row["before"]):
+        texts = [row[name] for name in ("original", "adversarial")]
+        if goal["kind"] == "drift":
+            assert row["after"]["value"] == pytest.approx(cosine(*texts), abs=2e-5)
+            assert (row["outcome"] == "succeeded") == (row["after"]["value"] < goal["threshold"])
+        elif goal["kind"] == "score":
+            values = [row[when]["value"] for when in ("before", "after")]
+            assert values == pytest.approx([cosine(row["other"], text) for text in texts], abs=2e-5)
+        else:
+            others = (here / "others.txt").read_text().splitlines()
+            found = [sorted((cosine(text, other) for other in others), reverse=True)[:2] for text in texts]
+            told = [[cosine(text, t) for t in row[w]["neighbours"]] for text, w in zip(texts, ROUNDS, strict=True)]
+            np.testing.assert_allclose(told, found, atol=2e-5)
+    assert mistake(capsys, [*words, "--call-batch", "10"]).endswith("AssertionError: too many")
+
+
+ROUNDS = ("before", "after")
+
+
+def test_mistakes_with_an_embedding_service_are_one_line(
+    here: Path, service: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--recipes", "typos", "--texts", "mine.txt", "--call-batch", "9"]
+    told = mistake(capsys, ["attack", "call:embedding_service:short", *words])
+    assert "call:embedding_service:short returned an array of shape (8, 16) for 9 texts" in told
+    (here / "lists.tsv").write_text("word\tneighbors\ndog\tcat\n")
+    geometry = ["--recipes", "geometry", "--set", "source=neighbours", "--synonyms", "lists.tsv"]
+    told = mistake(capsys, [*ON_SERVICE[:-2], *words[2:], *geometry])
+    assert "gives no gradients: leave geometry out of --recipes" in told
+
+
+# --- neighbours --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpus(here: Path, make_encoder_model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folder has an encoder, its sentences in mine.txt, one of them twice, and other ones in others.txt."""
+    make_encoder_model("bert", pooling="mean").save_pretrained(str(here / "encoder"))
+    rng = random.Random(3)
+    texts = [f"the {rng.choice(CONTENT)} {sentence(rng)}" for _ in range(40)]
+    (here / "mine.txt").write_text("\n".join([*texts, texts[0]]) + "\n")
+    (here / "others.txt").write_text("".join(sentence(rng) + "\n" for _ in range(30)))
+    monkeypatch.setattr("holdfast.attacks.resources.importlib.util.find_spec", lambda name: None)
+    return texts
+
+
+NEIGHBOURS = ["attack", "encoder", "--goal", "neighbours", "--k", "2", "--recipes", "pwws", "--precision", "fp32"]
+
+
+def searched(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], dict[int, Any]]:
+    """What a result says was searched, and its examples by number."""
+    capsys.readouterr()
+    assert main([*NEIGHBOURS, *words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    return result["protocol"]["goal"]["searched"], {row["number"]: row for row in result["examples"]}
+
+
+def test_neighbours_are_sought_among_all_lines_however_few_are_attacked(
+    here: Path, corpus: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, few = searched(["--texts", "mine.txt", "--k", "8", "--recipes", "typos", "--examples", "3"], capsys)
+    assert record == {
+        "source": "mine.txt",
+        "sentences": 41,
+        "different": 40,
+        "sha256": hashlib.sha256("\n".join([*corpus, corpus[0]]).encode()).hexdigest(),
+        "cut": False,
+    }
+    again, more = searched(["--texts", "mine.txt", "--k", "8", "--recipes", "typos", "--examples", "12"], capsys)
+    _, every = searched(["--texts", "mine.txt", "--k", "8", "--recipes", "typos"], capsys)
+    assert again == record
+    assert (len(few), len(more), len(every)) == (3, 12, 41)
+    for number, row in [*few.items(), *more.items()]:
+        assert {**row, "passes": 0} == {**every[number], "passes": 0}
+    outcomes = [row["outcome"] for row in every.values()]
+    assert {"succeeded", "failed"} <= {*outcomes}
+    for row in every.values():
+        before, after = row["before"]["neighbours"], row["after"]["neighbours"]
+        assert len(before) == len(after) == 8
+        assert {*before, *after} <= {*corpus} - {row["original"]}
+        assert row["after"]["value"] == len({*before} & {*after}) / 8
+        assert (row["outcome"] == "succeeded") == (not {*before} & {*after})
+    # Of a task the whole split is searched, too.
+    record, _ = searched(["--task", "textfooler/mnli", "--examples", "3"], capsys)
+    assert (record["source"], record["sentences"]) == ("textfooler/mnli all", 40)
+
+
+def test_another_corpus_is_searched_and_neighbours_are_shown(
+    here: Path, corpus: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--texts", "mine.txt", "--search", "others.txt", "--examples", "20"]
+    record, rows = searched(words, capsys)
+    others = (here / "others.txt").read_text().splitlines()
+    assert (record["source"], record["sentences"], record["cut"]) == ("others.txt", 30, False)
+    assert all({*row["before"]["neighbours"], *row["after"]["neighbours"]} <= {*others} for row in rows.values())
+
+    monkeypatch.setattr("holdfast.attacks.searched.SEARCHED_MOST", 12)
+    assert main([*NEIGHBOURS, *words, "--examples", "9", "--output", "r.json"]) == 0
+    assert "neighbours among 12 different texts of others.txt (its first 12 sentences)" in capsys.readouterr().out
+    result = read_result(here / "r.json")
+    assert result["protocol"]["goal"]["searched"]["cut"] is True
+    row = next(row for row in result["examples"] if row["outcome"] == "succeeded")
+    assert {*row["before"]["neighbours"], *row["after"]["neighbours"]} <= {*others[:12]}
+    assert json.loads((here / "r.examples.jsonl").read_text().splitlines()[0]) == result["examples"][0]
+    assert main(["show", "r.json"]) == 0
+    first, second = row["before"]["neighbours"]
+    now, then = row["after"]["neighbours"]
+    expected = f"  nearest: {first}\n           {second}\n  now:     {now}\n           {then}\n"
+    assert " ".join(expected.split()) in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--texts", "mine.txt", "--goal", "drift", "--search", "others.txt"], "--search others.txt is for --goal n"),
+        (["--task", "textfooler/mnli", "--goal", "auto", "--search", "others.txt"], "is for --goal neighbours"),
+        (["--texts", "mine.txt", "--search", "blank.txt"], "blank.txt"),
+        (["--texts", "mine.txt", "--search", "othrs.txt"], "others.txt"),
+        (["--texts", "few.txt"], "few.txt holds 4 different texts, and to lose 2 neighbours takes more than 4"),
+        (["--texts", "mine.txt", "--search", "few.txt"], "few.txt holds 4 different texts"),
+        (["--texts", "mine.txt", "--k", "20"], "mine.txt holds 40 different texts, and to lose 20"),
+        (["--texts", "-", "--search", "-"], "only once"),
+        (["--texts", "mine.txt", "--search", "-", "--processes", "2", "--output", "r.json"], "by one process alone"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_in_what_is_searched_are_one_line(
+    here: Path, corpus: list[str], capsys: pytest.CaptureFixture[str], words: list[str], line: str
+) -> None:
+    (here / "blank.txt").write_text("\n \n")
+    (here / "few.txt").write_text("".join(f"{text}\n" for text in (*corpus[:4], corpus[0])))
+    assert line in mistake(capsys, [*NEIGHBOURS, *words])
 
 
 def test_show_refuses_other_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

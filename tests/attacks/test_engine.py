@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Verdict
 from holdfast.attacks.recipes import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
+from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, characters
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 
 # Random models of few words are not often deceived by typing errors: those may change more words here.
@@ -47,15 +49,57 @@ def test_side_by_side_equals_one_at_a_time(
     together = attempts(Engine(target, resources, side_by_side=64), recipe, examples)
     shuffled = random.Random(0).sample(examples, len(examples))
     mixed = attempts(Engine(target, resources, side_by_side=7), recipe, shuffled)
+    in_turn = attempts(Engine(target, resources, most_kept=3000), recipe, examples)
     assert alone.keys() == together.keys()
     for number in alone:
         # Passes differ: one at a time without a memory asks about a text as often as it comes up.
-        assert decided(alone[number]) == decided(together[number]) == decided(mixed[number])
+        assert decided(alone[number]) == decided(together[number]) == decided(mixed[number]) == decided(in_turn[number])
         assert alone[number].after.get("value") == pytest.approx(together[number].after.get("value"), abs=1e-3)
-        assert together[number].passes == mixed[number].passes
+        assert together[number].passes == mixed[number].passes == in_turn[number].passes
     outcomes = [attempt.outcome for attempt in together.values()]
     assert outcomes.count("succeeded") > 3  # or the equality says little
     assert sum(len(attempt.changed) for attempt in together.values()) > 10
+
+
+class Noting(ClassifierTarget):
+    """Notes whose texts it is asked about, and how many characters at once."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__(classifier)
+        self.whose: list[int] = []
+        self.characters: list[int] = []
+
+    def question(self, example: Example, text: str) -> Any:
+        self.whose.append(example.number)
+        return super().question(example, text)
+
+    def outputs(self, texts: Any, *, exact: bool) -> Any:
+        self.characters.append(sum(len(text) for (text,) in texts))
+        return super().outputs(texts, exact=exact)
+
+
+def test_attacks_wait_while_those_before_them_keep_too_many_texts(
+    classifier: Classifier, resources: Any, examples: list[Example]
+) -> None:
+    alone, all_at_once, limited, in_turn = (Noting(classifier) for _ in range(4))
+    list(Engine(alone, resources, side_by_side=1).run(PWWS(), examples))
+    most = max(alone.characters)
+    list(Engine(all_at_once, resources).run(PWWS(), examples))
+    list(Engine(limited, resources, most_kept=4 * most).run(PWWS(), examples))
+    assert max(all_at_once.characters) > 8 * most  # or the limit says little
+    assert 2 * most < max(limited.characters) <= 5 * most
+    # What was asked about is kept until the end: where nothing may be kept, each waits for the end of the one before.
+    list(Engine(in_turn, resources, most_kept=0).run(PWWS(), examples))
+    turns = [number for number, _ in itertools.groupby(in_turn.whose[len(examples) :])]
+    assert len(turns) == len(set(turns)) > 20
+    assert len(list(itertools.groupby(all_at_once.whose))) > 3 * len(turns)
+
+
+def test_the_characters_of_every_kind_of_request_are_counted() -> None:
+    words = Words.of("a dog runs")
+    texts = ("a dog", "cat")
+    requests = [Judge(texts), Locate(texts), Compare((texts, texts)), Fill(words, 1), Read(words, 8), Climb(words)]
+    assert [characters(request) for request in requests] == [8, 8, 16, 10, 10, 10]
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=label)

@@ -13,8 +13,9 @@ import torch
 from small_attacks import sentence
 
 from holdfast.adversary.words import Words
+from holdfast.attacks import encoders
 from holdfast.attacks.classifier import Classifier, load_classifier
-from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, halfway
+from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, halfway, units_of
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.metrics import correlations
@@ -22,6 +23,7 @@ from holdfast.attacks.recipes import RECIPES, Geometry, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, characters_seen, class_verdict
 from holdfast.attacks.trial import first_best, gain, ranked
 from holdfast.errors import UserError
+from holdfast.functions import VectorFunction
 from holdfast.models import load_sentence_transformer
 
 TEXTS = [
@@ -124,6 +126,43 @@ def test_a_function_that_returns_nonsense_is_refused(returned: Any) -> None:
         target.outputs([("a",), ("b",), ("c",)], exact=True)
 
 
+def test_a_function_is_given_no_more_texts_in_a_call_than_it_takes() -> None:
+    calls: list[list[str]] = []
+
+    def says(texts: list[str]) -> Any:
+        calls.append(texts)
+        return [[float(len(text)), float(text[0])] for text in texts]
+
+    questions = [(f"{i % 10}{'x' * (i % 7)}",) for i in range(23)]
+    found = CallableTarget(says, name="mine", call_batch=5).outputs(questions, exact=True)
+    assert [row.tolist() for row in found] == [[len(text), float(text[0])] for (text,) in questions]
+    assert [len(call) for call in calls] == [5, 5, 5, 5, 3]
+    lengths = [len(text) for call in calls for text in call]
+    assert lengths == sorted(lengths, reverse=True)
+    calls.clear()
+    CallableTarget(says, name="mine").outputs([(f"{i % 10}",) for i in range(600)], exact=True)
+    assert [len(call) for call in calls] == [256, 256, 88]
+    pairs = [("7", "long enough"), ("8", "x")]
+    CallableTarget(lambda texts: [[len(b), 0] for _, b in texts], name="mine", call_batch=1).outputs(pairs, exact=True)
+    with pytest.raises(UserError, match="--call-batch must be at least 1"):
+        CallableTarget(says, name="mine", call_batch=0)
+
+
+@pytest.mark.parametrize(
+    ("last", "line"),
+    [
+        ([[1.0, 2.0]] * 2, r"shape \(2, 2\) for 1 texts: it must return one row of numbers per text"),
+        ([[1.0, 2.0, 3.0]], "returned 2 numbers per text at first, and now 3"),
+        ([[math.inf, 0.0]], "not finite for the text 'a'"),
+        ([["one", "two"]], "failed, or returned no array of numbers: ValueError"),
+    ],
+)
+def test_each_call_of_a_function_is_checked(last: Any, line: str) -> None:
+    target = CallableTarget(lambda t: [[1.0, 2.0]] * 2 if len(t) == 2 else last, name="mine", call_batch=2)
+    with pytest.raises(UserError, match=f"mine .*{line}"):
+        target.outputs([("a",), ("bb",), ("ccc",)], exact=True)
+
+
 def test_probabilities_or_logits_is_decided_once() -> None:
     answers = iter([[[0.33, 0.33, 0.33], [0.7, 0.2, 0.1]], [[0.33, 0.33, 0.33]], [[0.9, 0.9, 0.1]], [[3.0, 1.0, -1.0]]])
     target = CallableTarget(lambda texts: next(answers), name="mine")
@@ -157,6 +196,20 @@ def test_a_function_has_no_gradients(resources: Any) -> None:
     target = CallableTarget(lambda texts: np.tile([0.3, 0.7], (len(texts), 1)), name="flat")
     with pytest.raises(UserError, match="leave the geometry recipe out"):
         list(Engine(target, resources).run(Geometry(source="neighbours"), [Example(0, ("the old dog sings",), 0, 1)]))
+
+
+def test_a_function_of_vectors_is_attacked_but_for_its_gradients(encoder: Any, resources: Any) -> None:
+    function = VectorFunction(lambda texts: encoder.encode(texts), name="embed", call_batch=8)
+    given = [Example(i, (text,)) for i, text in enumerate(TEXTS)]
+    found = []
+    for model in (function, encoder):
+        target = DriftTarget(model, source="e", threshold=0.8)
+        assert target.has_gradients is (model is encoder)
+        found.append({a.number: a for a in Engine(target, resources).run(Typos(max_share=0.5), given)})
+    assert {n: a.adversarial for n, a in found[0].items()} == {n: a.adversarial for n, a in found[1].items()}
+    assert {attempt.outcome for attempt in found[0].values()} == {"succeeded", "failed"}
+    with pytest.raises(UserError, match="embed is a plain function and has no gradients: leave the geometry recipe"):
+        list(Engine(DriftTarget(function, source="embed", threshold=0.1), resources).run(Geometry(), given))
 
 
 # --- geometry ----------------------------------------------------------------------------------------------------
@@ -343,6 +396,7 @@ def test_retrieval_is_lost_when_no_neighbour_is_left(encoder: Any, resources: An
         before = nearest(attempt.original, attempt.original)
         assert target.neighbours(given[attempt.number]) == before
         after = nearest(attempt.adversarial, attempt.original)
+        assert (attempt.before["neighbours"], attempt.after["neighbours"]) == (before, after)
         kept = len({*before} & {*after}) / 2
         assert attempt.after["value"] == kept
         assert (kept == 0) == (attempt.outcome == "succeeded")
@@ -409,9 +463,50 @@ def test_a_text_has_lost_its_neighbours_when_k_others_are_nearer_than_all_of_the
     target, example = RetrievalTarget(encoder, source="e", corpus=TEXTS[:6], k=2), Example(0, ("elsewhere",))
     target._vectors = np.eye(6, dtype=np.float32)
     target._near[0] = np.array([0, 1])
-    one = target.verdict(example, np.array([0.5, 0.1, 0.6, 0.4, 0.2, 0.0]))
+
+    def verdict(*cosines: float) -> Verdict:
+        (output,) = target.read(np.array([cosines]))
+        return target.verdict(example, output)
+
+    one = verdict(0.5, 0.1, 0.6, 0.4, 0.2, 0.0)
     assert (one.reached, one.value) == (False, 0.5), "a single other text is nearer than the old neighbour 0"
     assert one.score == pytest.approx(0.4 - 0.5)
-    two = target.verdict(example, np.array([0.5, 0.1, 0.6, 0.55, 0.2, 0.0]))
+    assert one.neighbours == (TEXTS[2], TEXTS[0])
+    two = verdict(0.5, 0.1, 0.6, 0.55, 0.2, 0.0)
     assert (two.reached, two.value) == (True, 0.0)
     assert two.score == pytest.approx(0.55 - 0.5)
+
+
+def test_an_old_neighbour_that_is_far_off_counts_with_its_own_cosine(encoder: Any) -> None:
+    target, example = RetrievalTarget(encoder, source="e", corpus=TEXTS[:6], k=1), Example(0, ("elsewhere",))
+    target._vectors = np.eye(6, dtype=np.float32)
+    target._near[0] = np.array([4])
+    (output,) = target.read(np.array([[0.9, 0.8, 0.7, 0.6, -0.5, -0.6]]))
+    assert 4 not in output.places
+    assert target.verdict(example, output).score == pytest.approx(0.9 + 0.5)
+
+
+def test_neighbours_are_the_same_however_many_are_compared_at_once(
+    encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a sort of all rounded cosines; of those that are equal the earlier text is nearer."""
+    rng = np.random.default_rng(0)
+    corpus = [f"text {i}" for i in range(200)]
+    vectors = units_of(rng.normal(size=(200, 3)) + 50.0)  # cosines near 1, many of them equal in five digits
+    monkeypatch.setattr(encoders, "encode_sentences", lambda model, texts, **_: vectors[: len(texts)].astype("f4"))
+    asked = vectors[50:90]
+    rounded = np.round((asked.astype("f4") @ vectors.astype("f4").T).astype(float), 5)
+    assert len(np.unique(rounded[0])) < 150
+    for at_once in (1, 1000, 1 << 23):
+        monkeypatch.setattr(encoders, "_COSINES_AT_ONCE", at_once)
+        target = RetrievalTarget(encoder, source="e", corpus=corpus, k=5)
+        for row, found in zip(rounded, target.read(asked), strict=True):
+            order = np.argsort(-row, kind="stable")[:11]
+            np.testing.assert_array_equal(found.places, order)
+            np.testing.assert_array_equal(found.cosines, row[order])
+
+
+def test_vectors_that_are_not_finite_are_told(encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "encode_sentences", lambda model, texts, **_: np.full((len(texts), 4), np.inf))
+    with pytest.raises(UserError, match="my-encoder gives vectors that are not finite"):
+        DriftTarget(encoder, source="my-encoder", threshold=0.5).prepare([Example(0, ("a dog",))])

@@ -172,6 +172,18 @@ MISTAKES = [
 ]
 
 
+def test_mistakes_with_a_function_are_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        (["call:no_such_service:embed"], "call:no_such_service:embed: ModuleNotFoundError"),
+        (["call:no_such_service"], "is not call:package.module:function"),
+        (["call:math:sqrt", "--call-batch", "0"], "--call-batch must be at least 1"),
+        (["call:math:sqrt", "--pooling", "mean"], "--pooling is for a raw masked language model, and call:math:sqrt"),
+        (["call:math:sqrt"], "call:math:sqrt failed, or returned no array of numbers: TypeError"),
+    ):
+        assert main(["audit", *words, "--texts", "mine.txt"]) == 2
+        assert told in capsys.readouterr().err.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "told"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
@@ -208,6 +220,7 @@ def test_the_texts_that_are_printed() -> None:
     result = {"results": rows_, "examples": examples, "model": "a b"}
     assert [(row["item"], row["number"]) for row in worst_examples(result)] == [("a", 0), ("a", 3), ("a", 6), ("b", 2)]
     assert "holdfast harden 'a b' --corpus" in advice(result)
+    assert "harden the model behind it" in advice({**result, "model": "call:a:b"})
     assert "holds" in advice({**result, "results": rows_[2:]})
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from audited import SEEN, TASKS, by_task, run, some_texts
 
@@ -136,8 +139,47 @@ def test_word_vectors_can_be_audited(here: Path) -> None:
     model.save_pretrained("words")
     Path("some.txt").write_text("\n".join([*some_texts(30), "unknown things"]) + "\n")
     items = by_task(run("words", texts="some.txt", examples=40))
+    _a_function_of_the_same_vectors_is_audited_alike(items)
     assert items["audit-vectors"]["metrics"]["without_vector"] == 1
     assert items["audit-vectors"]["verdict"] == "breaks"
     # Each text is the mean of its words, so that one lost word pulls about its share.
     assert 0.5 < items["audit-typos"]["metrics"]["pull"] < 2.0
     assert items["audit-adversarial-typos"]["n"] == 30
+
+
+SERVICE = """
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("words", device="cpu")
+calls = []
+
+def embed(texts):
+    calls.append(len(texts))
+    return model.encode(texts).tolist()
+"""
+
+
+def _a_function_of_the_same_vectors_is_audited_alike(items: dict[str, dict[str, Any]]) -> None:
+    """Of the model in the folder `words` through a function, in calls of 50 texts: all items, the same numbers."""
+    Path("word_service.py").write_text(SERVICE)
+    sys.modules.pop("word_service", None)
+    result = run("call:word_service:embed", texts="some.txt", examples=40, call_batch=50, precision="bf16")
+    assert max(sys.modules["word_service"].calls) == 50
+    assert result["model_sha256"] == hashlib.sha256(SERVICE.encode()).hexdigest()
+    assert result["protocol"]["precision_of_search"] == "fp32"
+    again = by_task(result)
+    assert again.keys() == items.keys()
+    for task, row in again.items():
+        assert row["verdict"] == items[task]["verdict"] != "absent"
+        assert row["metrics"] == pytest.approx(items[task]["metrics"], rel=1e-3, abs=1e-3), task
+
+
+def test_a_function_whose_vectors_depend_on_their_company_is_told(here: Path) -> None:
+    Path("uneven_service.py").write_text(
+        "def embed(texts):\n"
+        "    return [[float(len(text)), len(set(text)), 4.0 * len(texts)] for text in texts]\n"
+    )  # fmt: skip
+    sys.modules.pop("uneven_service", None)
+    vectors = by_task(run("call:uneven_service:embed", examples=2))["audit-vectors"]
+    assert vectors["verdict"] == "breaks"
+    assert "longer texts are in its batch" in vectors["told"]

@@ -342,9 +342,15 @@ def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[
     a = attack("a.json", {"p": "+", "q": "-", "r": "."}, goal="neighbours", k=5)
     b = attack("b.json", {"p": "+", "q": "+", "s": "-"}, goal="neighbours", k=5)
     told = mistake(capsys, a, b)
-    assert "b.json: pwws has neighbours among other texts than in a.json: attack both with the same --examples" in told
+    assert "b.json: pwws has neighbours among other texts than in a.json: attack both with the same texts" in told
     (row,) = rows_of(capsys, a, attack("b.json", {"p": ".", "q": "+", "r": "-"}, goal="neighbours", k=5))
     assert row["n"] == 1
+    # What was searched is another matter than what was attacked; the results of today say what it was.
+    c = attack("c.json", {"p": "+", "q": "-"}, goal="neighbours", k=5, searched={"source": "x", "sha256": "1"})
+    d = attack("d.json", {"p": "+", "s": "-"}, goal="neighbours", k=5, searched={"source": "y", "sha256": "1"})
+    assert rows_of(capsys, c, d)[0]["n"] == 1
+    e = attack("e.json", {"p": "+", "q": "-"}, goal="neighbours", k=5, searched={"source": "x", "sha256": "2"})
+    assert "(--search)" in mistake(capsys, c, e)
 
 
 def test_a_threshold_that_was_given_is_of_the_goal(capsys: pytest.CaptureFixture[str]) -> None:

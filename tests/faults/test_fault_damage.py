@@ -143,6 +143,7 @@ def test_a_number_beyond_floats_is_no_metric(tmp_path: Path) -> None:
         {"changed": [["1", "dog", "cat"]]},
         {"before": {"value": None}},
         {"neighbours": ["one"]},
+        {"after": {"value": 0.5, "neighbours": ["one", 2]}},
         {"number": None},
     ],
 )

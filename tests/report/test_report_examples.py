@@ -58,6 +58,14 @@ def test_what_is_told_of_each(tmp_path: Path) -> None:
     assert of_audit.task == "audit-adversarial-typos"
 
 
+def test_the_nearest_texts_of_an_attack_on_neighbours_are_shown(tmp_path: Path) -> None:
+    lost = {when: {"value": 1.0, "neighbours": [f"nearest {when}", "second"]} for when in ("before", "after")}
+    skipped = example(1, outcome="skipped", before={}, after={}, reason="no word")
+    first, second = collected(tmp_path, attack("a", 50, examples=[example(0, **lost), skipped])).shown
+    assert first.neighbours == ("nearest before", "nearest after")
+    assert second.neighbours == ()
+
+
 def test_long_texts_keep_their_changes(tmp_path: Path) -> None:
     words = [f"word{n}" for n in range(LONG // 3)]
     text = " ".join(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +19,20 @@ from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Slope
 from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
-from holdfast.encoding import encode_sentences
+from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
+from holdfast.functions import VectorFunction
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from holdfast.functions import SentenceEncoder
 
 _DECIMALS = 5
 _NOISE = 2e-5  # of cosines with so many decimals
 SCALE = (0.0, 5.0)
 """What people's similarity scores may be."""
+
+_COSINES_AT_ONCE = 1 << 23
+"""Texts that are searched for, times texts that are searched, in one product: 32 MB of cosines."""
 
 Unit = npt.NDArray[np.float64]
 Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
@@ -37,15 +42,15 @@ class EncoderTarget(abc.ABC):
     """A sentence encoder; the outputs of a text are its vector, normalised.
 
     Args:
-        model: any SentenceTransformer.
+        model: any SentenceTransformer, or a function.
         source: its name, for the record.
     """
 
     has_classes = False
-    has_gradients = True
 
-    def __init__(self, model: SentenceTransformer, *, source: str) -> None:
+    def __init__(self, model: SentenceEncoder, *, source: str) -> None:
         self.model, self.source = model, source
+        self.has_gradients = not isinstance(model, VectorFunction)
         self.unknown = unknown_token(model.tokenizer)
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
@@ -66,11 +71,26 @@ class EncoderTarget(abc.ABC):
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Normalised vectors."""
-        return [unit.copy() for unit in self.units([text for (text,) in texts], exact=exact)]
+        return self.read(self.units([text for (text,) in texts], exact=exact))
+
+    def read(self, units: Unit) -> Sequence[Output]:
+        """What the verdicts are made from, of each row of normalised vectors (n, d)."""
+        return [unit.copy() for unit in units]
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Normalised vectors, (n, d) fp64."""
-        return units_of(encode_sentences(self.model, list(texts), precision="fp32" if exact else "bf16"))
+        return units_of(self.encoded(list(texts), "fp32" if exact else "bf16"))
+
+    def encoded(self, texts: Sequence[str], precision: Precision = "fp32", progress: Progress | None = None) -> Vectors:
+        """The vectors of n texts, (n, d).
+
+        Raises:
+            UserError: they are not all finite.
+        """
+        vectors = encode_sentences(self.model, texts, precision=precision, progress=progress)
+        if not np.isfinite(vectors).all():
+            raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
+        return vectors
 
     @abc.abstractmethod
     def verdict(self, example: Example, output: Output) -> Verdict:
@@ -85,6 +105,8 @@ class EncoderTarget(abc.ABC):
         from holdfast.adversary.victim import EncoderVictim
         from holdfast.encoder import Encoder
 
+        if isinstance(self.model, VectorFunction):
+            raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
         # Without the template's bias, which is of training alone: `locate` gives the vectors in use.
         encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]
@@ -104,7 +126,7 @@ class EncoderTarget(abc.ABC):
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """Normalised vectors, twice: as places and as outputs."""
         units = self.units([text for _, text in questions])
-        return [(torch.from_numpy(unit).float(), unit) for unit in units]
+        return [(torch.from_numpy(unit).float(), output) for unit, output in zip(units, self.read(units), strict=True)]
 
 
 class ScoredPairTarget(EncoderTarget):
@@ -115,7 +137,7 @@ class ScoredPairTarget(EncoderTarget):
     leaves no room on that side, on the other one.
 
     Args:
-        model: any SentenceTransformer.
+        model: any SentenceTransformer, or a function.
         source: its name.
         scale: from cosines (n,) to scores (n,), increasing.
         margin: in points of people's scale.
@@ -123,7 +145,7 @@ class ScoredPairTarget(EncoderTarget):
 
     def __init__(
         self,
-        model: SentenceTransformer,
+        model: SentenceEncoder,
         *,
         source: str,
         scale: Scale,
@@ -187,12 +209,12 @@ class DriftTarget(EncoderTarget):
     """Label-free: push a text's vector away from where it was, until their cosine is below ``threshold``.
 
     Args:
-        model: any SentenceTransformer.
+        model: any SentenceTransformer, or a function.
         source: its name.
         threshold: a cosine.
     """
 
-    def __init__(self, model: SentenceTransformer, *, source: str, threshold: float) -> None:
+    def __init__(self, model: SentenceEncoder, *, source: str, threshold: float) -> None:
         super().__init__(model, source=source)
         self.threshold = threshold
         self._origins: dict[int, Unit] = {}
@@ -218,38 +240,78 @@ class DriftTarget(EncoderTarget):
         return loss
 
 
+@dataclass(frozen=True)
+class Nearest:
+    """A text's vector, and what of the texts that are searched is nearest to it.
+
+    Attributes:
+        unit: the vector, normalised, (d,) fp64.
+        places: of the m nearest ones, nearest first; of those that are equally near the earlier one first.
+        cosines: theirs, (m,), rounded.
+    """
+
+    unit: Unit
+    places: npt.NDArray[np.intp]
+    cosines: npt.NDArray[np.float64]
+
+
 class RetrievalTarget(EncoderTarget):
     """Make a text lose its nearest neighbours in a corpus: none of the first ``k`` may be among the first ``k`` after.
 
     Args:
-        model: any SentenceTransformer.
+        model: any SentenceTransformer, or a function.
         source: its name.
         corpus: the texts searched; a text is not its own neighbour.
         k: how many neighbours count.
+        progress: called with (texts done, different texts) while the corpus is encoded.
     """
 
-    def __init__(self, model: SentenceTransformer, *, source: str, corpus: Sequence[str], k: int = 5) -> None:
+    def __init__(
+        self,
+        model: SentenceEncoder,
+        *,
+        source: str,
+        corpus: Sequence[str],
+        k: int = 5,
+        progress: Progress | None = None,
+    ) -> None:
         super().__init__(model, source=source)
         self.k = k
         self._corpus = list(dict.fromkeys(corpus))
         self._number = {text: i for i, text in enumerate(self._corpus)}
-        self._vectors = self.units(self._corpus).astype(np.float32)
+        self._vectors = self.encoded(self._corpus, progress=progress)
+        for rows in self._blocks(len(self._vectors)):  # in fp64 only as many at a time
+            self._vectors[rows] = units_of(self._vectors[rows])
         self._near: dict[int, npt.NDArray[np.intp]] = {}
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Find the neighbours of the originals."""
         if len(self._corpus) <= 2 * self.k:
             return [f"the corpus has no more than {2 * self.k} texts"] * len(examples)
-        for example, unit in zip(examples, self.units([e.text for e in examples]), strict=True):
-            self._near[example.number] = np.argsort(-self._cosines(example, unit), kind="stable")[: self.k]
+        for example, nearest in zip(examples, self.read(self.units([e.text for e in examples])), strict=True):
+            self._near[example.number] = self._others(example, nearest)[0][: self.k]
         return [None] * len(examples)
 
-    def _cosines(self, example: Example, unit: Unit) -> npt.NDArray[np.float64]:
-        exact = (self._vectors @ unit.astype(np.float32)).astype(np.float64)
-        cosines: npt.NDArray[np.float64] = np.round(exact, _DECIMALS)
-        if (own := self._number.get(example.text)) is not None:
-            cosines[own] = -np.inf
-        return cosines
+    def read(self, units: Unit) -> list[Nearest]:
+        """The 2k + 1 nearest texts: with the text itself and its k old neighbours left out, k are still there."""
+        found = []
+        for rows in self._blocks(len(units)):
+            cosines = units[rows].astype(np.float32) @ self._vectors.T  # (rows, n)
+            found += [
+                Nearest(unit.copy(), *_largest(row, 2 * self.k + 1))
+                for unit, row in zip(units[rows], cosines, strict=True)
+            ]
+        return found
+
+    def _blocks(self, count: int) -> list[slice]:
+        """Slices of ``count`` vectors, each of so many as are compared with the whole corpus at once."""
+        size = max(1, _COSINES_AT_ONCE // max(1, len(self._corpus)))
+        return [slice(start, start + size) for start in range(0, count, size)]
+
+    def _others(self, example: Example, nearest: Nearest) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        """Places and cosines of what is nearest, without the text that was attacked."""
+        others = nearest.places != self._number.get(example.text, -1)
+        return nearest.places[others], nearest.cosines[others]
 
     def neighbours(self, example: Example) -> list[str]:
         """The texts that were nearest, nearest first."""
@@ -257,13 +319,18 @@ class RetrievalTarget(EncoderTarget):
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Score: by how much the k-th best of the other texts is nearer than the nearest of the old neighbours."""
-        cosines = self._cosines(example, output)
+        places, cosines = self._others(example, output)
         near = self._near[example.number]
-        kept = np.delete(cosines, near)
-        rival = float(np.partition(kept, -self.k)[-self.k])
-        score = rival - float(cosines[near].max())
-        first = np.argsort(-cosines, kind="stable")[: self.k]
-        return Verdict(score, _NOISE, score > 0.0, float(np.isin(near, first).mean()))
+        old = np.isin(places, near)
+        rival = float(cosines[~old][self.k - 1])
+        score = rival - float(cosines[old][0] if old.any() else self._nearest_of(near, output.unit))
+        first = places[: self.k]
+        neighbours = tuple(self._corpus[i] for i in first)
+        return Verdict(score, _NOISE, score > 0.0, float(np.isin(near, first).mean()), neighbours=neighbours)
+
+    def _nearest_of(self, places: npt.NDArray[np.intp], unit: Unit) -> float:
+        """The largest cosine with some texts of the corpus."""
+        return round(float((self._vectors[places] @ unit.astype(np.float32)).max()), _DECIMALS)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """The negative cosine with the mean of the old neighbours."""
@@ -271,8 +338,20 @@ class RetrievalTarget(EncoderTarget):
         return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
 
 
+def _largest(row: npt.NDArray[np.float32], count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Places and values of the ``count`` largest numbers, rounded; of equal ones the earlier first."""
+    count = min(count, len(row))
+    # What is smaller than the last of them by more than a rounded digit is still smaller when both are rounded.
+    bound = np.partition(row, -count)[-count] - 2 * 10.0**-_DECIMALS
+    places = np.flatnonzero(row >= bound)
+    exact = row[places].astype(np.float64)
+    values: npt.NDArray[np.float64] = np.round(exact, _DECIMALS)
+    order = np.argsort(-values, kind="stable")[:count]
+    return places[order], values[order]
+
+
 def fitted_scale(
-    encoder: SentenceTransformer,
+    encoder: SentenceEncoder,
     first: Sequence[str],
     second: Sequence[str],
     scores: Sequence[float],
@@ -282,7 +361,7 @@ def fitted_scale(
     """From cosines to people's scores: an isotonic fit, in fp32, on pairs that are not to be attacked.
 
     Args:
-        encoder: any SentenceTransformer.
+        encoder: any SentenceTransformer, or a function.
         first: n texts.
         second: n texts.
         scores: what people say of the n pairs.

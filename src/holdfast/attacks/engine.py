@@ -4,19 +4,22 @@ Each attack is a generator (see :mod:`holdfast.attacks.requests`). In every roun
 of each running attack, answers all questions of a kind in one go (distinct texts only, sorted by length, in batches of
 a fixed number of tokens) and sends the answers back. What an attack does depends on its own answers alone, and those
 are rounded, so that how many run side by side changes neither texts nor counts.
+
+An attack keeps the texts that it has asked about until it is done. Of a long text they are many and long (of 1,000
+words, PWWS asks about 38 million characters at once), so that attacks wait while those before them keep too many.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, told
 from holdfast.attacks.recipes import Recipe
-from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search
+from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search, characters
 from holdfast.attacks.targets import Output, Target
 from holdfast.attacks.trial import Trial
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = 64
 """Attacks that run at once. More of them fill larger batches; on a CPU the gain ends early, a GPU wants more."""
 
+MOST_KEPT = 1 << 28
+"""Characters of texts that attacks may keep and another one still go on: 256 MB, or more where they are not ASCII."""
+
 
 @dataclass(eq=False)
 class _Running:
@@ -34,19 +40,30 @@ class _Running:
     trial: Trial
     recipe: str
     search: Search
-    request: Request
     outputs: dict[str, Output]
     confirmed: set[str]
     queries: int = 1  # the original text is one
     passes: int = 1
-    answers: list[Any] = field(default_factory=list)
+    request: Request | None = None  # None: it has its answer, and waits for its turn
+    answer: Any = None  # a search begins with None
+    asked: int = 0
+    pending: int = 0
 
-    def advance(self, answer: Any) -> bool:
-        """Send an answer; whether the attack goes on."""
+    @property
+    def kept(self) -> int:
+        """Characters of the texts that it asks about, and of those whose outputs it keeps until it is done."""
+        return self.asked + self.pending
+
+    def advance(self) -> bool:
+        """Send the answer; whether the attack goes on."""
+        answer, self.answer = self.answer, None
         try:
             self.request = self.search.send(answer)
         except StopIteration:
             return False
+        self.pending = characters(self.request)
+        if isinstance(self.request, (Judge, Locate)):
+            self.asked, self.pending = self.asked + self.pending, 0
         return True
 
 
@@ -59,6 +76,7 @@ class Engine:
         bf16: search in bf16. A text that reaches the goal there is asked about again in fp32, and it is the fp32 answer
             that the attack sees.
         side_by_side: attacks that run at once.
+        most_kept: characters of texts that attacks may keep and another one still go on; see `MOST_KEPT`.
         seed: of the recipes that draw random numbers.
         memory: keep what the target said of an example's texts while it is attacked, and ask about a text once a round.
     """
@@ -70,11 +88,13 @@ class Engine:
         *,
         bf16: bool = False,
         side_by_side: int = SIDE_BY_SIDE,
+        most_kept: int = MOST_KEPT,
         seed: int = 42,
         memory: bool = True,
     ) -> None:
         self.target, self.resources = target, resources
-        self.bf16, self.side_by_side, self.seed, self.memory = bf16, side_by_side, seed, memory
+        self.bf16, self.seed, self.memory = bf16, seed, memory
+        self.side_by_side, self.most_kept = side_by_side, most_kept
         self.passes = 0
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
@@ -90,14 +110,29 @@ class Engine:
                     yield item
                 else:
                     running.append(item)
-            self._answer(running)
-            going = []
-            for attack in running:
-                if attack.advance(attack.answers.pop()):
-                    going.append(attack)
-                else:
-                    yield self._attempt(attack)
-            running = going
+            ended, running = self._advance(running)
+            yield from map(self._attempt, ended)
+            self._answer([attack for attack in running if attack.request is not None])
+
+    def _advance(self, running: Sequence[_Running]) -> tuple[list[_Running], list[_Running]]:
+        """Give the answers to the attacks whose turn it is: those that have ended now, and all others in their order.
+
+        The eldest goes on in any case, and so comes to its end.
+        """
+        ended: list[_Running] = []
+        going: list[_Running] = []
+        kept = sum(attack.kept for attack in running)
+        for attack in running:
+            if going and kept >= self.most_kept:
+                going.append(attack)
+                continue
+            kept -= attack.kept
+            if attack.advance():
+                going.append(attack)
+                kept += attack.kept
+            else:
+                ended.append(attack)
+        return ended, going
 
     # --- beginning and end ---------------------------------------------------------------------------------------
 
@@ -133,7 +168,7 @@ class Engine:
             self.target.unknown,
             self.target.seen(example),
         )
-        attack = _Running(trial, recipe.NAME, recipe.search(trial), Judge(()), {example.text: output}, {example.text})
+        attack = _Running(trial, recipe.NAME, recipe.search(trial), {example.text: output}, {example.text})
         if verdict.reached:
             reached = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
             return self._attempt(attack, reason=reached)
@@ -143,10 +178,6 @@ class Engine:
             return self._attempt(attack, reason="it holds no word that may be changed")
         if recipe.budget(trial) == 0:
             return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
-        try:
-            attack.request = next(attack.search)
-        except StopIteration:  # nothing to ask about, so nothing to change
-            return self._attempt(attack)
         return attack
 
     def _attempt(self, attack: _Running, reason: str | None = None) -> Attempt:
@@ -183,6 +214,7 @@ class Engine:
         """Leave an answer with every attack."""
         by_kind: dict[type[Request], list[_Running]] = {}
         for attack in running:
+            assert attack.request is not None
             by_kind.setdefault(type(attack.request), []).append(attack)
         for kind, attacks in by_kind.items():
             serve: Callable[[Sequence[_Running]], Iterable[Any]] = {
@@ -194,7 +226,7 @@ class Engine:
                 Locate: self._locate,
             }[kind]
             for attack, answer in zip(attacks, serve(attacks), strict=True):
-                attack.answers.append(answer)
+                attack.answer, attack.request = answer, None
 
     def _judge(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
         """Ask the target about all texts of all attacks; in bf16, what seems to reach the goal again in fp32."""

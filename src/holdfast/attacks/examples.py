@@ -48,6 +48,7 @@ class Verdict:
         label: the predicted class, or None where there are none.
         value: what the model said, for people: the probability of the right class, a cosine, a similarity score.
         scores: the probabilities of all classes, where there are any.
+        neighbours: the texts that are nearest, nearest first, where the goal is about them.
     """
 
     score: float
@@ -56,6 +57,7 @@ class Verdict:
     value: float
     label: int | None = None
     scores: tuple[float, ...] = ()
+    neighbours: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class Attempt:
         adversarial: what became of it.
         other: the text of the pair that was left alone.
         label: the right class or the gold score.
-        before: what the model said of the original (see :class:`Verdict`), with ``label`` where it predicts classes.
+        before: what the model said of the original (see :class:`Verdict`), with ``label`` where it predicts classes
+            and ``neighbours`` where the goal is about them.
         after: what it said of the adversarial text, computed in fp32.
         words: words of the original.
         changed: ``(place, word, what stands there now)`` for each changed word, in the order of the changes.
@@ -114,7 +117,7 @@ class Attempt:
 def told(verdict: Verdict, example: Example, classes: bool) -> dict[str, Any]:
     """A verdict as results hold it."""
     if not classes:
-        return {"value": verdict.value}
+        return {"value": verdict.value, **({"neighbours": list(verdict.neighbours)} if verdict.neighbours else {})}
     return {"label": verdict.label, "value": verdict.value, "correct": verdict.label == example.label}
 
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-import itertools
 import json
 import random
-import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.attacks.encoders import (
     SCALE,
@@ -24,19 +18,22 @@ from holdfast.attacks.encoders import (
     halfway,
 )
 from holdfast.attacks.examples import Example
+from holdfast.attacks.progress import encoding_bar
+from holdfast.attacks.searched import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
-from holdfast.data.corpus import read_corpus
 from holdfast.data.registry import is_local, load_labelled, load_pairs
-from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.data.tasks import Task, task_named
-from holdfast.errors import UserError, first_line
-from holdfast.finding import model_identity, resolve_model
+from holdfast.errors import UserError
+from holdfast.finding import CALL, model_identity, resolve_model
+from holdfast.functions import CALL_BATCH, VectorFunction, load_function
 from holdfast.models import load_sentence_transformer
 
-Goal = Literal["auto", "class", "score", "drift", "neighbours"]
+if TYPE_CHECKING:
+    from rich.console import Console
 
-CALL = "call:"
-"""What the name of a Python function begins with, where a model is expected."""
+    from holdfast.functions import SentenceEncoder
+
+Goal = Literal["auto", "class", "score", "drift", "neighbours"]
 
 _SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
 _FIT = {"stsb": ("dev", "train"), "sickr": ("trial", "train")}
@@ -55,6 +52,7 @@ class Material:
         goal: what for.
         classes: names of the labels, where there are any.
         data: where the texts are from, and their hash, for the record.
+        searched: of the goal "neighbours", what is searched.
     """
 
     task: str
@@ -63,6 +61,7 @@ class Material:
     goal: Goal
     classes: list[str] | None
     data: dict[str, Any]
+    searched: Searched | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,7 @@ def load_material(
     count: int | None,
     seed: int,
     data: Path | None,
+    search: str | None = None,
 ) -> Material:
     """The examples of a labelled task, of scored pairs, or of any texts.
 
@@ -95,14 +95,18 @@ def load_material(
         count: draw so many examples at random, kept in the order of the data; None: all.
         seed: of the drawing.
         data: the data folder.
+        search: of the goal "neighbours", a corpus to search; None: all texts, drawn or not, of the same source.
 
     Raises:
-        UserError: neither or both of task and texts, a goal that does not go with the data, or what loading refuses.
+        UserError: neither or both of task and texts, a goal that does not go with the data, a corpus to search without
+            that goal, or what loading refuses.
     """
+    if search is not None and goal != "neighbours":
+        raise UserError(f"--search {search} is for --goal neighbours, and this is --goal {goal}")
     if (task is None) == (texts is None):
         raise UserError("give either --task (a labelled task) or --texts (a corpus, for goals without labels)")
     if texts is not None:
-        return _from_corpus(texts, goal, count, seed, data)
+        return _from_corpus(texts, goal, count, seed, data, search)
     assert task is not None
     known = task_named(task)
     part = split or _default_split(known, data)
@@ -129,24 +133,32 @@ def load_material(
     if chosen in ("drift", "neighbours"):
         rows = [Example(row.number, (row.texts[0],)) for row in rows]
         classes = None
-    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record)
+    searched = _searched(chosen, search, Searched([row.texts[0] for row in rows], f"{task} {part}"), data)
+    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record, searched)
 
 
 _CARRIED = {"score": "scores, not classes", "class": "classes, not scores"}
 
 
-def _from_corpus(texts: str, goal: Goal, count: int | None, seed: int, data: Path | None) -> Material:
+def _from_corpus(
+    texts: str, goal: Goal, count: int | None, seed: int, data: Path | None, search: str | None
+) -> Material:
     if goal in ("class", "score"):
         raise UserError(f"--goal {goal} needs labels: give --task in place of --texts")
     # Of a corpus too long to be read as a whole the beginning is drawn from.
-    lines = list(itertools.islice(read_corpus(texts, data=data, max_chars=MAX_ROW_CHARS), _CORPUS_HEAD))
-    rows = [Example(i, (line,)) for i, line in enumerate(lines)]
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    record = {"source": texts, "sha256": digest, "sentences": len(lines)}
-    return Material("texts", "all", _drawn(rows, count, seed), "drift" if goal == "auto" else goal, None, record)
+    own = read_searched(texts, data=data)
+    rows = [Example(i, (line,)) for i, line in enumerate(own.texts)]
+    record = {name: value for name, value in own.record().items() if name in ("source", "sha256", "sentences")}
+    chosen: Goal = "drift" if goal == "auto" else goal
+    searched = _searched(chosen, search, own, data)
+    return Material("texts", "all", _drawn(rows, count, seed), chosen, None, record, searched)
 
 
-_CORPUS_HEAD = 100_000
+def _searched(goal: Goal, search: str | None, own: Searched, data: Path | None) -> Searched | None:
+    """What is searched: the corpus that was named, else the texts of the source itself."""
+    if goal != "neighbours":
+        return None
+    return own if search is None else read_searched(search, data=data)
 
 
 def _drawn(rows: list[Example], count: int | None, seed: int) -> list[Example]:
@@ -166,7 +178,8 @@ def load_victim(
     margin: float,
     data: Path | None,
     device: str | None,
-    corpus: Sequence[str] | None = None,
+    call_batch: int = CALL_BATCH,
+    console: Console | None = None,
 ) -> tuple[Victim, Material]:
     """The model with the goal that goes with the material, and the material in the model's own numbering of classes.
 
@@ -178,23 +191,17 @@ def load_victim(
         margin: of the goal "score".
         data: the data folder.
         device: where the model goes; None: the machine's best.
-        corpus: of the goal "neighbours", what is searched; None: the texts of the examples.
-    """
-    if model.startswith(CALL):
-        if material.goal != "class":
-            raise UserError(f"a function can be attacked through its classes alone, not with the goal {material.goal}")
-        function, identity = _function(model)
-        return Victim(CallableTarget(function, name=model), identity), material
-    if material.goal == "class":
-        from holdfast.attacks.classifier import load_classifier
+        call_batch: of a function, the most texts in a call.
+        console: where the progress of long encodings is shown; None: nowhere.
 
-        classifier = load_classifier(model, device=device)
-        numbered = _renumbered(material, classifier.classes, model)
-        identity = model_identity(resolve_model(model))
-        return Victim(ClassifierTarget(classifier), identity, device=str(classifier.device)), numbered
-    _refuse_regression(model)
-    encoder = load_sentence_transformer(model, device=device)
-    identity = model_identity(resolve_model(model))
+    Raises:
+        UserError: a model that does not go with the goal, or cannot be loaded; too few texts to search.
+    """
+    if material.searched is not None:
+        material.searched.require(k)
+    if material.goal == "class":
+        return _classifier(model, material, device, call_batch)
+    encoder, identity = _encoder(model, device, call_batch)
     target: EncoderTarget
     goal: dict[str, Any]
     if material.goal == "score":
@@ -211,10 +218,32 @@ def load_victim(
         target = DriftTarget(encoder, source=model, threshold=bound)
         goal = {"threshold": bound, "chosen": "half-way to other texts" if threshold is None else "given"}
     else:
-        searched = list(corpus) if corpus is not None else [e.text for e in material.examples]
-        target = RetrievalTarget(encoder, source=model, corpus=searched, k=k)
-        goal = {"k": k, "corpus": len(set(searched))}
+        assert material.searched is not None
+        with encoding_bar(console, "texts to search") as progress:
+            target = RetrievalTarget(encoder, source=model, corpus=material.searched.texts, k=k, progress=progress)
+        goal = {"k": k, "searched": material.searched.record()}
     return Victim(target, identity, goal, str(encoder.device)), material
+
+
+def _classifier(model: str, material: Material, device: str | None, call_batch: int) -> tuple[Victim, Material]:
+    """What tells classes, and the examples with their labels as it numbers them."""
+    if model.startswith(CALL):
+        function, identity = load_function(model)
+        return Victim(CallableTarget(function, name=model, call_batch=call_batch), identity), material
+    from holdfast.attacks.classifier import load_classifier
+
+    classifier = load_classifier(model, device=device)
+    numbered = _renumbered(material, classifier.classes, model)
+    identity = model_identity(resolve_model(model))
+    return Victim(ClassifierTarget(classifier), identity, device=str(classifier.device)), numbered
+
+
+def _encoder(model: str, device: str | None, call_batch: int) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """What gives vectors, and its hashes."""
+    if model.startswith(CALL):
+        return VectorFunction.named(model, call_batch=call_batch)
+    _refuse_regression(model)
+    return load_sentence_transformer(model, device=device), model_identity(resolve_model(model))
 
 
 def _default_split(task: Task, data: Path | None) -> str:
@@ -249,25 +278,3 @@ def _renumbered(material: Material, classes: list[str], model: str) -> Material:
         for e in material.examples
     ]
     return Material(material.task, material.split, examples, material.goal, classes, material.data)
-
-
-def _function(spec: str) -> tuple[Callable[[list[Any]], Any], dict[str, Any]]:
-    """The function that ``call:package.module:function`` names, and the hash of the file it is in."""
-    module_name, colon, name = spec.removeprefix(CALL).partition(":")
-    if not colon or not module_name or not name:
-        raise UserError(f"{spec!r} is not call:package.module:function")
-    sys.path.insert(0, "")  # a module in the current folder is found, as by `python -m`
-    try:
-        function = getattr(importlib.import_module(module_name), name)
-    except Exception as error:  # whatever the module does when it is imported
-        raise UserError(f"{spec}: {type(error).__name__}: {first_line(error)}") from error
-    finally:
-        sys.path.remove("")
-    if not callable(function):
-        raise UserError(f"{spec} is no function")
-    try:
-        source = Path(inspect.getsourcefile(function) or "").read_bytes()
-    except (TypeError, OSError):
-        source = b""
-    digest = hashlib.sha256(source).hexdigest()
-    return function, {"model_sha256": digest, "model_files": {module_name: digest}}

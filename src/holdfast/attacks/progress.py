@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -10,11 +12,47 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast.attacks.examples import Attempt
+from holdfast.encoding import Progress as Report
 
 if TYPE_CHECKING:
     from holdfast.attacks.engine import Engine
 
 _EVERY = 15.0
+
+
+@contextlib.contextmanager
+def encoding_bar(console: Console | None, label: str) -> Iterator[Report]:
+    """A bar with texts/s and ETA on a terminal, now and then a line elsewhere.
+
+    Args:
+        console: where to draw; None: nowhere.
+        label: what is encoded.
+    """
+    console = console or Console(quiet=True)
+    live = console.is_terminal and not console.quiet
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:.0f} texts/s  ETA"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=console, disable=not live, transient=True)
+    task = bar.add_task(label, total=None, rate=0.0)
+    began = told = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        rate = done / max(now - began, 1e-9)
+        bar.update(task, completed=done, total=total, rate=rate)
+        if not live and now - told > _EVERY:
+            told = now
+            left = (total - done) / rate
+            console.print(f"{label}: {done}/{total} texts  {rate:.0f} texts/s  ETA {left:.0f} s", highlight=False)
+
+    with bar:
+        yield report
 
 
 class AttackProgress:

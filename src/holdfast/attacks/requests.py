@@ -80,3 +80,12 @@ class Slope:
 
 Request = Judge | Compare | Fill | Read | Climb | Locate
 Search = Generator[Request, Any, None]
+
+
+def characters(request: Request) -> int:
+    """Of all texts that a request holds."""
+    if isinstance(request, (Judge, Locate)):
+        return sum(map(len, request.texts))
+    if isinstance(request, Compare):
+        return sum(len(first) + len(second) for first, second in request.pairs)
+    return sum(map(len, request.words.parts))

@@ -23,11 +23,12 @@ from holdfast.attacks.material import Goal, Material, Victim, load_material, loa
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
-from holdfast.attacks.targets import CallableTarget
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import holding, output_lock, write_text
+from holdfast.finding import CALL
+from holdfast.functions import CALL_BATCH
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
 from holdfast.values import checked_seed, option_value, paths_in
@@ -49,6 +50,7 @@ class AttackSettings:
         recipes: names of recipes.
         task: a labelled task, or None with ``texts``.
         texts: a corpus, for goals without labels.
+        search: of the goal "neighbours", the corpus that is searched; None: all of the texts or the task.
         split: of the task.
         goal: "auto" goes by the data: another class, a wrong score, a vector far off, or lost neighbours.
         examples: how many examples are drawn; None: all.
@@ -62,6 +64,7 @@ class AttackSettings:
         data: the data folder.
         output: the result file; None: nothing is written, and a run that is killed is lost.
         side_by_side: attacks that run at once.
+        call_batch: of a function in the place of a model, the most texts in one call.
         processes: processes that share the examples on this machine.
         device: where the model goes.
     """
@@ -70,6 +73,7 @@ class AttackSettings:
     recipes: Sequence[str]
     task: str | None = None
     texts: str | None = None
+    search: str | None = None
     split: str | None = None
     goal: Goal = "auto"
     examples: int | None = None
@@ -83,6 +87,7 @@ class AttackSettings:
     data: Path | None = None
     output: Path | None = None
     side_by_side: int = SIDE_BY_SIDE
+    call_batch: int = CALL_BATCH
     processes: int = 1
     device: str | None = None
 
@@ -148,6 +153,7 @@ def attack(
         count=settings.examples,
         seed=settings.seed,
         data=settings.data,
+        search=settings.search,
     )
     resources = Resources(settings.resources, data=settings.data, device=settings.device)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
@@ -161,6 +167,8 @@ def attack(
         margin=settings.margin,
         data=settings.data,
         device=settings.device,
+        call_batch=settings.call_batch,
+        console=console,
     )
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
@@ -201,6 +209,7 @@ def _checked_output(settings: AttackSettings) -> Path | None:
     for option, value in (
         ("--processes", settings.processes),
         ("--side-by-side", settings.side_by_side),
+        ("--call-batch", settings.call_batch),
         ("--k", settings.k),
     ):
         if value < 1:
@@ -209,8 +218,11 @@ def _checked_output(settings: AttackSettings) -> Path | None:
         raise UserError("a launcher says how many processes there are: leave out --processes")
     if output is None and (settings.processes > 1 or _place(settings)[1] > 1):
         raise UserError("several processes meet in the result's folder: give --output FILE.json")
-    if STDIN in paths_in(settings.texts or "") and _place(settings)[1] > 1:
+    from_stdin = [STDIN in paths_in(source or "") for source in (settings.texts, settings.search)]
+    if any(from_stdin) and _place(settings)[1] > 1:
         raise UserError("standard input is read by one process alone: write the texts to a file for several")
+    if all(from_stdin):
+        raise UserError("--texts and --search cannot both be standard input (-): it can be read only once")
     return output
 
 
@@ -222,7 +234,7 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
 def _precision(settings: AttackSettings, victim: Victim) -> Literal["fp32", "bf16"]:
     import torch
 
-    if isinstance(victim.target, CallableTarget):
+    if settings.model.startswith(CALL):
         return "fp32"  # it computes as it does: asking twice would tell nothing new
     return resolve_precision(settings.precision, torch.device(victim.device))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,12 +13,15 @@ from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Slope
 from holdfast.errors import UserError
+from holdfast.functions import CALL_BATCH, Batched, Function
 
 if TYPE_CHECKING:
     from holdfast.attacks.classifier import Classifier
 
 Texts = tuple[str, ...]
-Output = npt.NDArray[np.float64]
+Logits = npt.NDArray[np.float64]
+Output = Any
+"""What a target makes of a text, as its own ``verdict`` takes it: logits or a vector, (n,) fp64, as a rule."""
 
 LOGIT_NOISE = 1e-4
 """Logits that differ by less are equal. In fp32 they change by about 1e-6 with the batch they are computed in."""
@@ -136,14 +139,15 @@ class CallableTarget:
         function: takes n texts, or n pairs, and returns n rows of one number per class: probabilities where all rows
             are non-negative and sum to 1, otherwise logits.
         name: for the record.
+        call_batch: the most texts that it is given in one call.
     """
 
     has_classes = True
     has_gradients = False
     unknown = "[UNK]"
 
-    def __init__(self, function: Callable[[list[Any]], Any], *, name: str) -> None:
-        self._function = function
+    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH) -> None:
+        self._function = Batched(function, name=name, call_batch=call_batch)
         self.source = name
         self._classes: int | None = None
         self._probabilities: bool | None = None
@@ -168,28 +172,28 @@ class CallableTarget:
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Logits; of probabilities their logarithms. Which of the two they are its first answer says for good."""
-        given = [text[0] if len(text) == 1 else text for text in texts]
-        try:
-            scores = np.asarray(self._function(given), dtype=np.float64)
-        except Exception as error:  # whatever the user's function does
-            what = f"{type(error).__name__}: {error}"
-            raise UserError(f"{self.source} failed, or returned no array of numbers: {what}") from error
-        if scores.ndim != 2 or len(scores) != len(texts) or scores.shape[1] < 2 or not np.isfinite(scores).all():
-            raise UserError(
-                f"{self.source} returned an array of shape {scores.shape} for {len(texts)} texts: it must return "
-                "finite numbers, one row per text and one column per class, two classes at least"
-            )
+        found: list[Output] = [None] * len(texts)
+        for places, scores in self._function.answers([text[0] if len(text) == 1 else text for text in texts]):
+            for place, logits in zip(places, self._logits(scores), strict=True):
+                found[place] = logits.copy()  # a view would keep the whole call's numbers alive
+        return found
+
+    def _logits(self, scores: Logits) -> Logits:
+        """Of the scores (n, classes) of a call."""
+        if scores.shape[1] < 2:
+            raise UserError(f"{self.source} returned one number per text: it must return one per class, two at least")
         # Probabilities may have been rounded to two decimals, each of them.
         sums, off = scores.sum(axis=1), 1e-3 + 0.005 * scores.shape[1]
         probable = bool((scores >= 0.0).all() and np.allclose(sums, 1.0, rtol=0.0, atol=off))
-        if self._probabilities is None and len(scores):
+        if self._probabilities is None:
             self._probabilities = probable
         if self._probabilities and not probable:
             raise UserError(
                 f"{self.source} returned probabilities at first, and now rows with sums from {sums.min():g} to "
                 f"{sums.max():g}: return probabilities of sum 1 always, or logits always"
             )
-        return [row.copy() for row in (np.log(np.maximum(scores, 1e-12)) if self._probabilities else scores)]
+        logits: Logits = np.log(np.maximum(scores, 1e-12)) if self._probabilities else scores
+        return logits
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """As for a classifier."""
@@ -204,7 +208,7 @@ class CallableTarget:
         raise UserError(f"{self.source} is a plain function and has no vectors: leave the geometry recipe out")
 
 
-def class_verdict(example: Example, logits: Output) -> Verdict:
+def class_verdict(example: Example, logits: Logits) -> Verdict:
     """How a classification stands to the goal of any class but the right one.
 
     A tie is no success. The noise of a probability p is that of the logits times its derivative, p(1 - p).

@@ -14,11 +14,11 @@ from holdfast.audit.space import Space
 from holdfast.audit.texts import Texts
 from holdfast.errors import UserError
 from holdfast.finding import has_masked_lm_head
+from holdfast.functions import CALL_BATCH
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.functions import SentenceEncoder
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class AuditSettings:
     """What decides an audit.
 
     Attributes:
-        model: any SentenceTransformer, or a raw masked language model.
+        model: any SentenceTransformer, a raw masked language model, or ``call:package.module:function``, which takes n
+            texts and returns n vectors.
         texts: a corpus; None: STS-B dev where the data folder has it, else this Python's documentation.
         examples: texts that are attacked; random changes are made in ten times as many and more.
         max_words: longer texts are cut after so many words, as the cost of an attack grows with the square of them.
@@ -40,6 +41,7 @@ class AuditSettings:
         seed: of all drawings and intervals.
         data: the data folder.
         device: where the model goes; None: the machine's best.
+        call_batch: of a function, the most texts in a call.
     """
 
     model: str
@@ -56,6 +58,7 @@ class AuditSettings:
     seed: int = 42
     data: Path | None = None
     device: str | None = None
+    call_batch: int = CALL_BATCH
 
 
 class Linguistics:
@@ -63,17 +66,17 @@ class Linguistics:
 
     Args:
         settings: which, and where.
-        folder: the model's, which may hold a masked LM's head.
+        folder: the model's, which may hold a masked LM's head; None: a function has none.
 
     Raises:
         UserError: a resource that the user named is not here.
     """
 
-    def __init__(self, settings: AuditSettings, folder: Path) -> None:
+    def __init__(self, settings: AuditSettings, folder: Path | None) -> None:
         named = {name: getattr(settings, name) for name in ("synonyms", "wordnet", "tagger", "masked_lm")}
         names = choose(settings.resources, **named)
         self._named = [name for name, value in named.items() if value is not None]
-        self._own_head = settings.masked_lm is None and has_masked_lm_head(folder)
+        self._own_head = settings.masked_lm is None and folder is not None and has_masked_lm_head(folder)
         if self._own_head:
             names = replace(names, masked_lm=str(folder))
         self.names = names
@@ -132,7 +135,7 @@ class Kit:
     """
 
     settings: AuditSettings
-    model: SentenceTransformer
+    model: SentenceEncoder
     texts: Texts
     space: Space
     linguistics: Linguistics

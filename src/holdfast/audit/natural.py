@@ -33,9 +33,8 @@ from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
 from holdfast.evaluation.sts import score_pairs
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from holdfast.encoding import Progress
+    from holdfast.functions import SentenceEncoder
 
 _COMPANY = 16
 _RESAMPLES = 1000
@@ -45,7 +44,7 @@ _CONSTANT = 1.0 - 1e-6
 # --- the vectors themselves --------------------------------------------------------------------------------------
 
 
-def vectors_item(model: SentenceTransformer, texts: Sequence[str], progress: Progress | None) -> tuple[Item, Units]:
+def vectors_item(model: SentenceEncoder, texts: Sequence[str], progress: Progress | None) -> tuple[Item, Units]:
     """Whether the vectors are numbers, have a direction, differ, and do not depend on what else is in the batch.
 
     Returns:
@@ -83,7 +82,7 @@ def compares(units: Units) -> bool:
     return len(usable) > 1 and mean_cosine(usable) <= _CONSTANT
 
 
-def _company_matters(model: SentenceTransformer, texts: Sequence[str]) -> float:
+def _company_matters(model: SentenceEncoder, texts: Sequence[str]) -> float:
     """The largest 1 - cosine of a text's vectors, alone and padded to the longest of short and long texts."""
     by_length = sorted(texts, key=len)
     some = list(dict.fromkeys([*by_length[:_COMPANY], *by_length[-_COMPANY:]]))

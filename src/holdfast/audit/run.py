@@ -16,7 +16,8 @@ from holdfast.audit.space import Space, Units
 from holdfast.audit.texts import POOL, Texts, choose_texts
 from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
-from holdfast.finding import model_identity, resolve_model
+from holdfast.finding import CALL, model_identity, resolve_model
+from holdfast.functions import VectorFunction
 from holdfast.models import load_sentence_transformer
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result
@@ -24,7 +25,8 @@ from holdfast.values import checked_seed
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from sentence_transformers import SentenceTransformer
+
+    from holdfast.functions import SentenceEncoder
 
 Rows = tuple[tuple[str, str], ...]
 
@@ -72,13 +74,14 @@ def audit(
 
     began, cpu = time.monotonic(), time.process_time()
     folder, linguistics, texts = materials(settings)
-    model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
-    precision = resolve_precision(settings.precision, torch.device(str(model.device)))
-    settings = replace(settings, precision=precision)
+    model, identity = _encoder(settings, folder)
+    if folder is not None:
+        settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
+    else:  # a function computes as it does: asking twice would tell nothing new
+        settings = replace(settings, precision="fp32")
     progress = AuditProgress(console, 1 + len(_STEPS))
     progress.console.print(_about(texts, settings), highlight=False, markup=False)
     items, timing, kit = _measured(settings, model, texts, linguistics, progress)
-    identity = model_identity(folder)
     result = new_result(
         "audit",
         command=command,
@@ -94,15 +97,23 @@ def audit(
     return result
 
 
-def materials(settings: AuditSettings) -> tuple[Path, Linguistics, Texts]:
-    """The model's folder, the resources and the texts of an audit.
+def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """What gives vectors, and its hashes."""
+    if folder is None:
+        return VectorFunction.named(settings.model, call_batch=settings.call_batch)
+    model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
+    return model, model_identity(folder)
+
+
+def materials(settings: AuditSettings) -> tuple[Path | None, Linguistics, Texts]:
+    """The model's folder (None of a function), the resources and the texts of an audit.
 
     Raises:
         UserError: a mistake in the settings, a named resource that is not here, texts that cannot be read: all that can
             be told without the model, and so before `holdfast harden` trains one.
     """
     _check(settings)
-    folder = resolve_model(settings.model)
+    folder = None if settings.model.startswith(CALL) else resolve_model(settings.model)
     return folder, Linguistics(settings, folder), texts_of(settings)
 
 
@@ -135,6 +146,8 @@ def _check(settings: AuditSettings) -> None:
         raise UserError(f"--examples must be at least 1, not {settings.examples}")
     if settings.max_words < 1:
         raise UserError(f"--max-words must be at least 1, not {settings.max_words}")
+    if settings.pooling is not None and settings.model.startswith(CALL):
+        raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
 
 
 def _about(texts: Texts, settings: AuditSettings) -> str:
@@ -147,7 +160,7 @@ def _about(texts: Texts, settings: AuditSettings) -> str:
 
 def _measured(
     settings: AuditSettings,
-    model: SentenceTransformer,
+    model: SentenceEncoder,
     texts: Texts,
     linguistics: Linguistics,
     progress: AuditProgress,
@@ -176,7 +189,7 @@ def _measured(
     return items, timing, kit
 
 
-def _space(model: SentenceTransformer, texts: Texts, units: Units) -> Space:
+def _space(model: SentenceEncoder, texts: Texts, units: Units) -> Space:
     """The space of the texts that have a vector."""
     usable = [i for i, row in enumerate(units) if row.any()]
     return Space(model, [texts.texts[i] for i in usable], [texts.numbers[i] for i in usable], units[usable])

@@ -15,7 +15,7 @@ from holdfast.audit.rows import bootstrap, rate_interval
 from holdfast.encoding import Progress, encode_sentences
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from holdfast.functions import SentenceEncoder
 
 Units = npt.NDArray[np.float64]
 
@@ -66,13 +66,13 @@ class Space:
     """The vectors of n different texts.
 
     Args:
-        model: any SentenceTransformer.
+        model: any SentenceTransformer, or a function.
         texts: n of them.
         numbers: their places in their source, by which results name them.
         units: their normalised vectors, (n, d), as `unit_vectors` gives them.
     """
 
-    def __init__(self, model: SentenceTransformer, texts: list[str], numbers: list[int], units: Units) -> None:
+    def __init__(self, model: SentenceEncoder, texts: list[str], numbers: list[int], units: Units) -> None:
         self.model, self.texts, self.numbers, self.units = model, texts, numbers, units
         self.between = mean_cosine(units)
         self._nearest = np.empty(len(units), dtype=np.intp)
@@ -170,7 +170,7 @@ def _blocks(count: int) -> Iterator[slice]:
         yield slice(start, start + ROWS_AT_ONCE)
 
 
-def unit_vectors(model: SentenceTransformer, texts: Sequence[str], progress: Progress | None = None) -> Units:
+def unit_vectors(model: SentenceEncoder, texts: Sequence[str], progress: Progress | None = None) -> Units:
     """Normalised fp32 vectors as (n, d) fp64; a row of zeros where the model gives none that has a direction."""
     vectors = encode_sentences(model, texts, progress=progress).astype(np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -23,13 +23,16 @@ _GOALS = ("auto", "class", "score", "drift", "neighbours")
     epilog="\b\nExample:\n"
     "  holdfast attack runs/sst2 --task sst2 --recipes textfooler,pwws --resources light --output sst2.json\n"
     "  holdfast attack all-MiniLM-L6-v2 --task stsb --recipes pwws --examples 200 --output advsts.json\n"
-    "  holdfast attack my-encoder --texts mine.txt --goal neighbours --recipes typos"
+    "  holdfast attack my-encoder --texts questions.txt --goal neighbours --search documents.txt --recipes typos"
 )
 def attack(
     ctx: typer.Context,
     model: Annotated[
         str,
-        typer.Argument(help="A classifier, an encoder, or call:package.module:function (list of texts -> scores)."),
+        typer.Argument(
+            help="A classifier, an encoder, or call:package.module:function (list of texts -> scores of classes, or "
+            "vectors)."
+        ),
     ],
     task: Annotated[
         str | None,
@@ -37,6 +40,14 @@ def attack(
     ] = None,
     texts: Annotated[
         str | None, typer.Option(help="In place of a task: any sentences, as for --corpus of train; needs no labels.")
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|CORPUS",
+            help="Of neighbours: the texts they are sought among, as for --corpus of train. [default: all of --texts, "
+            "or of the task's split]",
+        ),
     ] = None,
     recipes: Annotated[
         str, typer.Option(help="Joined by commas; `holdfast recipes` tells what they are.")
@@ -79,6 +90,9 @@ def attack(
         Path | None, typer.Option(metavar="FILE.json", help="The result; the texts go to FILE.examples.jsonl too.")
     ] = None,
     side_by_side: Annotated[int | None, typer.Option(help="Examples attacked at once. [default: 64]")] = None,
+    call_batch: Annotated[
+        int | None, typer.Option(help="Of call:...: the most texts given in one call. [default: 256]")
+    ] = None,
     processes: Annotated[int, typer.Option(help="Processes that share the examples on this machine.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that was writing --output.")] = False,
     as_json: AsJson = False,
@@ -90,6 +104,7 @@ def attack(
     from holdfast.attacks.resources import choose
     from holdfast.attacks.run import AttackSettings
     from holdfast.attacks.run import attack as run
+    from holdfast.functions import CALL_BATCH
     from holdfast.values import split_settings
 
     named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
@@ -101,6 +116,7 @@ def attack(
         recipes=names,
         task=task,
         texts=texts,
+        search=search,
         split=split,
         goal=goal,  # type: ignore[arg-type]
         examples=examples,
@@ -114,6 +130,7 @@ def attack(
         data=data,
         output=output,
         side_by_side=SIDE_BY_SIDE if side_by_side is None else side_by_side,
+        call_batch=CALL_BATCH if call_batch is None else call_batch,
         processes=processes,
     )
     with work_quietly():
@@ -128,6 +145,8 @@ def attack(
     for row in result["results"]:
         for reason, count in row["skipped"].items():
             out.print(f"{row['recipe']}: {count} skipped: {reason}", markup=False, highlight=False)
+    if (searched := result["protocol"]["goal"].get("searched")) is not None:
+        out.print(_searched_told(searched), markup=False, highlight=False)
     for name, source in result["protocol"]["opened_resources"].items():
         out.print(f"{name}: {source}", markup=False, highlight=False)
     if output is not None:
@@ -162,6 +181,12 @@ def attack_table(result: Mapping[str, Any]) -> Table:
     headers = [columns[key] for key in shown]
     title = f"{result['model']} on {result['results'][0]['task']} {result['results'][0]['split']}"
     return table(["recipe", *headers], cells, title=title, right=headers)
+
+
+def _searched_told(searched: Mapping[str, Any]) -> str:
+    """What neighbours were sought among."""
+    first = f" (its first {searched['sentences']:,} sentences)" if searched["cut"] else ""
+    return f"neighbours among {searched['different']:,} different texts of {searched['source']}{first}"
 
 
 def _number(value: Any, digits: int) -> str:

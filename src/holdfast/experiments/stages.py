@@ -55,8 +55,8 @@ _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "see
 _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
 _NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
-_NOT_OF_ATTACK = ("model", "recipes", "texts", "resources", "data", "output", "seed", "side_by_side", "processes",
-                  "device")  # fmt: skip
+_NOT_OF_ATTACK = ("model", "recipes", "texts", "search", "resources", "data", "output", "seed", "side_by_side",
+                  "call_batch", "processes", "device")  # fmt: skip
 _KINDS: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_A_SETTING),
     "baseline": (BaselineSettings, _NOT_OF_BASELINE),

@@ -95,7 +95,7 @@ def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
         raise UserError(f"{source.path}: an example's 'changed' is no list of changes: {error}") from error
     long = sum(len(piece) if isinstance(piece, str) else len(piece[0]) + len(piece[1]) for piece in cut) > LONG
     task = row.get("item") or _attacked(source) or source.kind
-    neighbours = row.get("neighbours") or ()
+    neighbours = row.get("neighbours") or _nearest(row)
     example = Example(
         model=source.label,
         task=str(task),
@@ -107,6 +107,12 @@ def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
         neighbours=tuple(str(text) for text in neighbours) if isinstance(neighbours, list) else (),
     )
     return example, long
+
+
+def _nearest(row: Mapping[str, Any]) -> list[Any]:
+    """Of an attack on neighbours the nearest text before and after."""
+    both = [(row.get(when) or {}).get("neighbours") or [] for when in ("before", "after")]
+    return [texts[0] for texts in both] if all(both) else []
 
 
 def _attacked(source: Source) -> str:

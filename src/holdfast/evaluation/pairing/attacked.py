@@ -77,17 +77,21 @@ def _check_attacks(key: Key, sources: Sequence[Source]) -> None:
 
 
 def _check_searched(key: Key, sources: Sequence[Source]) -> None:
-    """Neighbours are lost among the texts that were drawn, attacked or not: among others it is another goal."""
-    searched = [_drawn_texts(source, key) for source in sources]
+    """Neighbours are lost among the texts that were searched: among others it is another goal."""
+    searched = [_searched(source, key) for source in sources]
     for source, texts in zip(sources[1:], searched[1:], strict=True):
         if texts != searched[0]:
             raise UserError(
                 f"{source.path}: {key.recipe} has neighbours among other texts than in {sources[0].path}: attack both "
-                "with the same --examples and --seed"
+                "with the same texts to search (--search)"
             )
 
 
-def _drawn_texts(source: Source, key: Key) -> set[str]:
+def _searched(source: Source, key: Key) -> Any:
+    """The hash of the texts that were searched; of earlier results, the texts that were drawn."""
+    goal = as_object(source.result["protocol"].get("goal"))
+    if (digest := as_object(goal.get("searched")).get("sha256")) is not None:
+        return digest
     examples = examples_of(source.result, source.path, texts_only=True)
     return {example["original"] for example in examples if example["recipe"] == key.recipe}
 

@@ -1,0 +1,86 @@
+"""Functions in the place of a model: batches, checked answers, vectors in their order."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.cli import main
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+from holdfast.finding import resolve_model
+from holdfast.functions import VectorFunction
+
+
+def letters(texts: list[str]) -> list[list[float]]:
+    """Counts of a, b and c."""
+    return [[float(text.count(letter)) for letter in "abc"] for text in texts]
+
+
+def test_vectors_stand_in_the_order_of_their_texts_each_text_asked_about_once() -> None:
+    calls: list[list[str]] = []
+
+    def noted(texts: list[str]) -> Any:
+        calls.append(texts)
+        return letters(texts)
+
+    texts = ["a", "abc", "cc", "a", "abcb", "b", "abc"]
+    told: list[tuple[int, int]] = []
+    model = VectorFunction(noted, name="letters", call_batch=2)
+    vectors = encode_sentences(model, texts, progress=lambda done, total: told.append((done, total)))
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, letters(texts))
+    assert calls == [["abcb", "abc"], ["cc", "a"], ["b"]]
+    assert told == [(2, 5), (4, 5), (5, 5)]
+    calls.clear()
+    encode_sentences(model, texts, tokens_per_batch=1, precision="bf16")
+    assert [len(call) for call in calls] == [1] * 5
+    calls.clear()
+    encode_sentences(model, texts, tokens_per_batch=10**9)
+    assert [len(call) for call in calls] == [2, 2, 1], "its own limit holds"
+    assert encode_sentences(model, []).shape == (0, 0)
+
+
+def test_vectors_of_another_length_are_told() -> None:
+    model = VectorFunction(lambda texts: [[1.0] * len(texts[0])] * len(texts), name="uneven", call_batch=1)
+    with pytest.raises(UserError, match="uneven returned 3 numbers per text at first, and now 1: return as many"):
+        encode_sentences(model, ["a", "abc"])
+
+
+def test_a_named_function_has_the_hash_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "def embed(texts):\n    return [[float(len(text)), 1.0] for text in texts]\n"
+    Path("a_service.py").write_text(code)
+    monkeypatch.delitem(sys.modules, "a_service", raising=False)
+    model, identity = VectorFunction.named("call:a_service:embed", call_batch=3)
+    digest = hashlib.sha256(code.encode()).hexdigest()
+    assert identity == {"model_sha256": digest, "model_files": {"a_service": digest}}
+    assert encode_sentences(model, ["abc"]).tolist() == [[3.0, 1.0]]
+    with pytest.raises(UserError, match="--call-batch must be at least 1, not 0"):
+        VectorFunction.named("call:a_service:embed", call_batch=0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "call:a:b", "--tasks", "sts"],
+        ["harden", "call:a:b", "--corpus", "x.txt", "--output", "o"],
+        ["harden", "call:a:b", "--pooling", "mean", "--corpus", "x.txt", "--output", "o"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_a_model_takes_no_function(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.txt").write_text("one\ntwo\nthree\n")
+    assert main(words) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "call:a:b is a function" in line
+    with pytest.raises(UserError, match="`holdfast attack` and `holdfast audit` take"):
+        resolve_model("call:a:b")
