@@ -60,7 +60,7 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
     # The printed card says the same, shows texts, and says what to do; progress is on the other stream.
     assert f"{items['audit-typos']['metrics']['stability']:.3f}" in told.out
     assert told.out.count("holds") >= 3
-    assert told.out.rstrip().endswith("--model lm --corpus your-texts.txt --output robust")
+    assert told.out.rstrip().endswith("harden lm --corpus your-texts.txt --output hardened")
     assert "13/13 nearest neighbours" in told.err
     for row in worst_examples(result):
         assert f"{row['item']}: {row['recipe']} #{row['number']}  succeeded" in told.out

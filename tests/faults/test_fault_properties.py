@@ -164,7 +164,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path, made: list[tuple[in
     journal.open(resume=False)
     attempts = [Attempt(n, "pwws", "failed", old, new, changed=((0, old, new),)) for n, old, new in made]
     for attempt in attempts:
-        journal.add(attempt)
+        journal.add(attempt, 1.0)
     assert Journal(tmp_path / "r.json", {"seed": 1}).open(resume=True) == {("pwws", a.number): a for a in attempts}
 
 
