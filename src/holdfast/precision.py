@@ -19,6 +19,13 @@ def bf16_is_fast(device: torch.device) -> bool:
     return False
 
 
+def auto_here() -> Literal["fp32", "bf16"]:
+    """What "auto" is on the device that models go to on this machine: it is asked what it can do, and gets nothing."""
+    from sentence_transformers.util import get_device_name
+
+    return resolve("auto", torch.device(get_device_name()))
+
+
 def resolve(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
     """bf16 where "auto" was asked for and the device has it; else what was asked for."""
     if precision == "auto":

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UserError
+from holdfast.experiments import cells
 from holdfast.experiments.cells import CELL_FILE, Cell, Store, in_order
 
 
@@ -37,6 +38,30 @@ def keys(cell: Cell) -> dict[str, str]:
 def test_a_change_renames_exactly_what_depends_on_it(change: dict[str, Any], kinds: set[str]) -> None:
     before, after = keys(chain()), keys(chain(**change))
     assert {kind for kind in before if before[kind] != after[kind]} == kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "kinds"),
+    [
+        ("encoder", {"encoder", "classifier", "attack"}),
+        ("classifier", {"classifier", "attack"}),
+        ("attack", {"attack"}),
+        ("evaluation", set()),
+    ],
+)
+def test_a_raised_revision_renames_that_kind_and_what_depends_on_it(
+    monkeypatch: pytest.MonkeyPatch, kind: str, kinds: set[str]
+) -> None:
+    before = keys(chain())
+    monkeypatch.setattr(cells, "REVISIONS", {**cells.REVISIONS, kind: 2})
+    after = chain()
+    assert {name for name, key in before.items() if key != keys(after)[name]} == kinds
+    raised = {cell.kind for cell in after.needed() if cell.record().get("revision") == 2}
+    assert raised == {kind} & kinds, "the record says it"
+
+
+def test_the_first_revision_is_in_no_name_so_that_older_cells_keep_theirs() -> None:
+    assert set(chain().record()) == {"kind", "settings", "inputs"}
 
 
 def test_a_key_depends_on_neither_place_nor_label_nor_order() -> None:

@@ -20,9 +20,9 @@ from rich.console import Console
 from small_table import TABLE
 
 from holdfast.errors import UserError
+from holdfast.experiments import parallel, work
 from holdfast.experiments import rows as of_tables
 from holdfast.experiments import run as experiments
-from holdfast.experiments import work
 from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
 from holdfast.experiments.render import latex, markdown, reasons
@@ -196,6 +196,25 @@ def test_the_table_for_reading(settings: Settings) -> None:
     assert r"NP & " in tex
     files = [settings().result_file.with_suffix(suffix) for suffix in (".md", ".tex")]
     assert [file.read_text(encoding="utf-8") for file in files] == [text, tex]
+
+
+def test_a_success_rate_of_one_seed_has_its_interval(settings: Settings) -> None:
+    result = reproduce(settings(only=["NP"]))
+    rows = {row["split"]: row for row in result["results"]}
+    attacked = read_result(settings().output / "cells" / f"attack-{rows['Typos']['cells'][0][:12]}" / "results.json")
+    metrics = attacked["results"][0]["metrics"]
+    low, high = metrics["success_rate_low"], metrics["success_rate_high"]
+    assert rows["Typos"]["metrics"] == {"mean": metrics["success_rate"], "low": low, "high": high}
+    assert [rows[name]["metrics"].keys() for name in ("Acc.", "Mean")] == [{"mean"}] * 2
+    assert rows["Queries"]["metrics"].keys() == {"mean", "low", "high"}
+    said = f"{metrics['success_rate']:.1f} [{low:.1f}, {high:.1f}] (80.0, "
+    assert said in markdown(result)
+    assert said in latex(result)
+    assert "In square brackets: the 95 % interval of a single value, over its texts." in markdown(result)
+    seeds = reproduce(settings(only=["NP"], seeds=2))
+    (typos,) = (row for row in seeds["results"] if row["split"] == "Typos")
+    assert typos["metrics"].keys() == {"mean", "std"}
+    assert "[" not in markdown(seeds)
 
 
 def test_latex_and_markdown_escape() -> None:
@@ -457,6 +476,33 @@ def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[st
     failed = reproduce(settings(table, output=tmp_path / "beside", jobs=2))
     assert values(failed)["NP", "Acc."] == values(whole)["NP", "Acc."]
     assert all("400" in row["not_run"][0] for row in failed["results"] if row["task"] == "SimCSE" and row["cells"])
+
+
+TIMED = (
+    TABLE.partition("averages")[0] + "  Seconds: {classifier: *sst2, attack: *typos, measure: seconds_per_example}\n"
+)
+SHARED = "times were taken while up to"
+
+
+def test_times_of_cells_that_shared_the_machine_are_told_as_such(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def side_by_side(todo: Any, store: Any, setting: Any, jobs: int, *, console: Any, command: Any) -> dict[str, str]:
+        for cell in todo:
+            assert parallel._make(cell, store, setting, command, jobs) is None
+        return {}
+
+    monkeypatch.setattr(experiments, "make_side_by_side", side_by_side)
+    result = reproduce(settings(TIMED, only=["NP"], jobs=3))
+    rows = {row["split"]: row for row in result["results"]}
+    assert rows["Seconds"]["timed_among"] == 3
+    assert not any("timed_among" in rows[name] for name in ("Acc.", "Typos", "Queries"))
+    assert f"1 {SHARED} 3 pieces of work shared the machine" in " ".join(markdown(result).split())
+    # The record stays with the cell, and what is made alone is told as nothing else.
+    both = reproduce(settings(TIMED))
+    seconds = {row["task"]: row.get("timed_among") for row in both["results"] if row["split"] == "Seconds"}
+    assert seconds == {"NP": 3, "SimCSE": None}
+    assert SHARED not in markdown(reproduce(settings(TIMED, only=["SimCSE"])))
 
 
 class _Deadly:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from holdfast import precision
 from holdfast.attacks.resources import ResourceNames
 from holdfast.errors import UserError
-from holdfast.experiments import work
+from holdfast.experiments import stages, work
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.stages import Planner, Setting
 from holdfast.training.options import objective_class
@@ -72,6 +73,45 @@ def test_a_default_that_is_written_out_changes_nothing(setting: Setting) -> None
     assert changed(setting, with_("encoder", options={"gamma": 1 / 128}, max_length=32)) == set()
     assert changed(setting, with_("classifier", defence="none", epochs=3)) == set()
     assert changed(setting, with_("attack", constants={"candidates": 50}, goal="auto")) == set()
+
+
+@pytest.fixture
+def fast_in_bf16(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[bool]]:
+    """``fast_in_bf16(yes)``: the machine has it, or not; what is returned grows as often as it is asked."""
+
+    def machine(has: bool) -> list[bool]:
+        asked: list[bool] = []
+        monkeypatch.setattr(precision, "bf16_is_fast", lambda device: asked.append(has) or has)
+        return asked
+
+    return machine
+
+
+def test_cells_of_two_precisions_are_two(setting: Setting, fast_in_bf16: Callable[[bool], list[bool]]) -> None:
+    fast_in_bf16(False)
+    slow = Planner(setting).plan(SAYS, 1)
+    written = {stage: {**SAYS[stage], "precision": "fp32"} for stage in ("encoder", "classifier", "attack")}
+    assert keys(Planner(setting).plan(written, 1)) == keys(slow), "what auto means is what is there"
+    asked = fast_in_bf16(True)
+    fast = Planner(setting).plan(SAYS, 1)
+    assert len(asked) == 1
+    for cells, name in ((slow, "fp32"), (fast, "bf16")):
+        assert [cell.settings.get("precision") for cell in cells.needed()] == [None, name, name, name]
+    alone = {cell.kind: replace(cell, inputs={}).key for cell in slow.needed()}
+    assert {c.kind for c in fast.needed() if replace(c, inputs={}).key != alone[c.kind]} == {*written}
+    assert keys(Planner(setting).plan(written, 1)) == keys(slow), "a table can say it"
+
+
+def test_a_plan_asks_no_device_where_every_cell_names_its_precision(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
+    monkeypatch.setattr(stages, "auto_here", lambda: pytest.fail("asked"))
+    says = {stage: {**SAYS[stage], "precision": "fp32"} for stage in ("encoder", "classifier", "attack")}
+    Planner(setting).plan(says, 1)
+    Planner(setting).plan({"encoder": {"baseline": "mean"}, "evaluation": {"tasks": "sst2"}}, 1)
+    smart = with_("classifier", defence="smart", precision="auto")  # whose measure would be lost in bf16
+    encoder = Planner(setting).plan({**smart, "encoder": {"method": "none"}, "attack": {}}, 1)
+    assert encoder.settings["precision"] == "fp32"
 
 
 def test_sentences_become_steps(setting: Setting) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.attacks.resources import ResourceNames
 from holdfast.experiments import run, stages
+from holdfast.experiments.against import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
 from holdfast.experiments.render import listing
@@ -130,3 +131,15 @@ def test_the_page_lists_what_there_is() -> None:
     """Paste what `render.listing(describe_tables())` gives into docs/reproduce.md where this fails."""
     page = Path(__file__).parents[2] / "docs" / "reproduce.md"
     assert listing(run.describe_tables()) in page.read_text(encoding="utf-8")
+
+
+def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale() -> None:
+    """Of the rows, those of a baseline stay: one, or one for each data set."""
+    for scale in SCALES:
+        for table, count in (("holdfast/defences", 1), ("holdfast/frontier", 1), ("holdfast/pretraining", None)):
+            definition = read_definition(table, scale)
+            assert definition.against is not None
+            rows = {row.name: row.labels for row in definition.rows}
+            partners = baselines(rows, definition.against)
+            sets = count or len({labels["data"] for labels in rows.values()})
+            assert len(partners) == len(rows) - sets, (table, scale)

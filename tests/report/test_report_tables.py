@@ -185,6 +185,9 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
     assert table.columns == ("encoder", "Acc.", "Typos")
     assert texts(table) == [["NP", "56.2 (90.0, −33.8)", "– (80.0)"]]
     assert "Not run: no data" in table.note
+    reproduced.rows[0]["metrics"].update(low=50.0, high=62.0)
+    (value, *_) = tables.reproduced_table(reproduced).rows[0][1:]
+    assert (value.text, value.detail) == ("56.2", "[50.0, 62.0] (90.0, −33.8)")
     assert texts(tables.other_table(other)) == [["masks layer 0", "34", "16.300"]]
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     "  holdfast reproduce list\n"
     "  holdfast reproduce all --scale smoke --model bundled --corpus mine.txt --resources light\n"
     "  holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG\n"
+    "  holdfast reproduce adcl/table2 --scale small --model my-lm --corpus wiki --against pre-training=NP\n"
     "  holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables"
 )
 def reproduce(
@@ -48,6 +49,14 @@ def reproduce(
     seeds: Annotated[int, typer.Option(help="How often everything is made, from the encoder's training on.")] = 1,
     only: Annotated[
         str | None, typer.Option(help="Only rows whose name contains one of these words, joined by commas.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROW",
+            help="Compare the other rows with this one, on the same items; with AXIS=LABEL each with that which is "
+            "the same but for this label. [default: the table's, if it has one]",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -96,6 +105,8 @@ def reproduce(
     names = tables_named(tables)
     if only is not None and len(names) > 1:
         raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
+    if against is not None and len(names) > 1:
+        raise UserError(f"--against is a row of one table, and {len(names)} are to be made: leave it out")
     named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
     first = ReproduceSettings(
         table=names[0],
@@ -110,6 +121,7 @@ def reproduce(
         vectors=vectors,
         jobs=jobs,
         changes=set_ or (),
+        against=against,
     )
     every = [replace(first, table=name) for name in names]
     if len({settings.result_file for settings in every}) < len(every):
@@ -160,11 +172,20 @@ def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
 
 def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
     """Print a table, what has to be known to read it, and where it is."""
-    from holdfast.experiments.render import notes, reasons, told_texts
+    from holdfast.experiments.render import differences_notes, notes, reasons, told_texts
 
     out = console()
     out.print(_table(result))
-    told = [*notes(result), *told_texts(result), *(f"not run: {reason}" for reason in reasons(result)), *pictures]
+    for line in notes(result):
+        out.print(line, markup=False, highlight=False)
+    if (compared := _differences(result)) is not None:
+        out.print(compared)
+    told = [
+        *differences_notes(result),
+        *told_texts(result),
+        *(f"not run: {reason}" for reason in reasons(result)),
+        *pictures,
+    ]
     for line in (*told, f"{path} (also .md and .tex)"):
         out.print(line, markup=False, highlight=False)
 
@@ -194,6 +215,14 @@ def _pictures(path: Path, result: dict[str, Any]) -> list[str]:
     written = write_pictures(path, result)
     write_text(path.with_suffix(".md"), markdown(result, [file.name for file in written if file.suffix == ".svg"]))
     return [str(picture) for picture in written] or ["no picture: nothing to draw was measured"]
+
+
+def _differences(result: dict[str, Any]) -> Table | None:
+    from holdfast.experiments.render import differences_laid_out, differences_title
+
+    header, lines = differences_laid_out(result)
+    labels = len(result["results"][0]["labels"])
+    return table(header, lines, title=differences_title(result), right=header[labels:]) if lines else None
 
 
 def _table(result: dict[str, Any]) -> Table:

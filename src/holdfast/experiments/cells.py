@@ -22,6 +22,19 @@ from holdfast.training.log import RESULT_FILE
 CELL_FILE = "cell.json"
 """Written last of all into a cell's folder: where it is, the cell is finished."""
 
+REVISIONS: Mapping[str, int] = {
+    "encoder": 1,
+    "baseline": 1,
+    "classifier": 1,
+    "attack": 1,
+    "evaluation": 1,
+    "inspection": 1,
+    "transfer": 1,
+    "distances": 1,
+}
+"""For each kind the number of its code. Raise it where a change alters what a cell holds that says the same: those that
+are there, and all that take them, are then made anew, and not mixed with new ones."""
+
 _KEY_DIGITS = 12
 _MODELS = ("encoder", "baseline", "classifier")
 """The kinds whose product is a model's folder."""
@@ -48,13 +61,15 @@ class Cell:
 
     @functools.cached_property
     def key(self) -> str:
-        """SHA-256 of kind, settings and the inputs' keys: equal for equal work, and for nothing else."""
+        """SHA-256 of kind, revision, settings and the inputs' keys: equal for equal work, and for nothing else."""
         return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()
 
     def record(self) -> dict[str, Any]:
         """What is hashed."""
         inputs = {name: cell.key for name, cell in self.inputs.items()}
-        return {"kind": self.kind, "settings": self.settings, "inputs": inputs}
+        revision = REVISIONS.get(self.kind, 1)
+        said = {"revision": revision} if revision > 1 else {}  # cells of before there were any keep their names
+        return {"kind": self.kind, **said, "settings": self.settings, "inputs": inputs}
 
     def needed(self) -> Iterator[Cell]:
         """The cells that have to be there before it, and itself, each before those that take it."""
@@ -140,11 +155,22 @@ class Store:
         """Remove what is there of a cell."""
         shutil.rmtree(self.place(cell), ignore_errors=True)
 
-    def finish(self, cell: Cell, began: float) -> None:
-        """Mark a cell as finished; ``began`` is `time.monotonic` at its start."""
+    def finish(self, cell: Cell, began: float, jobs: int = 1) -> None:
+        """Mark a cell as finished.
+
+        Args:
+            cell: which.
+            began: `time.monotonic` at its start.
+            jobs: how many cells were made at once.
+        """
         seconds = time.monotonic() - began
-        record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds}
+        record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds, "jobs": jobs}
         write_json(self.place(cell) / CELL_FILE, record)
+
+    def jobs(self, cell: Cell) -> int:
+        """How many cells were made at once when a finished one was; 1 where its record does not say."""
+        jobs = read_object(self.place(cell) / CELL_FILE).get("jobs")
+        return jobs if isinstance(jobs, int) else 1
 
     def records(self) -> Iterator[dict[str, Any]]:
         """What was written of every finished cell, of whatever table; damaged ones are left out."""

@@ -14,6 +14,7 @@ columns:
 averages: {Avg.: [PWWS]}
 cells: {AG NP: {PWWS: {not_run: no time}}} # what single cells say besides
 published: {AG NP: [94.2, 63.6]}      # in the order of the columns; null where there is none
+against: pretraining=NP               # the row that others are compared with: its name, or AXIS=LABEL
 digits: 2                             # decimals that are shown; a column can have its own
 note: What is read how.
 figure: {kind: scatter, x: Acc., y: PWWS} # for a figure of a paper: how it is drawn
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
+from holdfast.experiments.against import baselines
 from holdfast.experiments.figures import FIGURES as FIGURES
 from holdfast.experiments.figures import read_figure
 from holdfast.experiments.reading import Place, TableFile
@@ -41,7 +43,7 @@ from holdfast.values import expanded
 
 SCALES = ("smoke", "small", "paper")
 _KEYS = ("title", "source", "claim", "note", "digits", "shared", "rows", "skip", "columns", "cells", "averages",
-         "published", "figure", "scales")  # fmt: skip
+         "published", "against", "figure", "scales")  # fmt: skip
 _NEEDED = ("title", "source", "rows", "columns")
 _CHANGES = ("shared", "only", "drop", "rows", "columns")
 _DIGITS = 1
@@ -84,6 +86,7 @@ class Definition:
         shared: what all cells have in common.
         singles: for a row's name and a column what that cell says besides.
         digits: decimals that are shown.
+        against: which row others are compared with, where none is asked for; see `baselines`.
         note: how it is read where the paper leaves that open.
         figure: how it is drawn (see `FIGURES`); None for a table.
         left_out: what the scale leaves out, in words.
@@ -100,6 +103,7 @@ class Definition:
     shared: Pipeline
     singles: Mapping[str, Mapping[str, Pipeline]] = field(default_factory=dict)
     digits: int = _DIGITS
+    against: str | None = None
     note: str = ""
     figure: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
@@ -212,6 +216,7 @@ class _Reader:
             shared=merged(file.mapping(("shared",)), file.mapping((*at, "shared"))),
             singles=self._singles(),
             digits=self._digits(),
+            against=file.text(("against",)) or None,
             note=file.text(("note",)),
             figure=read_figure(file, [*columns, *averages], scale),
             left_out=tuple(self._left_out(at)),
@@ -233,6 +238,7 @@ class _Reader:
             says(file, at)
         self._check_skip()
         self._check_row_names()
+        self._check_against()
         for average in file.mapping(("averages",)):
             if average in file.mapping(("columns",)):
                 raise file.wrong(("averages", average), f"{average!r} is the name of a column already")
@@ -272,6 +278,15 @@ class _Reader:
                 axis = next(axis for axis in row.labels if row.labels[axis] != other.labels[axis])
                 what = f"two rows have the name {row.name!r}, their labels joined: another label is needed"
                 raise self.file.wrong(("rows", axis, row.labels[axis]), what)
+
+    def _check_against(self) -> None:
+        """What others are compared with is a row, or a label of an axis."""
+        if self.file.get(("against",)) is None:
+            return
+        try:
+            baselines({row.name: row.labels for row in self._rows()}, self.file.text(("against",), needed=True))
+        except UserError as error:
+            raise self.file.wrong(("against",), f"'against': {error}") from error
 
     def _check_scales(self) -> None:
         """What a scale changes is there."""

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.sts import average
+from holdfast.evaluation.sts import STS_TASKS, average
+
+TIMES = ("seconds_per_example",)
+"""The measures that are times, which depend on what else the machine does."""
 
 
 def measured(measure: str, result: Mapping[str, Any]) -> float:
@@ -53,6 +56,21 @@ def row_of(measure: str, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     # Stable, so the first test split comes first. What was held out to choose the epoch comes after what was not.
     rows.sort(key=lambda row: (not str(row["split"]).startswith("test"), row["split"] != "held-out-test"))
     return rows[0] if rows else None
+
+
+def rows_behind(measure: str, result: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+    """The rows of a result that a measure is the mean of, and the metric that it takes of each.
+
+    The metric of a measure that is no mean of one, such as "seconds_per_example", is no metric of these rows.
+    """
+    rows = result["results"]
+    if measure == "sts":
+        tested = [row for row in rows if row["task"] in STS_TASKS and row["split"] == "test"]
+        return [row for row in tested if "spearman" in row["metrics"]], "spearman"
+    if measure == "transfer":
+        return [row for row in rows if "accuracy" in row["metrics"]], "accuracy"
+    row = row_of(measure, result)
+    return [] if row is None else [row], measure.rpartition(".")[2]
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -60,7 +60,7 @@ def make_side_by_side(
             for cell in ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
                 waiting.remove(cell)
                 console.print(f"{cell.kind}: {cell.label}", markup=False, highlight=False)
-                running[pool.submit(_make, cell, store, setting, command)] = cell
+                running[pool.submit(_make, cell, store, setting, command, jobs)] = cell
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 reason = _reason_of(future, running)
@@ -109,13 +109,13 @@ def _settle(numbers: Any, jobs: int) -> None:
     torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
 
 
-def _make(cell: Cell, store: Store, setting: Setting, command: list[str]) -> str | None:
+def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: int) -> str | None:
     """Make one cell in a process of its own; the reason why it could not be made."""
     from rich.console import Console
 
     while True:
         try:
-            make(cell, store, setting, Console(quiet=True), command)
+            make(cell, store, setting, Console(quiet=True), command, jobs=jobs)
         except InUse:
             time.sleep(WAIT)
         except UserError as error:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.results import p_shown
+
 NOT_RUN = "–"
 QUOTED = "quoted"
 """What the reason of a cell begins with that the paper quotes or makes by code which holdfast does not have."""
@@ -13,12 +15,20 @@ QUOTED_ROW = "not run"
 
 
 def value_of(row: Mapping[str, Any]) -> str:
-    """Mean ± standard deviation over the seeds, where they differ; a dash, or "not run" for what a paper quotes."""
+    """The value, or the mean over seeds; a dash where there is none, or "not run" for what a paper quotes."""
     metrics, digits = row["metrics"], row.get("digits", 1)
     if "mean" not in metrics:
         return QUOTED_ROW if any(reason.startswith(QUOTED) for reason in row["not_run"]) else NOT_RUN
-    spread = f" ± {metrics['std']:.{digits}f}" if "std" in metrics else ""
-    return f"{_signed(metrics['mean'], digits)}{spread}"
+    return _signed(metrics["mean"], digits)
+
+
+def spread_of(row: Mapping[str, Any]) -> str:
+    """± standard deviation over the seeds, where they differ, or [the interval] of one value; nothing if neither is."""
+    metrics, digits = row["metrics"], row.get("digits", 1)
+    if "std" in metrics:
+        return f"± {metrics['std']:.{digits}f}"
+    ends = [_signed(metrics[end], digits) for end in ("low", "high") if end in metrics]
+    return f"[{', '.join(ends)}]" if ends else ""
 
 
 def beside(row: Mapping[str, Any]) -> str:
@@ -37,9 +47,9 @@ def _signed(value: float, digits: int, *, plus: bool = False) -> str:
 
 
 def cells_of(row: Mapping[str, Any]) -> str:
-    """Our value; in brackets the published one and the difference."""
+    """Our value with its spread; in brackets the published one and the difference."""
     told = beside(row)
-    return value_of(row) + (f" ({told})" if told else "")
+    return " ".join(filter(None, (value_of(row), spread_of(row), f"({told})" if told else "")))
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -83,11 +93,60 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         same := [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
     ):
         lines.append(f"No seed changes what {len(same)} values are of: they are of one run, and stand without ±.")
+    if any("low" in row["metrics"] for row in result["results"]):
+        lines.append("In square brackets: the 95 % interval of a single value, over its texts.")
+    if shared := [row["timed_among"] for row in result["results"] if "timed_among" in row]:
+        lines.append(
+            f"{len(shared)} times were taken while up to {max(shared)} pieces of work shared the machine (--jobs), and "
+            "may be too long: with --jobs 1 and another --output they are of the attack alone."
+        )
     sampled = [row for row in result["results"] if "sample" in row]
     if sampled:
         most = max(row["sample"]["of"] for row in sampled)
         lines.append(f"{len(sampled)} values are of samples of test sets (of up to {most:,} rows), drawn by a seed.")
     return lines
+
+
+def differences_title(result: Mapping[str, Any]) -> str:
+    """What stands over the differences."""
+    return f"Differences from {result['protocol']['against']}, on the same items"
+
+
+def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The header and the lines of the differences, as text: no lines where there are none."""
+    found = result.get("differences", {"results": []})["results"]
+    columns = [column for column in result["protocol"]["columns"] if any(row["split"] == column for row in found)]
+    lines = []
+    for name in dict.fromkeys(row["task"] for row in found):
+        of_row = {row["split"]: row for row in found if row["task"] == name}
+        labels = next(iter(of_row.values()))["labels"].values()
+        lines.append([*labels, *(_difference(of_row[column]) if column in of_row else "" for column in columns)])
+    return [*result["results"][0]["labels"], *columns], lines
+
+
+def _difference(row: Mapping[str, Any]) -> str:
+    """The difference, its interval and p."""
+    metrics = row["metrics"]
+    told = [_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high")]
+    return f"{told[0]} [{told[1]}, {told[2]}], p {p_shown(metrics['p'])}"
+
+
+def differences_notes(result: Mapping[str, Any]) -> list[str]:
+    """How the differences are read, and what of them has to be known; nothing where none was asked for."""
+    compared = result.get("differences")
+    if compared is None:
+        return []
+    if not compared["results"]:
+        none = f"No differences from {result['protocol']['against']}: no value is of items that both rows have."
+        return [none, *compared["notes"]]
+    items = [row["n"] for row in compared["results"]]
+    number = f"{min(items):,}" + (f" to {max(items):,}" if max(items) > min(items) else "")
+    how = (
+        f"Of {number} items each, of attacks the texts that both attacked: the difference, its 95 % interval (paired "
+        f"bootstrap, {compared['resamples']:,} resamples) and p, two-sided, of this comparison alone: McNemar's exact "
+        "test for right and wrong of one seed a side, else the bootstrap's. Of success rates, less than 0 holds better."
+    )
+    return [how, *compared["notes"]]
 
 
 def told_texts(result: Mapping[str, Any]) -> list[str]:
@@ -131,11 +190,23 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
         "",
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
+    parts += _differences_section(result)
     if told := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in told), ""]
     if texts := told_texts(result):
         parts += ["Texts, of the first seed:\n", *(f"- {_plain(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])
+
+
+def _differences_section(result: Mapping[str, Any]) -> list[str]:
+    """The differences as Markdown, with how they are read."""
+    header, lines = differences_laid_out(result)
+    labels = len(result["results"][0]["labels"])
+    parts = [f"{_plain(line)}\n" for line in differences_notes(result)]
+    if not lines:
+        return parts
+    rule = ["---"] * labels + ["---:"] * (len(header) - labels)
+    return [f"## {differences_title(result)}\n", *map(_line, (header, rule, *lines)), "", *parts]
 
 
 def listing(tables: Sequence[Mapping[str, Any]]) -> str:

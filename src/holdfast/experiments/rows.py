@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.definition import Definition, Row
-from holdfast.experiments.measures import measured, row_of
+from holdfast.experiments.measures import TIMES, measured, row_of
 from holdfast.experiments.render import QUOTED
 from holdfast.results import read_result
 from holdfast.training.log import RESULT_FILE
@@ -41,15 +41,19 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
     values: list[float] = []
     reasons: list[str] = []
     extras: dict[str, Any] = {}
+    interval: dict[str, float] = {}
     distinct = {cell if isinstance(cell, str) else cell.key: cell for cell in entry.cells}
     for cell in distinct.values():
         reason = cell if isinstance(cell, str) else failed.get(cell.key)
         if reason is None:
             assert isinstance(cell, Cell)
-            result = _result_of(cell, store)
+            result = result_of(cell, store)
             try:
                 values.append(measured(entry.measure, result))
                 extras = extras or _extras(definition, entry, result)
+                interval = _interval(entry.measure, result)
+                if entry.measure in TIMES and (jobs := store.jobs(cell)) > 1:
+                    extras["timed_among"] = max(jobs, extras.get("timed_among", 1))
             except UserError as error:
                 reason = str(error)
         if reason is not None:
@@ -61,7 +65,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
         "labels": dict(entry.row.labels),
         "measure": entry.measure,
         "digits": entry.digits,
-        "metrics": _mean_and_spread(values),
+        "metrics": {**_mean_and_spread(values), **(interval if len(values) == 1 else {})},
         "values": values,
         "published": definition.published_value(entry.row, entry.column),
         "not_run": list(dict.fromkeys(reasons)),
@@ -79,7 +83,15 @@ def _extras(definition: Definition, entry: Entry, result: Mapping[str, Any]) -> 
     return extras
 
 
-def _result_of(cell: Cell, store: Store) -> dict[str, Any]:
+def _interval(measure: str, result: Mapping[str, Any]) -> dict[str, float]:
+    """The 95 % interval of one result's number, over its items, where the result has it: an attack's."""
+    metrics = (row_of(measure, result) or {"metrics": {}})["metrics"]
+    metric = measure.rpartition(".")[2]
+    return {end: metrics[f"{metric}_{end}"] for end in ("low", "high") if f"{metric}_{end}" in metrics}
+
+
+def result_of(cell: Cell, store: Store) -> dict[str, Any]:
+    """What was measured of a finished cell."""
     product = store.product(cell)
     return read_result(product / RESULT_FILE if product.is_dir() else product)
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.errors import UserError, one_of
+from holdfast.experiments.against import baselines
 from holdfast.experiments.cells import Cell, Store, in_order
-from holdfast.experiments.definition import SCALES, Definition, known_tables, merged, read_definition
+from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
+from holdfast.experiments.differences import differences
 from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
 from holdfast.experiments.render import latex, markdown
-from holdfast.experiments.rows import Entry, average_rows, value_row
+from holdfast.experiments.rows import Entry, average_rows, result_of, value_row
 from holdfast.experiments.scales import Scale, read_scale
 from holdfast.experiments.stages import FIRST_SEED, Planner, Setting
 from holdfast.experiments.work import make
@@ -43,6 +45,7 @@ class ReproduceSettings:
         vectors: word vectors for GloVe's rows.
         jobs: how many cells are made at once; None: one on each GPU, or one.
         changes: of the scale: "encoder.sentences=6400".
+        against: the row that others are compared with, or AXIS=LABEL; None: what the table says, if it does.
     """
 
     table: str
@@ -57,6 +60,7 @@ class ReproduceSettings:
     vectors: Path | None = None
     jobs: int | None = None
     changes: Sequence[str] = ()
+    against: str | None = None
 
     @property
     def result_file(self) -> Path:
@@ -84,6 +88,7 @@ def reproduce(
     definition, scale, setting = _read(settings)
     model, corpus = setting.model, setting.corpus
     identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
+    partners = _partners(definition, settings)
     entries = _entries(definition, setting, settings)
     store = Store(settings.output / "cells")
     began = time.monotonic()
@@ -110,11 +115,17 @@ def reproduce(
             "corpus": corpus,
             "resources": dict(vars(settings.resources)),
             "columns": [*definition.columns, *definition.averages],
+            "against": settings.against or definition.against,
         },
         seed=1,
         results=rows,
         timing={"reproduce_seconds": time.monotonic() - began},
     )
+    if partners:
+        made = {cell.key: cell for cell in _cells(entries)}
+        result["differences"] = differences(
+            rows, definition.averages, partners, lambda key: result_of(made[key], store)
+        )
     write_result(settings.result_file, result)
     write_text(settings.result_file.with_suffix(".md"), markdown(result))
     write_text(settings.result_file.with_suffix(".tex"), latex(result))
@@ -128,6 +139,7 @@ def cells_of(settings: ReproduceSettings) -> list[Cell]:
         UserError: as :func:`reproduce`, before it begins.
     """
     definition, _, setting = _read(settings)
+    _partners(definition, settings)
     return _cells(_entries(definition, setting, settings))
 
 
@@ -151,12 +163,8 @@ def _cells(entries: Sequence[Entry]) -> list[Cell]:
 def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[Entry]:
     """Every value of the table, planned for every seed."""
     planner = Planner(setting)
-    rows = [r for r in definition.rows if not settings.only or any(part in r.name for part in settings.only)]
-    if not rows:
-        names = ", ".join(row.name for row in definition.rows)
-        raise UserError(f"--only {','.join(settings.only)} is in the name of no row; rows: {names}")
     entries = []
-    for row in rows:
+    for row in _rows(definition, settings):
         for column in definition.columns:
             said = definition.cell(row, column)
             measure, digits = said.pop("measure", ""), said.pop("digits", definition.digits)
@@ -169,6 +177,32 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
                     cells.append(str(error))
             entries.append(Entry(row, column, measure, digits, cells))
     return entries
+
+
+def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
+    """The rows that are made."""
+    rows = [r for r in definition.rows if not settings.only or any(part in r.name for part in settings.only)]
+    if not rows:
+        names = ", ".join(row.name for row in definition.rows)
+        raise UserError(f"--only {','.join(settings.only)} is in the name of no row; rows: {names}")
+    return rows
+
+
+def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, str]:
+    """For each row that is compared the one that it is compared with.
+
+    Raises:
+        UserError: what was asked for names none of the rows that are made.
+    """
+    against = settings.against or definition.against
+    if against is None:
+        return {}
+    try:
+        return baselines({row.name: row.labels for row in _rows(definition, settings)}, against)
+    except UserError as error:
+        if settings.against is None:
+            return {}  # the table's own is left out, at this scale or by --only
+        raise UserError(f"--against {error}") from error
 
 
 def _of_scale(scale: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

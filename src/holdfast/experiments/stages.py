@@ -8,6 +8,7 @@ attack's texts, or another model in whose space they are measured.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.identity import OF_TASK, Identities, files_at
 from holdfast.finding import resolve_model
 from holdfast.objectives.own import is_own
+from holdfast.precision import Precision, auto_here
 from holdfast.training.config import TrainConfig
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.values import fitted
@@ -110,6 +112,15 @@ class Planner:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.identity = Identities(setting.data)
+
+    @functools.cached_property
+    def _auto(self) -> Precision:
+        """What "auto" means on this machine, which is asked once, and only where a cell leaves it open."""
+        return auto_here()
+
+    def _precision(self, said: Precision) -> Precision:
+        """What is computed in: a cell that another machine made in another precision is other work."""
+        return self._auto if said == "auto" else said
 
     def plan(self, pipeline: Pipeline, seed: int) -> Cell:
         """The cell whose product holds what the pipeline measures, and through it all that it takes.
@@ -248,6 +259,7 @@ class Planner:
         }
         # All that a preset says stands among the options: with another name for it the work is the same.
         settings |= {"preset": None, "method": method, "seed": seed, "corpus": self.identity.corpus(corpus)}
+        settings["precision"] = self._precision(config.precision)
         return settings | self.identity.selected_on(config.selection)
 
     def _classifier(self, says: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
@@ -268,7 +280,10 @@ class Planner:
         if record["test_examples"] is None:
             del record["test_examples"]  # what is measured whole is the same work as before there was such a limit
         record.update(
-            options=all_options(settings.defence, settings.options), seed=seed, data=self.identity.trained_on(task)
+            options=all_options(settings.defence, settings.options),
+            precision=self._precision(settings.precision),
+            seed=seed,
+            data=self.identity.trained_on(task),
         )
         if named := self.identity.named_in(settings.options):
             record["option_files"] = named
@@ -293,6 +308,7 @@ class Planner:
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_ATTACK}
         record.update(
             recipe=recipe,
+            precision=self._precision(settings.precision),
             constants=dict(vars(made)),
             resources=self.identity.resources(made.needs(), self.setting.resources),
             seed=seed,

@@ -42,8 +42,10 @@ class Work:
     command: list[str]
 
 
-def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str]) -> None:
+def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], *, jobs: int = 1) -> None:
     """Make a cell, anew where it is damaged, unless another process has made it since it was found missing.
+
+    ``jobs`` is how many are made at once, for the record: they share the machine, and take longer than alone.
 
     Raises:
         InUse: another process is making it.
@@ -55,7 +57,7 @@ def make(cell: Cell, store: Store, setting: Setting, console: Console, command: 
         if not store.finished(cell):
             began = time.monotonic()
             do(cell, store, setting, console, command)
-            store.finish(cell, began)
+            store.finish(cell, began, jobs)
 
 
 def do(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str]) -> None:

@@ -279,7 +279,7 @@ def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> Cell:
 
 def reproduced_table(source: Source) -> Table:
     """A paper's table: ours, and the published value beside it."""
-    from holdfast.experiments.render import beside, notes, reasons, value_of
+    from holdfast.experiments.render import beside, notes, reasons, spread_of, value_of
 
     protocol, results = source.protocol, source.rows
     axes = list(results[0].get("labels", {}))
@@ -296,7 +296,8 @@ def reproduced_table(source: Source) -> Table:
                 continue
             compared = beside(row)
             hover = "the published value, and ours less it" if compared else ""
-            cells.append(Cell(value_of(row), f"({compared})" if compared else "", hover))
+            detail = " ".join(filter(None, (spread_of(row), f"({compared})" if compared else "")))
+            cells.append(Cell(value_of(row), detail, hover))
         rows.append((*(Cell(str(labels.get(axis, ""))) for axis in axes), *cells))
     seeds = protocol.get("seeds", 1)
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "

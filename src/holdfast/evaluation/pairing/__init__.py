@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.evaluation.pairing.audited import is_paired
-from holdfast.evaluation.pairing.rows import compare
-from holdfast.evaluation.pairing.sides import Side, Source, read_side
+from holdfast.evaluation.pairing.rows import compare, differing, draw
+from holdfast.evaluation.pairing.sides import Key, Side, Source, read_side
 
-__all__ = ["Side", "Source", "compare", "is_paired", "read_side"]
+__all__ = ["Key", "Side", "Source", "compare", "differing", "draw", "is_paired", "read_side"]

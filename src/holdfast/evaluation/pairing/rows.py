@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import RESAMPLES, Difference, Resampled, SeedBySeed, difference, resample
+from holdfast.evaluation.comparison import RESAMPLES, Resampled, SeedBySeed, difference, resample
 from holdfast.evaluation.pairing.attacked import attacked_samples
 from holdfast.evaluation.pairing.audited import audited_samples
 from holdfast.evaluation.pairing.scores import scored_samples
@@ -40,6 +40,27 @@ def compare(
     Raises:
         UserError: nothing in common, other items, items of another attack, or results without items.
     """
+    drawn, notes = draw(baseline, other, seed=seed, resamples=resamples)
+    groups = {key: [task] for key, task in drawn.items()} | dict(_averages(drawn))
+    rows = []
+    for key, tasks in groups.items():
+        try:
+            found = differing(tasks, baseline, other, seed=seed)
+        except UserError as error:
+            raise UserError(f"{key.task} {key.split}: {error}") from error
+        recipe = {"recipe": key.recipe} if key.recipe is not None else {}
+        rows.append({"task": key.task, "split": key.split, **recipe, "metric": key.metric, **found})
+    return rows, notes
+
+
+def draw(
+    baseline: Side, other: Side, *, seed: int = 42, resamples: int = RESAMPLES
+) -> tuple[dict[Key, Resampled], list[str]]:
+    """The items that all results of two sides hold, drawn, by what was measured on them; and notes as of `compare`.
+
+    Raises:
+        UserError: as `compare`.
+    """
     sources = [*baseline.sources, *other.sources]
     _check_kinds(sources)
     paired = _SAMPLES.get(sources[0].result["kind"])
@@ -48,25 +69,19 @@ def compare(
         key: resample(sample, seed=seed, name="/".join(map(str, key)), resamples=resamples)
         for key, sample in samples.items()
     }
-    groups = {key: [task] for key, task in drawn.items()} | dict(_averages(drawn))
-    rows = []
-    for key, tasks in groups.items():
-        try:
-            found = difference(tasks, len(baseline.sources), seed=seed)
-        except UserError as error:
-            raise UserError(f"{key.task} {key.split}: {error}") from error
-        rows.append(_row(key, tasks, found, baseline, other))
-    return rows, notes
+    return drawn, notes
 
 
-def _row(key: Key, tasks: Sequence[Resampled], found: Difference, baseline: Side, other: Side) -> dict[str, Any]:
+def differing(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: int = 42) -> dict[str, Any]:
+    """How two sides differ on one thing that `draw` gives, or on the mean of several: a row of `compare`, unnamed.
+
+    Raises:
+        UserError: too few items for their resamples to have scores.
+    """
+    found = difference(tasks, len(baseline.sources), seed=seed)
     metrics = {name: value for name, value in vars(found).items() if name != "test" and value is not None}
     return {
-        "task": key.task,
-        "split": key.split,
         "n": sum(task.sample.count for task in tasks),
-        **({"recipe": key.recipe} if key.recipe is not None else {}),
-        "metric": key.metric,
         "baseline": baseline.name,
         "other": other.name,
         "seeds": [len(baseline.sources), len(other.sources)],

@@ -1,0 +1,168 @@
+"""How the rows of a table differ on the same items: from the results behind its values, by `evaluation.pairing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed
+from holdfast.evaluation.pairing import Key, Side, Source, differing, draw
+from holdfast.experiments.measures import rows_behind
+
+_ITEMS = {"accuracy": "correct", "spearman": "gold"}
+"""What a row of scores holds of each item, for the metrics that are computed of them."""
+
+Values = Sequence[Mapping[str, Any]]
+"""Rows of a reproduction's result: a value of the table each."""
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What two values of a table were made of on the same items: one task, or those that both are the mean of."""
+
+    keys: Sequence[Key]
+    tasks: Sequence[Resampled]
+    baseline: Side
+    other: Side
+
+
+def differences(
+    values: Values,
+    averages: Mapping[str, Sequence[str]],
+    partners: Mapping[str, str],
+    result_of: Callable[[str], dict[str, Any]],
+    *,
+    seed: int = 42,
+    resamples: int = RESAMPLES,
+) -> dict[str, Any]:
+    """The paired differences of a table's rows, value by value.
+
+    A value is compared where its measure is of items: the success of an attack, an accuracy, a correlation, or a mean
+    of several of these on different items.
+
+    Args:
+        values: of the table.
+        averages: the columns that are means of others, and of which.
+        partners: for the name of each row that is compared that of the one it is compared with.
+        result_of: the result of a cell, by its key.
+        seed: of all draws.
+        resamples: of the bootstrap.
+
+    Returns:
+        ``{results, notes, seed, resamples, interval}``: ``results`` holds rows ``{task, split, labels, digits, metric,
+        n, baseline, other, seeds, metrics: {baseline, other, difference, low, high, p}, test}``, ``task`` and ``split``
+        being those of the value, ``n`` the items that both have; ``notes`` what has to be known or was not compared.
+    """
+    pairs = _Pairs(values, averages, result_of, seed, resamples)
+    found = []
+    for value in values:
+        partner = pairs.places.get((partners.get(value["task"], ""), value["split"]))
+        if partner is None:
+            continue
+        try:
+            compared = pairs.compared(partner, value)
+            if compared is None:
+                continue
+            told = differing(compared.tasks, compared.baseline, compared.other, seed=seed)
+        except UserError as error:
+            pairs.note(f"not compared: {error}", value)
+            continue
+        names = {name: value[name] for name in ("task", "split", "labels", "digits")}
+        found.append({**names, "metric": compared.keys[0].metric, **told})
+    interval = f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %"
+    notes = [f"{line} ({'; '.join(places)})" for line, places in pairs.notes.items()]
+    return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval}
+
+
+class _Pairs:
+    """The values of a table two by two; what two rows have in common is drawn once for all columns.
+
+    Args:
+        values, averages, result_of, seed, resamples: as of `differences`.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        averages: Mapping[str, Sequence[str]],
+        result_of: Callable[[str], dict[str, Any]],
+        seed: int,
+        resamples: int,
+    ) -> None:
+        self.places = {(value["task"], value["split"]): value for value in values}
+        self.notes: dict[str, list[str]] = {}
+        self._averages, self._result_of = averages, result_of
+        self._seed, self._resamples = seed, resamples
+        self._drawn: dict[tuple[tuple[str, ...], ...], dict[Key, Resampled]] = {}
+
+    def note(self, line: str, value: Mapping[str, Any]) -> None:
+        """Keep a line about a value."""
+        self.notes.setdefault(line, []).append(f"{value['task']}: {value['split']}")
+
+    def compared(self, baseline: Mapping[str, Any], other: Mapping[str, Any]) -> _Compared | None:
+        """What both values are of; None where they hold no items, were not run, or are of the same cells.
+
+        Raises:
+            UserError: their items cannot be paired.
+        """
+        if baseline["not_run"] or other["not_run"]:
+            return None
+        if other["split"] in self._averages:
+            return self._mean(baseline["task"], other["task"], self._averages[other["split"]])
+        if set(baseline["cells"]) == set(other["cells"]):
+            return None
+        first, second = self._side(baseline), self._side(other)
+        keys = _keys(other["measure"], second.sources[0].result)
+        if not keys or _keys(baseline["measure"], first.sources[0].result) != keys:
+            return None
+        drawn = self._draw(first, second, (baseline, other))
+        if any(key not in drawn for key in keys):
+            return None  # a note says why
+        return _Compared(keys, [drawn[key] for key in keys], first, second)
+
+    def _mean(self, baseline: str, other: str, columns: Sequence[str]) -> _Compared | None:
+        """The mean over columns, where each is of items of its own and of the same models.
+
+        Attacks by several recipes are on the same texts: drawn apart, their mean would seem surer than it is.
+        """
+        found = [self.compared(self.places[baseline, column], self.places[other, column]) for column in columns]
+        parts = [part for part in found if part is not None]
+        keys = [key for part in parts for key in part.keys]
+        tasks = [task for part in parts for task in part.tasks]
+        alike = {tuple(len(side.sources) for side in (part.baseline, part.other)) for part in parts}
+        apart = len({(key.task, key.split) for key in keys}) == len(keys)
+        single = len(parts) == len(columns) and all(len(part.keys) == 1 for part in parts)
+        by_seed = any(isinstance(task.sample, SeedBySeed) for task in tasks)  # whose models have an order of their own
+        if not single or not apart or by_seed or len(alike) > 1:
+            return None
+        return _Compared(keys, tasks, parts[0].baseline, parts[0].other)
+
+    def _side(self, value: Mapping[str, Any]) -> Side:
+        """The results behind a value, each under the name of its place in the table."""
+        keys, place = value["cells"], f"{value['task']}, {value['split']}"
+        names = [place + (f", seed {number}" if len(keys) > 1 else "") for number in range(1, len(keys) + 1)]
+        sources = (Source(Path(name), self._result_of(key)) for name, key in zip(names, keys, strict=True))
+        return Side(value["task"], tuple(sources))
+
+    def _draw(self, baseline: Side, other: Side, values: Values) -> dict[Key, Resampled]:
+        """What two sides have in common."""
+        cells = tuple(tuple(value["cells"]) for value in values)
+        if cells not in self._drawn:
+            drawn, notes = draw(baseline, other, seed=self._seed, resamples=self._resamples)
+            for line in notes:
+                self.note(line, values[1])
+            self._drawn[cells] = drawn
+        return self._drawn[cells]
+
+
+def _keys(measure: str, result: Mapping[str, Any]) -> list[Key]:
+    """What a measure is of, as pairing has it; nothing where it is of no items."""
+    rows, metric = rows_behind(measure, result)
+    if result["kind"] == "attack":
+        return [Key(r["task"], r["split"], str(r.get("recipe")), metric) for r in rows if metric == "success_rate"]
+    if metric not in _ITEMS or not all(_ITEMS[metric] in row.get("items", ()) for row in rows):
+        return []
+    return [Key(row["task"], row["split"], None, metric) for row in rows]

@@ -1,0 +1,275 @@
+"""Rows of a table against one of them, on the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_table import TABLE
+
+from holdfast.cli import main
+from holdfast.errors import UserError
+from holdfast.evaluation.pairing import compare, read_side
+from holdfast.evaluation.sts import STS_TASKS
+from holdfast.experiments import work
+from holdfast.experiments.against import baselines
+from holdfast.experiments.differences import differences
+from holdfast.experiments.plan import plan
+from holdfast.experiments.render import differences_laid_out, differences_notes, markdown
+from holdfast.experiments.run import ReproduceSettings, reproduce
+from holdfast.results import new_result, read_result
+
+Settings = Callable[..., ReproduceSettings]
+
+AXES = {f"{data} {method}": {"data": data, "method": method} for data in ("AG", "MR") for method in ("NP", "SimCSE")}
+
+
+# --- which row with which ----------------------------------------------------------------------------------------
+
+
+def test_a_row_is_compared_with_the_one_that_is_named() -> None:
+    assert baselines(AXES, "AG NP") == {"AG SimCSE": "AG NP", "MR NP": "AG NP", "MR SimCSE": "AG NP"}
+
+
+def test_a_row_is_compared_with_the_one_that_is_the_same_but_for_an_axis() -> None:
+    assert baselines(AXES, "method=NP") == {"AG SimCSE": "AG NP", "MR SimCSE": "MR NP"}
+    assert baselines(AXES, "data=MR") == {"AG NP": "MR NP", "AG SimCSE": "MR SimCSE"}
+    without = {name: labels for name, labels in AXES.items() if name != "MR NP"}
+    assert baselines(without, "method=NP") == {"AG SimCSE": "AG NP"}
+    assert baselines({"a=b": {"x": "a=b"}, "c": {"x": "c"}}, "a=b") == {"c": "a=b"}
+    assert baselines({"a=b": {"x": "a=b"}, "c": {"x": "c"}}, "x=a=b") == {"c": "a=b"}
+
+
+@pytest.mark.parametrize(
+    ("against", "line"),
+    [
+        (
+            "SimCSE",
+            r"'SimCSE' names no row.*; rows: AG NP, AG SimCSE, MR NP, MR SimCSE; or AXIS=LABEL, such as data=AG",
+        ),
+        ("method=NPP", r"'method=NPP' names no row \(did you mean 'method=NP'\?\); rows: AG NP, "),
+        ("methods=NP", r"did you mean 'method=NP'"),
+    ],
+)
+def test_a_row_that_is_not_there_is_one_line_with_those_that_are(against: str, line: str) -> None:
+    with pytest.raises(UserError, match=line):
+        baselines(AXES, against)
+
+
+# --- which values, and what is told of them ----------------------------------------------------------------------
+
+
+def value(row: str, column: str, measure: str, *cells: str, **more: Any) -> dict[str, Any]:
+    told = {"task": row, "split": column, "labels": {"x": row}, "digits": 1, "measure": measure, "not_run": []}
+    return {**told, "cells": list(cells)} | more
+
+
+def scored(noise: float, *tasks: str, seed: int = 0, **more: Any) -> dict[str, Any]:
+    """A result of an evaluation on scored pairs."""
+    rows = []
+    for number, task in enumerate(tasks):
+        gold = np.random.default_rng(number).integers(0, 6, 60)
+        similarity = gold + noise * np.random.default_rng([seed, number]).normal(size=60)
+        items = {"gold": gold.tolist(), "similarity": similarity.tolist()}
+        rows.append(
+            {"task": task, "split": "test", "n": 60, "metrics": {"spearman": 50.0}, "items": items, "data_sha256": task}
+        )
+    return {**result_of("evaluate", rows), **more}
+
+
+def attacked(outcomes: str, recipe: str = "pwws", tries: int = 1) -> dict[str, Any]:
+    words = {"+": "succeeded", "-": "failed", ".": "skipped"}
+    examples = [
+        {"recipe": recipe, "original": f"text {number}", "other": None, "outcome": words[outcome]}
+        for number, outcome in enumerate(outcomes)
+    ]
+    row = {"task": "mr", "split": "test", "n": len(outcomes), "recipe": recipe, "metrics": {"success_rate": 1.0}}
+    protocol = {"goal": {"kind": "class"}, "recipes": {recipe: {"constants": {"tries": tries}}}}
+    return {**result_of("attack", [row]), "examples": examples, "protocol": protocol}
+
+
+def result_of(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    identity = {"model_sha256": "0", "model_files": {}}
+    return new_result(kind, command=["x"], model="m", identity=identity, protocol={}, seed=1, results=rows)
+
+
+def told(
+    values: list[dict[str, Any]], results: dict[str, dict[str, Any]], averages: dict[str, list[str]] | None = None
+) -> dict[str, Any]:
+    """The differences of all rows from A."""
+    partners = {each["task"]: "A" for each in values if each["task"] != "A"}
+    return differences(values, averages or {}, partners, results.__getitem__, resamples=200)
+
+
+def test_attacks_are_compared_on_the_texts_that_both_attacked() -> None:
+    results = {"a": attacked("++-+-+.+"), "b": attacked("-+----+.")}
+    values = [value(row, "PWWS", "success_rate", cell) for row, cell in (("A", "a"), ("B", "b"))]
+    values += [value(row, "Queries", "queries", cell) for row, cell in (("A", "a"), ("B", "b"))]
+    (row,) = told(values, results)["results"]  # a number of queries is of no items
+    assert (row["task"], row["split"], row["n"], row["metric"]) == ("B", "PWWS", 6, "success_rate")
+    assert (row["baseline"], row["other"], row["seeds"], row["test"]) == ("A", "B", [1, 1], "mcnemar")
+    assert row["metrics"]["difference"] == pytest.approx(100 * (1 - 4) / 6)
+    assert row["metrics"]["low"] < row["metrics"]["difference"] < row["metrics"]["high"]
+
+
+def test_what_is_not_paired_is_told_with_its_places() -> None:
+    results = {"a": attacked("++-+"), "b": attacked("-+--", tries=2), "c": attacked("----" + "+" * 5)}
+    values = [value(row, "PWWS", "success_rate", row.lower()) for row in "ABC"]
+    values += [value(row, "Queries", "queries", row.lower()) for row in "ABC"]  # of which nothing is said
+    found = told(values, results)
+    assert [row["task"] for row in found["results"]] == ["C"]
+    assert found["notes"] == [
+        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: attack alike (B: PWWS)"
+    ]
+
+
+def test_what_was_not_run_or_is_the_same_work_is_not_compared() -> None:
+    results = {"a": attacked("++-+"), "b": attacked("-+--")}
+    values = [value("A", "PWWS", "success_rate", "a"), value("B", "PWWS", "success_rate", "b", not_run=["no time"])]
+    assert told(values, results)["results"] == []
+    values[1] = value("B", "PWWS", "success_rate", "a")
+    assert told(values, results)["results"] == []
+
+
+def test_one_evaluation_gives_every_column_its_difference_and_the_mean_its_own() -> None:
+    tasks = (*STS_TASKS, "sickr-full")  # which is no part of the mean
+    results = {"a": scored(3.0, *tasks), "b": scored(1.0, *tasks, seed=1)}
+    columns = {task.upper(): f"{task}.spearman" for task in STS_TASKS} | {"STS": "sts", "n": "uniformity"}
+    values = [
+        value(row, column, what, cell) for row, cell in (("A", "a"), ("B", "b")) for column, what in columns.items()
+    ]
+    values += [value(row, "Avg.", "mean") for row in "AB"]
+    found = told(values, results, {"Avg.": [task.upper() for task in STS_TASKS]})["results"]
+    metrics = {row["split"]: row["metrics"] for row in found}
+    assert list(metrics) == [*(task.upper() for task in STS_TASKS), "STS", "Avg."]
+    assert metrics["STS"] == metrics["Avg."]
+    assert metrics["Avg."]["difference"] == pytest.approx(
+        np.mean([metrics[t.upper()]["difference"] for t in STS_TASKS])
+    )
+    assert metrics["Avg."]["high"] - metrics["Avg."]["low"] < metrics["STSB"]["high"] - metrics["STSB"]["low"]
+    assert next(row for row in found if row["split"] == "Avg.")["n"] == 7 * 60
+
+
+def test_a_mean_over_attacks_on_the_same_texts_has_no_difference() -> None:
+    """Drawn apart, as tasks of their own, they would make the mean seem surer than it is."""
+    results = {f"{row} {recipe}": attacked(outcomes, recipe) for recipe in ("pwws", "typos")
+               for row, outcomes in (("A", "++-+"), ("B", "-+--"))}  # fmt: skip
+    values = [value(row, recipe, "success_rate", f"{row} {recipe}") for row in "AB" for recipe in ("pwws", "typos")]
+    values += [value(row, "Attacks", "mean") for row in "AB"]
+    found = told(values, results, {"Attacks": ["pwws", "typos"]})
+    assert [row["split"] for row in found["results"]] == ["pwws", "typos"]
+
+
+def test_a_mean_over_columns_of_which_one_is_missing_has_no_difference() -> None:
+    results = {"a": scored(3.0, "stsb", "sickr"), "b": scored(1.0, "stsb")}
+    values = [value(row, task, f"{task}.spearman", row.lower()) for row in "AB" for task in ("stsb", "sickr")]
+    values += [value(row, "Avg.", "mean") for row in "AB"]
+    found = told(values, results, {"Avg.": ["stsb", "sickr"]})
+    assert [row["split"] for row in found["results"]] == ["stsb"]
+    assert found["notes"] == ["not in all of the results: sickr test (B: stsb)"]
+
+
+def test_a_column_of_other_texts_than_the_others_row_has_is_told_and_left_out() -> None:
+    results = {"a": scored(3.0, "stsb", "sickr"), "b": scored(1.0, "stsb", "sickr")}
+    for name, result in results.items():
+        result["results"][1]["items_sha256"] = name
+    values = [value(row, task, f"{task}.spearman", row.lower()) for row in "AB" for task in ("stsb", "sickr")]
+    found = told(values, results)
+    assert [row["split"] for row in found["results"]] == ["stsb"]
+    (note,) = found["notes"]
+    assert note.startswith("not compared: B, stsb: sickr test is of other texts than in A, stsb")
+
+
+def test_seeds_of_a_row_are_a_side_also_against_a_row_without() -> None:
+    results = {"a": scored(3.0, "stsb")} | {f"b{seed}": scored(1.0, "stsb", seed=seed) for seed in (1, 2, 3)}
+    values = [value("A", "STS-B", "stsb.spearman", "a"), value("B", "STS-B", "stsb.spearman", "b1", "b2", "b3")]
+    (row,) = told(values, results)["results"]
+    assert (row["seeds"], row["n"]) == ([1, 3], 60)
+    assert "other_std" in row["metrics"]
+    assert "baseline_std" not in row["metrics"]
+
+
+# --- a table -----------------------------------------------------------------------------------------------------
+
+
+def test_a_reproduction_tells_the_differences_that_compare_tells(settings: Settings) -> None:
+    result = reproduce(settings(against="NP"))
+    assert read_result(settings().result_file) == result
+    assert result["protocol"]["against"] == "NP"
+    found = {row["split"]: row for row in result["differences"]["results"]}
+    assert {row["task"] for row in found.values()} == {"SimCSE"}
+    assert {"Acc."} <= set(found) <= {"Acc.", "Typos"}, "neither queries nor a mean over the same texts"
+    values = {(row["task"], row["split"]): row for row in result["results"]}
+    keys = [values[name, "Acc."]["cells"][0] for name in ("NP", "SimCSE")]
+    files = [settings().output / "cells" / f"classifier-{key[:12]}" / "model" / "results.json" for key in keys]
+    rows, _ = compare(read_side(str(files[0])), read_side(str(files[1])))
+    (expected,) = (row for row in rows if row["split"] == "test")
+    assert found["Acc."]["metrics"] == expected["metrics"]
+    assert (found["Acc."]["n"], found["Acc."]["test"]) == (16, "mcnemar")
+    text = markdown(result)
+    assert "## Differences from NP, on the same items" in text
+    header, lines = differences_laid_out(result)
+    assert header == ["encoder", *found]
+    metrics = found["Acc."]["metrics"]
+    cell = f"{metrics['difference']:+.1f} [{metrics['low']:+.1f}, {metrics['high']:+.1f}], p {metrics['p']:.4f}"
+    assert lines[0][:2] == ["SimCSE", cell.replace("-", "−")]
+    assert f"| SimCSE | {lines[0][1]} |" in text
+    assert "of this comparison alone" in text
+    assert "differences" not in reproduce(settings())
+
+
+def test_a_table_says_what_its_rows_are_compared_with(settings: Settings) -> None:
+    table = f"{TABLE}against: encoder=SimCSE\n"
+    result = reproduce(settings(table))
+    assert {row["task"] for row in result["differences"]["results"]} == {"NP"}
+    assert "Differences from encoder=SimCSE" in markdown(result)
+    other = reproduce(settings(table, against="NP"))
+    assert {row["task"] for row in other["differences"]["results"]} == {"SimCSE"}
+    alone = reproduce(settings(table, only=["NP"]))  # the row that they would be compared with is not made
+    assert "differences" not in alone
+    assert "Differences" not in markdown(alone)
+
+
+def test_a_row_that_is_not_in_the_table_is_told_before_anything_is_made(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "do", lambda *_: pytest.fail("nothing is made"))
+    line = (
+        r"^--against 'NPP' names no row \(did you mean 'NP'\?\); rows: NP, SimCSE; or AXIS=LABEL, such as encoder=NP$"
+    )
+    for call in (reproduce, lambda given: plan([given])):
+        with pytest.raises(UserError, match=line):
+            call(settings(against="NPP"))
+    with pytest.raises(UserError, match="--against 'SimCSE' names no row; rows: NP; or"):
+        reproduce(settings(against="SimCSE", only=["NP"]))
+
+
+def test_values_without_items_are_told_to_have_no_differences(settings: Settings) -> None:
+    result = reproduce(settings(against="NP"))
+    result["differences"]["results"] = []
+    assert differences_notes(result)[0] == "No differences from NP: no value is of items that both rows have."
+    assert "## Differences" not in markdown(result)
+    assert "No differences from NP" in markdown(result)
+
+
+def test_the_command_prints_the_differences(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    given = settings()
+    words = ["reproduce", given.table, "--scale", "paper", "--output", given.output, "--model", given.model]
+    words += ["--corpus", given.corpus, "--data", given.data, "--masked-lm", given.model, "--similarity", given.model]
+    assert main([*map(str, words), "--against", "NP"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Differences from NP, on the same items" in out
+    assert "of this comparison alone" in out
+    assert main(["reproduce", "adcl", "--against", "NP"]) == 2
+    assert "--against is a row of one table" in capsys.readouterr().err
+
+
+def test_a_file_that_compares_with_no_row_is_told_with_its_line(tmp_path: Path, settings: Settings) -> None:
+    lines = f"{TABLE}against: NPP\n".splitlines()
+    with pytest.raises(UserError, match=rf"small.yaml:{len(lines)}: 'against': 'NPP' names no row.*rows: NP, SimCSE"):
+        reproduce(settings(f"{TABLE}against: NPP\n"))
+    with pytest.raises(UserError, match="'against' takes text, not 3"):
+        reproduce(settings(f"{TABLE}against: 3\n"))
