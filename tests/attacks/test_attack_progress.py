@@ -1,0 +1,172 @@
+"""What a person sees of an attack while it runs, and the seconds that its result tells, by a clock of the tests."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from small_attacks import sentence
+
+from holdfast.attacks import run as attack_run
+from holdfast.attacks.engine import Engine
+from holdfast.attacks.examples import Attempt, Outcome
+from holdfast.attacks.progress import AttackProgress
+from holdfast.attacks.run import AttackSettings, attack
+from holdfast.results import read_result
+
+
+class Clock:
+    """Seconds that pass when they are told to, besides those that really do in ``attack``."""
+
+    def __init__(self, *, real: bool = False) -> None:
+        self.seconds, self._real = 1000.0, time.monotonic if real else lambda: 0.0
+
+    def __call__(self) -> float:
+        return self.seconds + self._real()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made)
+    return made
+
+
+def attempt(number: int, outcome: Outcome) -> Attempt:
+    return Attempt(number, "pwws", outcome, "a dog", "a dog")
+
+
+def engine_after(passes: int) -> Any:
+    return SimpleNamespace(passes=passes)
+
+
+def numbers(line: str) -> dict[str, float]:
+    """What a line tells: examples that are done and all of them, rates, success, and the seconds that are left."""
+    found = {
+        "done": r"(\d+)/\d+",
+        "total": r"\d+/(\d+)",
+        "examples/s": r"([\d.]+) examples/s",
+        "texts/s": r"([\d.]+) texts/s",
+        "success": r"([\d.]+) % success",
+        "left": r"ETA\s+([\d.]+) s",
+    }
+    matches = {name: re.search(pattern, line) for name, pattern in found.items()}
+    return {name: float(match[1]) for name, match in matches.items() if match}
+
+
+def test_rates_success_and_the_time_that_is_left_are_told_now_and_then(clock: Clock) -> None:
+    told, engine = io.StringIO(), engine_after(5000)  # of the recipe before this one
+    console = Console(file=told, width=200)
+    with AttackProgress(console, "pwws", 5, engine) as progress:
+        steps: list[tuple[float, int, Outcome]] = [
+            (2.0, 10, "skipped"),  # too soon for a line
+            (18.0, 190, "succeeded"),
+            (1.0, 10, "failed"),  # too soon again
+            (19.0, 190, "succeeded"),
+        ]
+        lines = []
+        for number, (seconds, passes, outcome) in enumerate(steps):
+            clock.seconds += seconds
+            engine.passes += passes
+            progress.add(attempt(number, outcome))
+            lines.append(told.getvalue().count("\n"))
+        clock.seconds += 10.0
+        engine.passes += 100
+        progress.add(attempt(4, "failed"))
+    assert lines == [0, 1, 1, 2]
+    first, second, last = told.getvalue().splitlines()
+    assert all(line.startswith("pwws") for line in (first, second, last))
+    rates = {"examples/s": 0.1, "texts/s": 10.0}
+    # 2 examples and 200 texts in 20 seconds, and so on; the example that was skipped was not attacked.
+    assert numbers(first) == {"done": 2, "total": 5, "success": 100.0, "left": 30.0, **rates}
+    assert numbers(second) == {"done": 4, "total": 5, "success": 66.7, "left": 10.0, **rates}
+    assert numbers(last) == {"done": 5, "total": 5, "success": 50.0, "left": 0.0, **rates}
+
+
+def test_a_terminal_shows_a_bar_with_the_same_numbers(clock: Clock) -> None:
+    told, engine = io.StringIO(), engine_after(0)
+    console = Console(file=told, width=150, force_terminal=True, color_system=None, legacy_windows=False)
+    with AttackProgress(console, "typos", 4, engine) as progress:
+        for number, outcome in enumerate(("succeeded", "failed", "skipped", "failed")):
+            clock.seconds += 5.0
+            engine.passes += 40
+            progress.add(attempt(number, outcome))  # type: ignore[arg-type]
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.getvalue()).rstrip().splitlines()[-1]
+    assert "typos" in last
+    assert numbers(last) == {"done": 4, "total": 4, "examples/s": 0.2, "texts/s": 8.0, "success": 33.3}
+
+
+@pytest.mark.parametrize("ends", ["quiet", "nothing to do", "an error"])
+def test_nothing_is_told_where_nobody_listens_or_nothing_was_finished(ends: str, clock: Clock) -> None:
+    told, engine = io.StringIO(), engine_after(0)
+    console = None if ends == "quiet" else Console(file=told, width=200)
+    total = 0 if ends == "nothing to do" else 2
+    try:
+        with AttackProgress(console, "pwws", total, engine) as progress:
+            if total:
+                clock.seconds += 1.0
+                progress.add(attempt(0, "skipped"))
+            if ends == "an error":
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    assert told.getvalue() == ""
+
+
+def test_seconds_per_example_are_those_of_the_attack_alone_also_of_a_run_that_was_killed(
+    tmp_path: Path, classifier: Any, classifier_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each example a hundred seconds pass; and a thousand while data or model are loaded, or rows are made."""
+    rng = random.Random(9)
+    texts = [sentence(rng) for _ in range(12)]
+    labels = [classifier.classes[label] for label in classifier.logits([(text,) for text in texts]).argmax(axis=1)]
+    path = tmp_path / "mine.tsv"
+    rows = [("sentence", "label"), *zip(texts, labels, strict=True)]
+    path.write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    clock, real_run = Clock(real=True), Engine.run
+    monkeypatch.setattr(time, "monotonic", clock)
+
+    def slow(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def slower(*args: Any, **kwargs: Any) -> Any:
+            clock.seconds += 1000.0
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, slower)
+
+    for name in ("load_material", "load_victim", "_result"):
+        slow(attack_run, name)
+    finished = 0
+
+    def run(self: Engine, *given: Any) -> Iterator[Attempt]:
+        nonlocal finished
+        for each in real_run(self, *given):
+            if finished == 5:
+                raise KeyboardInterrupt
+            finished += 1
+            clock.seconds += 100.0
+            yield each
+
+    monkeypatch.setattr(Engine, "run", run)
+    settings = AttackSettings(
+        str(classifier_folder), ["typos"], task=str(path), precision="fp32", output=tmp_path / "r.json", device="cpu"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        attack(settings)
+    finished = -100
+    attack(settings, resume=True)
+    result = read_result(tmp_path / "r.json")
+    timing = result["timing"]
+    assert len(result["examples"]) == 12
+    assert timing["attack_seconds"] == pytest.approx(1200.0, rel=0.05)
+    assert timing["seconds_per_example"] == pytest.approx(100.0, rel=0.05)
+    assert timing["recipes"]["typos"]["seconds_per_example"] == pytest.approx(100.0, rel=0.05)
