@@ -62,37 +62,71 @@ def test_side_by_side_equals_one_at_a_time(
 
 
 class Noting(ClassifierTarget):
-    """Notes whose texts it is asked about, and how many characters at once."""
+    """Notes whose texts it is asked about, how many characters at once, and how many of attacks that have not ended."""
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__(classifier)
         self.whose: list[int] = []
         self.characters: list[int] = []
+        self.kept: dict[int, int] = {}
+        self.most_kept = 0
 
     def question(self, example: Example, text: str) -> Any:
         self.whose.append(example.number)
+        self.kept[example.number] = self.kept.get(example.number, 0) + len(text)
         return super().question(example, text)
 
     def outputs(self, texts: Any, *, exact: bool) -> Any:
         self.characters.append(sum(len(text) for (text,) in texts))
+        self.most_kept = max(self.most_kept, sum(self.kept.values()))
         return super().outputs(texts, exact=exact)
+
+    def attacked(self, examples: Sequence[Example], resources: Any, **how: Any) -> Noting:
+        for attempt in Engine(self, resources, **how).run(PWWS(), examples):
+            del self.kept[attempt.number]
+        return self
 
 
 def test_attacks_wait_while_those_before_them_keep_too_many_texts(
     classifier: Classifier, resources: Any, examples: list[Example]
 ) -> None:
-    alone, all_at_once, limited, in_turn = (Noting(classifier) for _ in range(4))
-    list(Engine(alone, resources, side_by_side=1).run(PWWS(), examples))
-    most = max(alone.characters)
-    list(Engine(all_at_once, resources).run(PWWS(), examples))
-    list(Engine(limited, resources, most_kept=4 * most).run(PWWS(), examples))
+    alone = Noting(classifier).attacked(examples, resources, side_by_side=1)
+    most, whole = max(alone.characters), alone.most_kept
+    all_at_once = Noting(classifier).attacked(examples, resources)
     assert max(all_at_once.characters) > 8 * most  # or the limit says little
+    limited = Noting(classifier).attacked(examples, resources, most_kept=4 * most)
     assert 2 * most < max(limited.characters) <= 5 * most
-    # What was asked about is kept until the end: where nothing may be kept, each waits for the end of the one before.
-    list(Engine(in_turn, resources, most_kept=0).run(PWWS(), examples))
+    # What was asked about is kept until the end: the eldest goes on with all of its own, another with one question.
+    originals = sum(len(example.text) for example in examples)
+    assert limited.most_kept <= originals + 4 * most + most + whole < all_at_once.most_kept
+    # Where nothing may be kept, each waits for the end of the one before.
+    in_turn = Noting(classifier).attacked(examples, resources, most_kept=0)
     turns = [number for number, _ in itertools.groupby(in_turn.whose[len(examples) :])]
     assert len(turns) == len(set(turns)) > 20
     assert len(list(itertools.groupby(all_at_once.whose))) > 3 * len(turns)
+
+
+def test_whose_turn_it_is(target: ClassifierTarget, resources: Any) -> None:
+    class Attack:
+        def __init__(self, *kept: int) -> None:
+            self.kept, *self.then = kept
+
+        def advance(self) -> bool:
+            self.kept = self.then.pop(0) if self.then else 0
+            return self.kept > 0
+
+    def waiting(*attacks: Attack) -> list[int]:
+        """Which attacks have not gone on, and that the others stay in their order or have ended."""
+        before = [list(attack.then) for attack in attacks]
+        ended, going = Engine(target, resources, most_kept=8)._advance(attacks)  # type: ignore[arg-type]
+        assert going == [attack for attack in attacks if attack.kept]
+        assert ended == [attack for attack in attacks if not attack.kept]
+        return [place for place, attack in enumerate(attacks) if attack.kept and attack.then == before[place]]
+
+    assert waiting(Attack(6, 1), Attack(3, 1), Attack(2, 2)) == []  # 11, then 6, 4, 4
+    assert waiting(Attack(3, 6), Attack(2, 1), Attack(1, 1)) == [1, 2]  # 6, then 9
+    assert waiting(Attack(2, 2), Attack(3, 6), Attack(2, 2)) == [2]  # 7, then 7, 10
+    assert waiting(Attack(9, 0), Attack(9, 9), Attack(1, 1)) == [2]  # the eldest that is left goes on
 
 
 def test_the_characters_of_every_kind_of_request_are_counted() -> None:
