@@ -52,7 +52,7 @@ def test_unchanged_corpus_is_not_read_again(corpus: Path, tmp_path: Path, monkey
         raise AssertionError("read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.data.corpus._read_parts", refuse)
+        patch.setattr("holdfast.data.corpus.read_records", refuse)
         again = spool_corpus(str(corpus), folder=folder)
         assert (again.sentences, again.sha256, again.skipped_blank) == (first.sentences, first.sha256, 2)
         with pytest.raises(UserError, match="fewer than one batch of 5,000"):

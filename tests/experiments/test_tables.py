@@ -21,8 +21,7 @@ Plan = Callable[..., dict[tuple[str, str], Cell | str]]
 KNOWN_REASONS = (
     "quoted: ",
     "the neighbour lists are not here",
-    "BTCL needs back-translations",
-    "holdfast makes adversarial texts on the fly only",
+    "back-translations need two translation models",
 )
 
 

@@ -384,16 +384,18 @@ class TestGivenAndDropoutPositives:
         assert objective.attack is None
 
     @pytest.mark.parametrize(
-        ("positives", "columns", "kind", "says"),
+        ("positives", "columns", "says"),
         [
-            ("given", 1, UserError, "two columns .* `holdfast train` reads one column"),  # what its corpora have
-            ("geometry", 2, ValueError, "one column"),
+            ("given", 1, "takes two columns with positives=given: sentences and their positives"),
+            ("geometry", 2, "takes one column, of sentences, with positives=geometry"),
+            ("dropout", 2, "takes one column, of sentences, with positives=dropout"),
+            ("given", 3, "takes a column of sentences, or sentences and their positives: got 3"),
         ],
     )
     def test_the_wrong_number_of_columns(
-        self, make: Any, batch: dict[str, Any], positives: str, columns: int, kind: type[Exception], says: str
+        self, make: Any, batch: dict[str, Any], positives: str, columns: int, says: str
     ) -> None:
-        with pytest.raises(kind, match=says):
+        with pytest.raises(ValueError, match=says):
             make(positives=positives)([dict(batch)] * columns)
 
 

@@ -69,6 +69,14 @@ def reproduce(
     vectors: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Word vectors as text, for the rows of GloVe.")
     ] = None,
+    translators: Annotated[
+        str | None,
+        typer.Option(
+            metavar="THERE,BACK",
+            help="Two translation models, into another language and back, for the rows of BTCL: "
+            "Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.",
+        ),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(help="Cells that are made at once. [default: one on each GPU, or one]")
     ] = None,
@@ -119,6 +127,7 @@ def reproduce(
         seeds=seeds,
         only=[word.strip() for word in (only or "").split(",") if word.strip()],
         vectors=vectors,
+        translators=_two(translators),
         jobs=jobs,
         changes=set_ or (),
         against=against,
@@ -144,6 +153,15 @@ def reproduce(
     if len(results) > 1:
         index = _write_index(output / f"tables-{scale}.md", results)
         progress.print(f"{len(results)} tables: {index}", markup=False, highlight=False)
+
+
+def _two(translators: str | None) -> tuple[str, str] | None:
+    if translators is None:
+        return None
+    names = [name.strip() for name in translators.split(",")]
+    if len(names) != 2 or not all(names):
+        raise UserError(f"--translators {translators}: give two models, THERE,BACK")
+    return names[0], names[1]
 
 
 def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:

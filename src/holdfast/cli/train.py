@@ -79,6 +79,10 @@ def train(
     precision: Precision = None,
     data: DataFolder = None,
     column: Column = None,
+    positive_column: Annotated[
+        str | None,
+        typer.Option(help="The corpus column that holds a positive of each sentence, for methods that take them."),
+    ] = None,
     max_chars: MaxChars = None,
     pooling: Annotated[
         str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")

@@ -23,6 +23,7 @@ CELL_FILE = "cell.json"
 """Written last of all into a cell's folder: where it is, the cell is finished."""
 
 REVISIONS: Mapping[str, int] = {
+    "translation": 1,
     "encoder": 1,
     "baseline": 1,
     "classifier": 1,

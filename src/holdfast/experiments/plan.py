@@ -78,6 +78,8 @@ def _what(kind: str, settings: Mapping[str, Any]) -> str:
 
 def _size(kind: str, settings: Mapping[str, Any]) -> float:
     """What a cell's time grows with: sentences of a training, examples of an attack; of other kinds their number."""
+    if kind == "translation" and settings.get("sentences"):
+        return float(settings["sentences"])
     if kind == "encoder" and settings.get("max_steps"):
         return float(settings["max_steps"] * settings["batch_size"])
     return float(settings.get("examples") or 1) if kind == "attack" else 1.0

@@ -43,6 +43,7 @@ class ReproduceSettings:
         seeds: how many seeds; each begins anew at the encoder's training, and is attacked on the same texts.
         only: only rows whose name contains one of these.
         vectors: word vectors for GloVe's rows.
+        translators: two translation models, into another language and back, for BTCL's rows.
         jobs: how many cells are made at once; None: one on each GPU, or one.
         changes: of the scale: "encoder.sentences=6400".
         against: the row that others are compared with, or AXIS=LABEL; None: what the table says, if it does.
@@ -58,6 +59,7 @@ class ReproduceSettings:
     seeds: int = 1
     only: Sequence[str] = ()
     vectors: Path | None = None
+    translators: tuple[str, str] | None = None
     jobs: int | None = None
     changes: Sequence[str] = ()
     against: str | None = None
@@ -152,7 +154,16 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     definition = read_definition(settings.table, settings.scale)
     scale = read_scale(settings.scale, settings.changes)
     model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
-    setting = Setting(model, corpus, settings.data, settings.resources, scale.tasks, scale.says, settings.vectors)
+    setting = Setting(
+        model,
+        corpus,
+        settings.data,
+        settings.resources,
+        scale.tasks,
+        scale.says,
+        settings.vectors,
+        settings.translators,
+    )
     return definition, scale, setting
 
 

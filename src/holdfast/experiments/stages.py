@@ -29,6 +29,7 @@ from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
 from holdfast.experiments.identity import OF_TASK, Identities, files_at
+from holdfast.experiments.translations import POSITIVE_COLUMN
 from holdfast.finding import resolve_model
 from holdfast.objectives.own import is_own
 from holdfast.precision import Precision, auto_here
@@ -52,7 +53,7 @@ them, what ADCL's attack makes of them."""
 
 _PAIRS_DRAWN = 50
 
-_ENCODER_OWN = ("method", "model", "corpus", "from")
+_ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
 _NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
 _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
@@ -91,6 +92,7 @@ class Setting:
         tasks: for each task what a scale says of the cells on it.
         scale: what a scale says of all cells.
         vectors: the word vectors of the baseline "glove".
+        translators: two translation models, into another language and back, for what is trained on back-translations.
     """
 
     model: str | None
@@ -100,6 +102,7 @@ class Setting:
     tasks: Mapping[str, Pipeline] = field(default_factory=dict)
     scale: Pipeline = field(default_factory=dict)
     vectors: Path | None = None
+    translators: tuple[str, str] | None = None
 
 
 class Planner:
@@ -190,8 +193,26 @@ class Planner:
             where["synonyms"] = ",".join(map(str, found))
         if named := self.identity.named_in(settings["options"]):
             settings["option_files"] = named
+        inputs = {"start": start}
+        if not isinstance(back_translated := says.get("back_translated", False), bool):
+            raise UserError(f"encoder: back_translated must be true or false, not {back_translated!r}")
+        if back_translated:
+            inputs["pairs"] = self._translation(where["corpus"], settings)
+            settings["positive_column"] = POSITIVE_COLUMN
         label = f"{method} from {start.label}" if "from" in says else f"{method}, seed {seed}"
-        return Cell("encoder", settings, {"start": start}, where, label)
+        return Cell("encoder", settings, inputs, where, label)
+
+    def _translation(self, corpus: str, training: Mapping[str, Any]) -> Cell:
+        """The sentences that a training sees, with their back-translations."""
+        if self.setting.translators is None:
+            raise UserError("back-translations need two translation models: give --translators THERE,BACK")
+        seen = training["max_steps"] and training["max_steps"] * training["batch_size"] * training["accumulate"]
+        settings = {"corpus": training["corpus"], "sentences": seen, "seed": training["seed"]}
+        where = {"corpus": corpus}
+        for name, model in zip(("there", "back"), self.setting.translators, strict=True):
+            path = resolve_model(model)
+            settings[name], where[name] = self.identity.model(path), str(path)
+        return Cell("translation", settings, where=where, label=f"there and back, seed {training['seed']}")
 
     def _start_of(self, says: Mapping[str, Any], seed: int) -> Cell:
         """What a training starts from: a model, or another training, of which the scale says what it says of all."""
@@ -257,6 +278,8 @@ class Planner:
         settings = {
             name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
         }
+        if settings["positive_column"] is None:
+            del settings["positive_column"]  # the same work as before there was such a column
         # All that a preset says stands among the options: with another name for it the work is the same.
         settings |= {"preset": None, "method": method, "seed": seed, "corpus": self.identity.corpus(corpus)}
         settings["precision"] = self._precision(config.precision)

@@ -14,6 +14,7 @@ from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.identity import OF_TASK
 from holdfast.experiments.stages import STSB_DEV, Setting
+from holdfast.experiments.translations import COLUMN, drawn, pairs_of, write_pairs
 from holdfast.files import write_text
 from holdfast.results import new_result, write_result
 
@@ -67,6 +68,7 @@ def do(cell: Cell, store: Store, setting: Setting, console: Console, command: li
         UserError: what the command of its kind refuses.
     """
     makers: Mapping[str, Callable[[Work], None]] = {
+        "translation": _translate,
         "encoder": _train,
         "baseline": _baseline,
         "classifier": _finetune,
@@ -89,10 +91,13 @@ def _train(work: Work) -> None:
     settings = {name: value for name, value in work.cell.settings.items() if name not in identities}
     if "synonyms" in work.cell.where:
         settings["options"] = {**settings["options"], "synonyms": work.cell.where["synonyms"]}
-    corpus = str(work.cell.where["corpus"])
-    if corpus.startswith(OF_TASK):
-        corpus = str(_corpus_of_task(work, corpus.removeprefix(OF_TASK)))
-        settings["max_chars"] = MAX_ROW_CHARS  # the longest review of IMDB has some 14,000
+    if "pairs" in work.inputs:
+        corpus = str(pairs_of(work.inputs["pairs"]))
+        settings |= {"column": COLUMN, "max_chars": MAX_ROW_CHARS}
+    else:
+        corpus = _corpus(work)
+        if corpus != work.cell.where["corpus"]:
+            settings["max_chars"] = MAX_ROW_CHARS  # the longest review of IMDB has some 14,000
     config = TrainConfig(
         model=str(work.inputs["start"]),
         corpus=corpus,
@@ -117,6 +122,35 @@ def _baseline(work: Work) -> None:
     if work.output.exists():
         shutil.rmtree(work.output)  # a baseline that was interrupted is made anew
     make_baseline(BaselineSettings(output=work.output, **said), console=work.console, command=work.command)
+
+
+def _translate(work: Work) -> None:
+    from holdfast.adversary.translation import Translator
+    from holdfast.data.corpus import read_corpus
+
+    said, where = work.cell.settings, work.cell.where
+    corpus = _corpus(work)
+    sentences = list(read_corpus(corpus, data=work.setting.data, max_chars=MAX_ROW_CHARS))
+    chosen = drawn(sentences, said["sentences"], said["seed"])
+    there, back = (Translator(str(where[name])) for name in ("there", "back"))
+    rows = write_pairs(work.output.parent, chosen, there, back, work.console)
+    result = new_result(
+        "translation",
+        command=work.command,
+        model=str(where["there"]),
+        path=Path(str(where["there"])),
+        protocol={"corpus": where["corpus"], "sentences": said["sentences"], "back": where["back"]},
+        seed=said["seed"],
+        results=rows,
+        device=str(there.model.device),
+    )
+    write_result(work.output, result)
+
+
+def _corpus(work: Work) -> str:
+    """What a cell's sentences are read from; the texts of a task are written to a file first."""
+    corpus = str(work.cell.where["corpus"])
+    return str(_corpus_of_task(work, corpus.removeprefix(OF_TASK))) if corpus.startswith(OF_TASK) else corpus
 
 
 def _corpus_of_task(work: Work, name: str) -> Path:

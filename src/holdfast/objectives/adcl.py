@@ -19,7 +19,7 @@ from holdfast.backbone import Features
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.values import expanded
@@ -49,7 +49,7 @@ class ADCL(Objective):
     Args:
         model: the ``SentenceTransformer`` to train.
         positives: "geometry" (x' by the attack), "given" (x' is the data's second column: adversarial sentences made
-            beforehand, or back-translations for BTCL; for the library, as ``holdfast train`` reads one column) or
+            beforehand, or back-translations for BTCL) or
             "dropout" (x' = x, under other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
         queue_size: Q, the number of keys; slots not filled yet do not count.
@@ -151,17 +151,18 @@ class ADCL(Objective):
             fillers = Fillers(self._masked_lm, similarity, limit=candidates)
             self.attack = GeometryAttack(fillers, iterations, max_share, "sum-l1" if as_released else "mean-l2")
 
+    def check_columns(self, columns: int) -> None:
+        """As inherited: a second column with positives=given, and with nothing else."""
+        super().check_columns(columns)
+        if columns == 1 and self.positives == "given":
+            raise ValueError("ADCL takes two columns with positives=given: sentences and their positives")
+        if columns == 2 and self.positives != "given":
+            raise ValueError(f"ADCL takes one column, of sentences, with positives={self.positives}")
+
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The attack, one pass of f_q, one of f_k; returns ``{"contrastive": scalar}``."""
         self.catch_up()
-        sentences, given = one_or_two_columns(sentence_features, "ADCL")
-        if given is None and self.positives == "given":
-            raise UserError(
-                "ADCL takes two columns with positives=given, sentences and their positives: it is for the library, "
-                "as `holdfast train` reads one column"
-            )
-        if given is not None and self.positives != "given":
-            raise ValueError(f"ADCL takes one column, of sentences, with positives={self.positives}")
+        sentences, given = self.columns(sentence_features)
         encoder = self.encoder
         with self._modes(encoder):
             queries, keys = self._queries_and_keys(encoder, sentences, given)

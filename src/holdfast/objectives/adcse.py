@@ -13,7 +13,7 @@ from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.negatives import LearnedNegatives
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
 
@@ -137,7 +137,7 @@ class AdCSE(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """One pass of q and one of p; returns ``{"contrastive": scalar}``."""
         self.catch_up()
-        sentences, positives = one_or_two_columns(map(self._typed, sentence_features), "AdCSE")
+        sentences, positives = self.columns(map(self._typed, sentence_features))
         if self.follower is None and positives is None:
             z, z_positive = self.head(self.encoder.encode(sentences, views=2)).chunk(2)
         else:

@@ -21,7 +21,7 @@ from holdfast.backbone import Features
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision
 from holdfast.values import expanded, paths_in
@@ -76,6 +76,7 @@ class Anchored(Objective):
     """
 
     TITLE: ClassVar = "Anchored"
+    OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
     CITATION: ClassVar = "holdfast; no paper."
     COST: ClassVar = 2.0
@@ -127,11 +128,7 @@ class Anchored(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """One pass of f₀, one of f for each term; returns the terms with a weight, scalars."""
         self.catch_up()
-        sentences, positives = one_or_two_columns(sentence_features, "Anchored")
-        if positives is not None:
-            raise ValueError(
-                "Anchored takes one column, of sentences: their anchors are the original encoder's vectors"
-            )
+        sentences, _ = self.columns(sentence_features)
         with torch.no_grad(), evaluating(self.original):
             anchors = Encoder(self.original).encode(sentences)
         encoder = self.encoder

@@ -49,6 +49,9 @@ class Objective(nn.Module, ABC):
     TRAINING: ClassVar[Mapping[str, Any]] = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
     """The paper's training hyper-parameters that become the trainer's defaults for this method; here SimCSE's."""
 
+    OWN_POSITIVES: ClassVar[str | None] = None
+    """What the positives are that the method makes itself; None: a second column of the data may hold them."""
+
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
@@ -71,6 +74,29 @@ class Objective(nn.Module, ABC):
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
+
+    def check_columns(self, columns: int) -> None:
+        """Refuse data of a number of columns that the method does not take: sentences, or these and their positives.
+
+        Raises:
+            ValueError: it does not.
+        """
+        if not 1 <= columns <= 2:
+            raise ValueError(
+                f"{self.TITLE} takes a column of sentences, or sentences and their positives: got {columns}"
+            )
+        if columns == 2 and self.OWN_POSITIVES is not None:
+            raise ValueError(f"{self.TITLE} takes one column, of sentences: {self.OWN_POSITIVES}")
+
+    def columns(self, sentence_features: Iterable[Features]) -> tuple[Features, Features | None]:
+        """The features of the sentences, and of their positives where the data has a second column.
+
+        Raises:
+            ValueError: as `check_columns`.
+        """
+        columns = list(sentence_features)
+        self.check_columns(len(columns))
+        return columns[0], columns[1] if len(columns) == 2 else None
 
     def follow(self) -> None:
         """Move on the state that follows the optimiser: called once after each of its steps."""
@@ -97,11 +123,3 @@ class Objective(nn.Module, ABC):
     def own_parameters(self) -> list[nn.Parameter]:
         """The trainable parameters that belong to the objective and not to the encoder."""
         return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]
-
-
-def one_or_two_columns(sentence_features: Iterable[Features], method: str) -> tuple[Features, Features | None]:
-    """The features of the sentences, and of their given positives where the data has a second column."""
-    columns = list(sentence_features)
-    if not 1 <= len(columns) <= 2:
-        raise ValueError(f"{method} takes a column of sentences, or sentences and their positives: got {len(columns)}")
-    return columns[0], columns[1] if len(columns) == 2 else None

@@ -19,7 +19,7 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Weakener
 from holdfast.errors import UserError
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
@@ -78,6 +78,7 @@ class Combined(Objective):
     """
 
     TITLE: ClassVar = "Combined"
+    OWN_POSITIVES: ClassVar = "their positives are views"
     IDEA: ClassVar = (
         "momentum keys, queue, learned negatives, adversarial positives, weakening and VAT in any combination"
     )
@@ -140,9 +141,7 @@ class Combined(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The keys, the masks, the training pass, the attacks; a scalar for each part that is on."""
         self.catch_up()
-        sentences, positives = one_or_two_columns(sentence_features, "Combined")
-        if positives is not None:
-            raise ValueError("Combined takes one column, of sentences: their positives are views")
+        sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
         encoder = self.encoder
         keys = None if self.follower is None else self.follower.keys(sentences)

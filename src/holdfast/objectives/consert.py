@@ -24,7 +24,7 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import cosine_matrix, full_precision
 from holdfast.objectives.heads import Head, HeadKind
@@ -89,6 +89,7 @@ class ConSERT(Objective):
     """
 
     TITLE: ClassVar = "ConSERT"
+    OWN_POSITIVES: ClassVar = "their positives are augmented views"
     IDEA: ClassVar = "two cheap augmentations of a sentence's embeddings are pulled together (NT-Xent, eq. 1)"
     CITATION: ClassVar = (
         "Yan et al. ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer. ACL 2021."
@@ -132,9 +133,7 @@ class ConSERT(Objective):
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The pass of both views; returns ``{"contrastive": scalar}``."""
-        sentences, positives = one_or_two_columns(sentence_features, "ConSERT")
-        if positives is not None:
-            raise ValueError("ConSERT takes one column, of sentences: their positives are augmented views")
+        sentences, _ = self.columns(sentence_features)
         encoder = self.encoder
         with contextlib.nullcontext() if self.encoder_dropout else evaluating(encoder.model):
             if "adversarial" in self.views:

@@ -16,7 +16,7 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.contrastive import full_precision
 
 
@@ -63,6 +63,7 @@ class ContrastiveTension(Objective):
     """
 
     TITLE: ClassVar = "CT"
+    OWN_POSITIVES: ClassVar = "each is its own positive"
     IDEA: ClassVar = "two encoders agree on a sentence and disagree on different ones (binary cross-entropy of pairs)"
     CITATION: ClassVar = (
         "Carlsson, Gyllensten, Gogoulou, Ylipää Hellqvist and Sahlgren. Semantic Re-tuning with Contrastive Tension. "
@@ -87,9 +88,7 @@ class ContrastiveTension(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """One pass of each encoder; returns ``{"tension": scalar}``."""
         self.catch_up()
-        sentences, positives = one_or_two_columns(sentence_features, "CT")
-        if positives is not None:
-            raise ValueError("CT takes one column, of sentences: each is its own positive")
+        sentences, _ = self.columns(sentence_features)
         first = self._vectors(self.encoder, sentences)
         second = self._vectors(Encoder(self.second_encoder), sentences)
         keys, offset = gather_keys(second)

@@ -15,7 +15,7 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import Head, HeadKind
@@ -90,6 +90,7 @@ class L2PCSR(Objective):
     """
 
     TITLE: ClassVar = "L2P-CSR"
+    OWN_POSITIVES: ClassVar = "their positives are perturbed views"
     IDEA: ClassVar = "masks that weaken tokens and features learn to make two views of a sentence unlike (eq. 1-11)"
     CITATION: ClassVar = (
         "Zhou, Zhou, Zhao and Wen. Learning to Perturb for Contrastive Learning of Unsupervised Sentence "
@@ -140,9 +141,7 @@ class L2PCSR(Objective):
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The perturbation, and the pass of both views under it; returns ``{"contrastive": scalar}``."""
-        sentences, positives = one_or_two_columns(sentence_features, "L2P-CSR")
-        if positives is not None:
-            raise ValueError("L2P-CSR takes one column, of sentences: their positives are perturbed views")
+        sentences, _ = self.columns(sentence_features)
         encoder = self.encoder
         if self.noise == "mask" and not (self.token_mask or self.feature_mask):
             return {"contrastive": self.compute_loss(*self.head(encoder.encode(sentences, views=2)).chunk(2))}

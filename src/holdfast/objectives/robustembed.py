@@ -13,7 +13,7 @@ from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
@@ -86,6 +86,7 @@ class RobustEmbed(Objective):
     """
 
     TITLE: ClassVar = "RobustEmbed"
+    OWN_POSITIVES: ClassVar = "their positives are dropout views"
     IDEA: ClassVar = "a worst-case perturbation of the token embeddings becomes a second positive (eq. 3-5, 7-8)"
     CITATION: ClassVar = (
         "Rafiei Asl, Blanco and Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised Contrastive "
@@ -175,9 +176,7 @@ class RobustEmbed(Objective):
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The training pass, the attack, the pass of x_adv; returns ``{"robust", "adversarial"}``, both scalars."""
-        sentences, positives = one_or_two_columns(sentence_features, "RobustEmbed")
-        if positives is not None:
-            raise ValueError("RobustEmbed takes one column, of sentences: their positives are dropout views")
+        sentences, _ = self.columns(sentence_features)
         encoder = self.encoder
         with encoder.recording() as recording:
             z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)

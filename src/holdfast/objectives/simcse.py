@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import AnyHeadKind, make_head
 
@@ -64,7 +64,7 @@ class SimCSE(Objective):
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """One forward pass of both views; returns ``{"contrastive": scalar}``."""
-        sentences, positives = one_or_two_columns(sentence_features, "SimCSE")
+        sentences, positives = self.columns(sentence_features)
         encoder = self.encoder
         if positives is None:
             h = encoder.encode(sentences, views=2)

@@ -15,7 +15,7 @@ from holdfast.adversary.virtual import BallNorm, VirtualAdversary
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
-from holdfast.objectives.base import Objective, one_or_two_columns
+from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
@@ -131,7 +131,7 @@ class VAdvCSE(Objective):
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The training pass, the attack, the perturbed pass; returns ``{"contrastive", "regulariser"}``, scalars."""
-        sentences, positives = one_or_two_columns(sentence_features, "V-advCSE")
+        sentences, positives = self.columns(sentence_features)
         encoder = self.encoder
         with encoder.recording() as recording:
             h = encoder.encode(sentences, views=2 if positives is None else 1)

@@ -30,6 +30,7 @@ class TrainConfig:
         options: the method's own options, by name; text is parsed.
         preset: a preset of the method, such as "as_released".
         column: the corpus column that holds the sentences.
+        positive_column: the corpus column that holds a positive of each sentence; None: the method makes its own.
         data: folder of labelled data (STS-B dev for selection, the STS test sets for the report).
         pooling: pooling of a raw masked LM: "cls", "mean", "max" or "prompt".
         epochs: passes over the corpus; None: the method's own.
@@ -58,6 +59,7 @@ class TrainConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     preset: str | None = None
     column: str | None = None
+    positive_column: str | None = None
     data: Path | None = None
     pooling: str | None = None
     epochs: float | None = None

@@ -98,7 +98,7 @@ def _train(
     if config.selection == "auto" and selection == "last":
         console.print("no STS-B dev at hand (--data or HOLDFAST_DATA): the last step will be kept", highlight=False)
     try:
-        objective = _objective(config.method, objective_type, model, options)
+        objective = _objective(config, objective_type, model, options)
         return _run(config, model, objective, corpus, record, checkpoint, shard, console, command)
     except UserError:
         if is_first_process():
@@ -135,6 +135,7 @@ def _spooled(config: TrainConfig) -> SpooledCorpus:
         return spool_corpus(
             config.corpus,
             column=config.column,
+            positive_column=config.positive_column,
             data=config.data,
             max_chars=config.max_chars,
             at_least=config.batch_size or 1,
@@ -148,12 +149,21 @@ def _spooled(config: TrainConfig) -> SpooledCorpus:
     return corpus
 
 
-def _objective(name: str, kind: type[Objective], model: SentenceTransformer, options: dict[str, Any]) -> Objective:
-    """The objective; what it refuses is a mistake of the person who set its options."""
+def _objective(
+    config: TrainConfig, kind: type[Objective], model: SentenceTransformer, options: dict[str, Any]
+) -> Objective:
+    """The objective; what it refuses is a mistake of the person who set its options or named the columns."""
+    columns = 1 if config.positive_column is None else 2
     try:
-        return kind(model, **options)
+        objective = kind(model, **options)
     except ValueError as error:
-        raise UserError(f"{name}: {error}") from error
+        raise UserError(f"{config.method}: {error}") from error
+    try:
+        objective.check_columns(columns)
+    except ValueError as error:
+        advice = "name the other with --positive-column" if columns == 1 else "leave out --positive-column"
+        raise UserError(f"{config.method}: {error}; {advice}") from error
+    return objective
 
 
 def _run(
@@ -276,7 +286,12 @@ def _record(
     return {
         **said,
         "training": {**said["training"], "precision": precision, "processes": processes()},
-        "corpus": {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256},
+        "corpus": {
+            "source": corpus.source,
+            "sentences": corpus.sentences,
+            "sha256": corpus.sha256,
+            **({} if config.positive_column is None else {"positives": config.positive_column}),
+        },
         "selection": selection,
         "versions": {"holdfast": __version__, **environment()["packages"]},
     }

@@ -1,0 +1,89 @@
+"""Back-translations of a corpus as a piece of work: the positives of BTCL, in ADCL's tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.adversary.translation import Translator, back_translate
+from holdfast.errors import UserError
+from holdfast.files import sha256, write_text
+from holdfast.results import read_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PAIRS_FILE = "pairs.jsonl"
+COLUMN, POSITIVE_COLUMN = "sentence", "positive"
+_PART = 512
+"""Sentences that are translated at once, and lost where a run is killed."""
+
+
+def drawn(sentences: Sequence[str], count: int | None, seed: int) -> list[str]:
+    """So many of the sentences, by the seed, in their order; all where there are no more, or ``count`` is None."""
+    import numpy as np
+
+    if count is None or count >= len(sentences):
+        return list(sentences)
+    chosen = np.random.default_rng(seed).choice(len(sentences), count, replace=False)
+    return [sentences[number] for number in sorted(chosen)]
+
+
+def write_pairs(
+    folder: Path, sentences: Sequence[str], there: Translator, back: Translator, console: Console
+) -> list[dict[str, Any]]:
+    """Write each sentence and its back-translation to ``folder / PAIRS_FILE``; what of it is there is not made again.
+
+    Returns:
+        One row of a result: how many sentences, how many came back as they were (%), and the file's hash.
+    """
+    parts = [folder / f"part-{start:09}.jsonl" for start in range(0, len(sentences), _PART)]
+    began, missing = time.monotonic(), [part for part in parts if not part.exists()]
+    for number, part in enumerate(parts):
+        if part not in missing:
+            continue
+        chosen = sentences[number * _PART : (number + 1) * _PART]
+        pairs = zip(chosen, back_translate(chosen, there, back), strict=True)
+        write_text(part, "".join(json.dumps({COLUMN: old, POSITIVE_COLUMN: new}) + "\n" for old, new in pairs))
+        made = missing.index(part) + 1
+        left = (time.monotonic() - began) / made * (len(missing) - made) / 60
+        console.print(f"translated {min(len(sentences), (number + 1) * _PART):,}  ETA {left:.1f} min", highlight=False)
+    write_text(folder / PAIRS_FILE, "".join(part.read_text(encoding="utf-8") for part in parts))
+    for part in parts:
+        part.unlink()
+    return [_row(folder / PAIRS_FILE)]
+
+
+def pairs_of(result_file: Path) -> Path:
+    """The pairs beside a finished translation's result.
+
+    Raises:
+        UserError: they are not what was written.
+    """
+    path = result_file.parent / PAIRS_FILE
+    (row,) = read_result(result_file)["results"]
+    if not path.is_file() or sha256(path) != row["pairs_sha256"]:
+        raise UserError(f"{path} is missing or was changed: remove the folder {path.parent}")
+    return path
+
+
+def _row(path: Path) -> dict[str, Any]:
+    pairs = list(_read(path))
+    alike = 100.0 * sum(old == new for old, new in pairs) / len(pairs)
+    metrics = {"unchanged": alike}
+    return {
+        "task": "back-translation",
+        "split": "train",
+        "n": len(pairs),
+        "metrics": metrics,
+        "pairs_sha256": sha256(path),
+    }
+
+
+def _read(path: Path) -> Iterator[tuple[str, str]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        yield record[COLUMN], record[POSITIVE_COLUMN]
