@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,12 +39,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def attempt(number: int, outcome: Outcome) -> Attempt:
-    return Attempt(number, "pwws", outcome, "a dog", "a dog")
-
-
-def engine_after(passes: int) -> Any:
-    return SimpleNamespace(passes=passes)
+def attempt(number: int, outcome: Outcome, queries: int = 0) -> Attempt:
+    return Attempt(number, "pwws", outcome, "a dog", "a dog", queries=queries)
 
 
 def numbers(line: str) -> dict[str, float]:
@@ -54,7 +49,7 @@ def numbers(line: str) -> dict[str, float]:
         "done": r"(\d+)/\d+",
         "total": r"\d+/(\d+)",
         "examples/s": r"([\d.]+) examples/s",
-        "texts/s": r"([\d.]+) texts/s",
+        "queries/s": r"([\d.]+) queries/s",
         "success": r"([\d.]+) % success",
         "left": r"ETA\s+([\d.]+) s",
     }
@@ -63,9 +58,9 @@ def numbers(line: str) -> dict[str, float]:
 
 
 def test_rates_success_and_the_time_that_is_left_are_told_now_and_then(clock: Clock) -> None:
-    told, engine = io.StringIO(), engine_after(5000)  # of the recipe before this one
+    told = io.StringIO()
     console = Console(file=told, width=200)
-    with AttackProgress(console, "pwws", 5, engine) as progress:
+    with AttackProgress(console, "pwws", 5) as progress:
         steps: list[tuple[float, int, Outcome]] = [
             (2.0, 10, "skipped"),  # too soon for a line
             (18.0, 190, "succeeded"),
@@ -73,44 +68,41 @@ def test_rates_success_and_the_time_that_is_left_are_told_now_and_then(clock: Cl
             (19.0, 190, "succeeded"),
         ]
         lines = []
-        for number, (seconds, passes, outcome) in enumerate(steps):
+        for number, (seconds, queries, outcome) in enumerate(steps):
             clock.seconds += seconds
-            engine.passes += passes
-            progress.add(attempt(number, outcome))
+            progress.add(attempt(number, outcome, queries))
             lines.append(told.getvalue().count("\n"))
         clock.seconds += 10.0
-        engine.passes += 100
-        progress.add(attempt(4, "failed"))
+        progress.add(attempt(4, "failed", 100))
     assert lines == [0, 1, 1, 2]
     first, second, last = told.getvalue().splitlines()
     assert all(line.startswith("pwws") for line in (first, second, last))
-    rates = {"examples/s": 0.1, "texts/s": 10.0}
-    # 2 examples and 200 texts in 20 seconds, and so on; the example that was skipped was not attacked.
+    rates = {"examples/s": 0.1, "queries/s": 10.0}
+    # 2 examples and 200 queries in 20 seconds, and so on; the example that was skipped was not attacked.
     assert numbers(first) == {"done": 2, "total": 5, "success": 100.0, "left": 30.0, **rates}
     assert numbers(second) == {"done": 4, "total": 5, "success": 66.7, "left": 10.0, **rates}
     assert numbers(last) == {"done": 5, "total": 5, "success": 50.0, "left": 0.0, **rates}
 
 
 def test_a_terminal_shows_a_bar_with_the_same_numbers(clock: Clock) -> None:
-    told, engine = io.StringIO(), engine_after(0)
+    told = io.StringIO()
     console = Console(file=told, width=150, force_terminal=True, color_system=None, legacy_windows=False)
-    with AttackProgress(console, "typos", 4, engine) as progress:
+    with AttackProgress(console, "typos", 4) as progress:
         for number, outcome in enumerate(("succeeded", "failed", "skipped", "failed")):
             clock.seconds += 5.0
-            engine.passes += 40
-            progress.add(attempt(number, outcome))  # type: ignore[arg-type]
+            progress.add(attempt(number, outcome, 40))  # type: ignore[arg-type]
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.getvalue()).rstrip().splitlines()[-1]
     assert "typos" in last
-    assert numbers(last) == {"done": 4, "total": 4, "examples/s": 0.2, "texts/s": 8.0, "success": 33.3}
+    assert numbers(last) == {"done": 4, "total": 4, "examples/s": 0.2, "queries/s": 8.0, "success": 33.3}
 
 
 @pytest.mark.parametrize("ends", ["quiet", "nothing to do", "an error"])
 def test_nothing_is_told_where_nobody_listens_or_nothing_was_finished(ends: str, clock: Clock) -> None:
-    told, engine = io.StringIO(), engine_after(0)
+    told = io.StringIO()
     console = None if ends == "quiet" else Console(file=told, width=200)
     total = 0 if ends == "nothing to do" else 2
     try:
-        with AttackProgress(console, "pwws", total, engine) as progress:
+        with AttackProgress(console, "pwws", total) as progress:
             if total:
                 clock.seconds += 1.0
                 progress.add(attempt(0, "skipped"))

@@ -6,16 +6,12 @@ import contextlib
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast.attacks.examples import Attempt
 from holdfast.encoding import Progress as Report
-
-if TYPE_CHECKING:
-    from holdfast.attacks.engine import Engine
 
 _EVERY = 15.0
 
@@ -56,18 +52,19 @@ def encoding_bar(console: Console | None, label: str) -> Iterator[Report]:
 
 
 class AttackProgress:
-    """A bar with examples/s, texts/s, success so far and ETA on a terminal; now and then a line elsewhere.
+    """A bar with examples/s, queries/s, success so far and ETA on a terminal; now and then a line elsewhere.
+
+    Queries are counted as in the result, when their example is finished.
 
     Args:
         console: where to draw; None: nowhere.
         recipe: the recipe's name.
         total: examples to attack.
-        engine: whose passes are counted.
     """
 
-    def __init__(self, console: Console | None, recipe: str, total: int, engine: Engine) -> None:
+    def __init__(self, console: Console | None, recipe: str, total: int) -> None:
         self._console = console or Console(quiet=True)
-        self._recipe, self._total, self._engine = recipe, total, engine
+        self._recipe, self._total = recipe, total
         self._bar = Progress(
             TextColumn(recipe),
             BarColumn(),
@@ -78,11 +75,10 @@ class AttackProgress:
             disable=not self._console.is_terminal or self._console.quiet,
         )
         self._task = self._bar.add_task(recipe, total=total, note="")
-        self._done = self._attacked = self._succeeded = 0
+        self._done = self._attacked = self._succeeded = self._queries = 0
 
     def __enter__(self) -> AttackProgress:
         self._began = self._told = time.monotonic()
-        self._passes = self._engine.passes
         self._bar.start()
         return self
 
@@ -98,13 +94,14 @@ class AttackProgress:
         self._done += 1
         self._attacked += attempt.outcome != "skipped"
         self._succeeded += attempt.outcome == "succeeded"
+        self._queries += attempt.queries
         self._bar.update(self._task, completed=self._done, note=self._note())
         if not self._console.is_terminal and time.monotonic() - self._told > _EVERY:
             self._print()
 
     def _note(self) -> str:
         seconds = max(time.monotonic() - self._began, 1e-9)
-        rate = f"{self._done / seconds:.2f} examples/s  {(self._engine.passes - self._passes) / seconds:.0f} texts/s"
+        rate = f"{self._done / seconds:.2f} examples/s  {self._queries / seconds:.0f} queries/s"
         success = f"  {100 * self._succeeded / self._attacked:.1f} % success" if self._attacked else ""
         return rate + success
 

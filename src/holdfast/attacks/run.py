@@ -293,7 +293,7 @@ def _run(
         before, began = spent.get(recipe.NAME, 0.0), time.monotonic()
         waiting = [example for example in share if (recipe.NAME, example.number) not in done]
         progress: AttackProgress
-        with AttackProgress(console, recipe.NAME, len(waiting), engine) as progress:
+        with AttackProgress(console, recipe.NAME, len(waiting)) as progress:
             for attempt in engine.run(recipe, waiting):
                 fresh[recipe.NAME, attempt.number] = attempt
                 spent[recipe.NAME] = before + time.monotonic() - began
