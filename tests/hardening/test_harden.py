@@ -14,6 +14,8 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.cli import main
 from holdfast.errors import UserError
+from holdfast.evaluation.run import evaluate_tasks
+from holdfast.evaluation.sts import STS_TASKS
 from holdfast.hardening import HardenSettings, harden
 from holdfast.hardening.run import compared
 from holdfast.models import load_sentence_transformer
@@ -95,6 +97,60 @@ def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main([*words, "--examples", "4", "--resume"]) == 0
     audits = [read_result(here / "new" / f"audit-{when}.json") for when in ("before", "after")]
     assert [audit["protocol"]["examples"] for audit in audits] == [4, 4]
+
+
+def sts_sets(folder: Path, scores: Callable[[int], float] = lambda number: number % 51 / 10) -> Path:
+    """The seven test sets, of made-up pairs."""
+    pairs = [(f"The {a} {b}", f"A {b} in the {c}") for a in WORDS[:4] for b in WORDS[5:9] for c in WORDS[10:12]]
+    for task in STS_TASKS:
+        (folder / task).mkdir(parents=True)
+        rows = [f"{n}\tx\t{one}\t{two}\t{scores(7 * n + len(task))}" for n, (one, two) in enumerate(pairs)]
+        text = "\n".join(["id\tsubset\tsentence1\tsentence2\tscore", *rows]) + "\n"
+        (folder / task / "test.tsv").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_sts_test_sets_are_measured_where_they_are_at_hand(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sts_sets(here / "data")
+    words = ["harden", "old", "--corpus", "mine.txt", "--output", "new", "--batch-size", "8", "--max-steps", "3"]
+    words += ["--examples", "3", "--texts", "mine.txt", "--data", "data", "--learning-rate", "1e-2"]
+    assert main(words) == 0
+    assert "sts average" in capsys.readouterr().out
+    result = read_result(here / "new" / "harden.json")
+    first, *others = result["results"]
+    assert first["task"] == "sts average"
+    assert all(row["task"].startswith("audit-") for row in others)
+    assert others
+    sides = {}
+    for when, model in (("before", "old"), ("after", "new")):
+        rows = evaluate_tasks(load_sentence_transformer(model), STS_TASKS, data=here / "data")
+        sides[when] = np.mean([row["metrics"]["spearman"] for row in rows])
+        written = read_result(here / "new" / f"sts-{when}.json")
+        assert [row["metrics"] for row in written["results"]] == [row["metrics"] for row in rows]
+        assert first["metrics"][when] == pytest.approx(sides[when])
+    assert sides["before"] != sides["after"]
+    metrics = first["metrics"]
+    assert metrics["difference"] == pytest.approx(sides["after"] - sides["before"])
+    assert metrics["difference_low"] < metrics["difference"] < metrics["difference_high"]
+    assert main(["compare", "new/sts-before.json", "new/sts-after.json"]) == 0
+    # The same once more: nothing is measured again.
+    made = {path.name: path.stat().st_mtime_ns for path in (here / "new").glob("sts-*.json")}
+    assert main([*words, "--resume"]) == 0
+    assert {path.name: path.stat().st_mtime_ns for path in (here / "new").glob("sts-*.json")} == made
+    # Another model's numbers under that name are not taken for this one's.
+    shutil.copy(here / "new" / "sts-before.json", here / "new" / "sts-after.json")
+    assert main([*words, "--resume"]) == 0
+    assert read_result(here / "new" / "harden.json")["results"][0]["metrics"] == pytest.approx(metrics)
+
+
+def test_a_hardening_is_not_lost_to_sets_without_a_score(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sts_sets(here / "data", lambda number: 1.0)
+    result = harden(settings(data=here / "data", examples=3, texts="mine.txt"))
+    assert result["results"]
+    assert all(row["task"].startswith("audit-") for row in result["results"])
+    assert isinstance(result["protocol"]["sts"], str)
+    assert "score" in result["protocol"]["sts"]
 
 
 def test_without_audits_and_the_defaults(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

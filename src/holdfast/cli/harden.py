@@ -52,7 +52,10 @@ def harden(
     max_length: Annotated[int, typer.Option(help="Tokens per sentence in training.")] = 64,
     column: Column = None,
     pooling: Annotated[str | None, typer.Option(help="How a raw masked language model is used.")] = None,
-    audit: Annotated[bool, typer.Option("--audit/--no-audit", help="Audit the model before and after.")] = True,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit/--no-audit", help="Audit the model before and after, and measure STS where it is here."),
+    ] = True,
     texts: Annotated[
         str | None, typer.Option(metavar="FILE|CORPUS", help="Of the audits. [default: as for `holdfast audit`]")
     ] = None,
@@ -113,7 +116,7 @@ def before_and_after(result: Mapping[str, Any]) -> Table:
 
     cells = []
     for row in result["results"]:
-        metrics, digits = row["metrics"], digits_of(row["metric"], 1)
+        metrics, digits = row["metrics"], digits_of(row["metric"], 2 if row["metric"] == "spearman" else 1)
         shown = [_with_interval(metrics, when, digits) for when in ("before", "after")]
         shown.append(_with_interval(metrics, "difference", digits, sign="+") if "difference" in metrics else "")
         cells.append(

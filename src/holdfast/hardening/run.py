@@ -15,6 +15,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
 from holdfast.finding import resolve_model
+from holdfast.hardening import similarity
 from holdfast.launch import is_first_process
 from holdfast.results import new_result, read_result, write_result
 from holdfast.training.config import TrainConfig
@@ -52,7 +53,7 @@ class HardenSettings:
         seed: of the order, the changes and the audits' drawings.
         precision: "auto", "fp32" or "bf16".
         save_steps: steps between checkpoints.
-        audited: whether both models are audited.
+        audited: whether both models are audited, and measured on the seven STS test sets where these are in ``data``.
         texts: what they are audited on, as for ``holdfast audit``.
         examples: texts that are attacked in an audit.
         masked_lm: of the audits.
@@ -133,7 +134,8 @@ def harden(
         command: the words of the command, for the record.
 
     Returns:
-        A result with a row per item of the audit, ``metrics`` ``{before, after}`` of its headline number and their
+        A result with a row for the average of the seven STS test sets, where they are at hand, and one per item of the
+        audit, ``metrics`` ``{before, after}`` of its headline number and their
         intervals, and ``verdicts`` ``[before, after]``; none where nothing was audited. Empty on any but the first of
         several processes.
 
@@ -151,6 +153,7 @@ def harden(
     if not trained:
         return {}
     rows: list[dict[str, Any]] = []
+    sts: list[str] | str = []
     seconds = {"train_seconds": trained["timing"]["train_seconds"]}
     if settings.audited:
         before = _audit(settings, settings.model, BEFORE, settings.masked_lm, console, command)
@@ -158,7 +161,8 @@ def harden(
         same = "masked_lm" in before["protocol"]["opened_resources"]
         masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
         after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
-        rows = compared(before, after, differences(before, after, settings.output))
+        rows, sts = _similarity(settings, console, command)
+        rows += compared(before, after, differences(before, after, settings.output))
         seconds |= {"audit_seconds": sum(each["timing"]["audit_seconds"] for each in (before, after))}
     result = new_result(
         "harden",
@@ -168,7 +172,8 @@ def harden(
         protocol={
             **trained["protocol"],
             "steps": trained["selected"]["steps"],
-            "audits": [BEFORE, AFTER] if rows else [],
+            "audits": [BEFORE, AFTER] if settings.audited else [],
+            "sts": sts,
         },
         seed=settings.seed,
         results=rows,
@@ -209,6 +214,28 @@ def _audit(
     result = audit(audited, console=console, command=command)
     write_result(path, result)
     return result
+
+
+def _similarity(
+    settings: HardenSettings, console: Console | None, command: list[str] | None
+) -> tuple[list[dict[str, Any]], list[str] | str]:
+    """What the hardening costs on the STS test sets: one row and its files, or none and the reason why."""
+    if not similarity.at_hand(settings.data):
+        return [], "the seven STS test sets are not at hand"
+    models = ((settings.model, similarity.BEFORE, settings.pooling), (str(settings.output), similarity.AFTER, None))
+    try:
+        before, after = (
+            similarity.measured(
+                model, settings.output / name, pooling=pooling, data=settings.data, console=console, command=command
+            )
+            for model, name, pooling in models
+        )
+        row = similarity.average_row(before, after, settings.output)
+    except UserError as error:  # a training must not be lost to vectors that have no score
+        if console is not None:
+            console.print(f"not measured on the STS test sets: {error}", highlight=False, markup=False)
+        return [], str(error)
+    return [row], [similarity.BEFORE, similarity.AFTER]
 
 
 def differences(

@@ -34,7 +34,7 @@ def hardening_table(source: Source) -> Table:
         paired = "difference" in metrics and "p" in metrics
         difference = _number(metrics, "difference", name, "+") if paired else Cell("–")
         p = Cell(p_shown(metrics["p"]) if paired else "–")
-        verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]]
+        verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]] or [Cell("–"), Cell("–")]
         rows.append((_item(row), Cell(name.replace("_", " ")), *sides, difference, p, *verdicts))
     columns = ("item", "number", "before", "after", "difference", "p", "verdict before", "after")
     note = "95 % intervals. Differences are paired, over the same texts. Less is better for success rates, more for "

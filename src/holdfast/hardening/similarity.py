@@ -1,0 +1,86 @@
+"""The seven STS test sets before and after a hardening, where they are at hand: what it costs on clean texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.data.registry import is_local
+from holdfast.evaluation.pairing import Side, Source, compare
+from holdfast.evaluation.run import evaluate_tasks
+from holdfast.evaluation.sts import STS_TASKS
+from holdfast.finding import model_identity, resolve_model
+from holdfast.models import load_sentence_transformer
+from holdfast.results import new_result, read_result, write_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BEFORE, AFTER = "sts-before.json", "sts-after.json"
+AVERAGE = "sts average"
+
+
+def at_hand(data: Path | None) -> bool:
+    """Whether all seven test sets are on this machine."""
+    return all(is_local(task, "test", data) for task in STS_TASKS)
+
+
+def measured(
+    model: str,
+    path: Path,
+    *,
+    pooling: str | None,
+    data: Path | None,
+    console: Console | None,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    """A model's result on the seven sets, in a file that `holdfast compare` reads; made now or by an earlier run.
+
+    Args:
+        model: an encoder.
+        path: where its result is, or will be.
+        pooling: of a raw masked LM.
+        data: the data folder.
+        console: where progress is shown; None: nowhere.
+        command: the words of the command, for the record.
+
+    Raises:
+        UserError: the data is damaged, or the vectors have no score.
+    """
+    folder = resolve_model(model)
+    protocol = {"tasks": list(STS_TASKS), "text": "raw", "precision": "fp32", "pooling": pooling}
+    identity = model_identity(folder)
+    if path.exists():
+        made = read_result(path)
+        if made["model_sha256"] == identity["model_sha256"] and made["protocol"] == protocol:
+            return made
+    if console is not None:
+        console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
+    encoder = load_sentence_transformer(model, pooling=pooling)
+    result = new_result(
+        "evaluate",
+        command=command,
+        model=model,
+        identity=identity,
+        protocol=protocol,
+        seed=None,
+        results=evaluate_tasks(encoder, STS_TASKS, data=data),
+        device=str(encoder.device),
+    )
+    write_result(path, result)
+    return result
+
+
+def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A row of a hardening's result: the average of the seven before and after, and their paired difference.
+
+    Raises:
+        UserError: a resample of some set has no score.
+    """
+    sides = [Side(name, (Source(folder / name, side),)) for name, side in ((BEFORE, before), (AFTER, after))]
+    rows, _ = compare(*sides)
+    row = next(row for row in rows if row["task"] == AVERAGE)
+    found = row["metrics"]
+    metrics = {"before": found["baseline"], "after": found["other"], "difference": found["difference"]}
+    metrics |= {"difference_low": found["low"], "difference_high": found["high"], "p": found["p"]}
+    return {"task": AVERAGE, "split": "test", "n": row["n"], "metric": "spearman", "metrics": metrics, "verdicts": []}
