@@ -159,6 +159,7 @@ def test_before_and_after_a_hardening(tmp_path: Path) -> None:
     rows = [
         {**typos, "metric": "success_rate", "verdicts": ["bends", "holds"]},
         {**spread, "metric": "different_texts", "verdicts": ["holds", "holds"]},
+        {**row("sts average", 900, "test", {"before": 78.87, "after": 79.36}), "metric": "spearman", "verdicts": []},
     ]
     (source,) = read(tmp_path, result("harden", "new", rows))
     assert texts(hardening_table(source)) == [
@@ -167,6 +168,7 @@ def test_before_and_after_a_hardening(tmp_path: Path) -> None:
             *("-20.4 -29.0 to -12.2", "<0.0001", "bends", "holds"),
         ],
         ["vectors", "different texts", "0.017", "0.020", "–", "–", "holds", "holds"],
+        ["sts average", "spearman", "78.87", "79.36", "–", "–", "–", "–"],
     ]
     sections = {section.id: section for section in make_contents([source], examples=1).sections}
     assert [table.title for table in sections["comparison"].tables] == ["Hardening: new"]
