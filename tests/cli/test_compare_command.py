@@ -159,7 +159,7 @@ WRONG: list[tuple[Callable[[], list[str]], str]] = [
     ),
     (
         lambda: [write("a.json", [mr([1, 0]), space()]), write("b.json", [without_items(mr([1, 0])), space()])],
-        "b.json (a result of evaluate) holds no items to compare: make it again",
+        "b.json (a result of evaluate, of mr, space) holds no items to compare: what is compared are the similarities",
     ),
     (
         lambda: [write("a.json", [mr([1, 0])]), write("b.json", [attack_row()], kind="attack", examples=[])],

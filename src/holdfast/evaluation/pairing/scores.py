@@ -52,9 +52,11 @@ def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
     """
     rows = {_key_of(row): row for row in source.result["results"] if _is_of_scores(row)}
     if not rows:
+        held = ", ".join(dict.fromkeys(row["task"] for row in source.result["results"])) or "nothing"
         raise UserError(
-            f"{source.path} (a result of {source.result['kind']}) holds no items to compare: make it again with "
-            "this version of `holdfast evaluate`, `finetune`, `attack` or `audit`"
+            f"{source.path} (a result of {source.result['kind']}, of {held}) holds no items to compare: what is compared are "
+            "the similarities and accuracies of `holdfast evaluate` and `finetune`, attacks, and audits; a result of an "
+            "earlier version is to be made again"
         )
     return rows
 
