@@ -113,6 +113,8 @@ def one_line_errors(folder: Path, spec: str) -> Iterator[None]:
         raise
     # Four libraries read these files and raise errors of a dozen unrelated classes; the cause stays attached.
     except Exception as error:
+        if isinstance(error, ImportError) and "sentencepiece" in str(error).lower():
+            raise UserError(f"the tokeniser of {spec} needs SentencePiece: pip install sentencepiece") from error
         if "ignore_mismatched_sizes" in str(error):
             raise UserError(f"{spec}: the weights do not match config.json: tensors of other sizes") from error
         # A damaged file makes the loaders complain of something else; its own name and line say more.

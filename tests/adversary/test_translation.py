@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,19 @@ def test_there_and_back(folder: Path, sentences: list[str]) -> None:
 def test_a_model_that_does_not_translate_is_refused(masked_lm: Path) -> None:
     with pytest.raises(UserError, match="cannot be loaded"):
         Translator(str(masked_lm))
+
+
+def test_a_marian_model_without_sentencepiece_says_what_to_install(tmp_path: Path) -> None:
+    from transformers import MarianConfig, MarianMTModel
+
+    if importlib.util.find_spec("sentencepiece") is not None:
+        pytest.skip("sentencepiece is installed, which is none of holdfast's dependencies")
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = MarianConfig(vocab_size=8, d_model=16, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1, **sizes)
+    MarianMTModel(config).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "MarianTokenizer"}')
+    (tmp_path / "vocab.json").write_text('{"<pad>": 0, "</s>": 1, "<unk>": 2}')
+    for name in ("source.spm", "target.spm"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(UserError, match=r"the tokeniser of .* needs SentencePiece: pip install sentencepiece"):
+        Translator(str(tmp_path), device="cpu")
