@@ -229,7 +229,7 @@ def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path)
 )
 def test_mistakes_are_one_line_and_leave_nothing(here: Path, changed: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        harden(settings(**changed))
+        harden(settings(**{"texts": "mine.txt", **changed}))
     assert not (here / "new").exists()
 
 
