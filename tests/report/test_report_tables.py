@@ -245,3 +245,34 @@ def test_latex_rows_begin_no_argument_of_what_precedes_them() -> None:
     table = Table("t", "t", ("*", "p"), ((Cell("[cls]"), Cell("<0.0001")), (Cell("a"), Cell("[x]"))))
     rows = [line for line in as_latex(table).splitlines() if line.endswith(r"\\")]
     assert rows == [r"{}* & p \\", r"{}[cls] & \textless{}0.0001 \\", r"a & [x] \\"]
+
+
+def test_differences_of_a_reproduced_table(tmp_path: Path) -> None:
+    plain = reproduce()
+    labels = [{"encoder": "NP"}, {"encoder": "SimCSE"}]
+    plain["results"] = [
+        row(own["encoder"], 1, "Acc.", {"mean": 50.0}, labels=own, published=None, not_run=[], values=[50.0])
+        for own in labels
+    ]
+    found = {"baseline": 50.0, "other": 48.0, "difference": -2.0, "low": -3.04, "high": 0.5, "p": 0.12}
+    compared = [{"task": "SimCSE", "split": "Acc.", "labels": labels[1], "digits": 1, "n": 300, "metrics": found}]
+    protocol = {**plain["protocol"], "against": "NP"}
+    made = {
+        **plain,
+        "protocol": protocol,
+        "differences": {"results": compared, "notes": ["A note."], "resamples": 2000},
+    }
+    (source,) = read(tmp_path, made)
+    table = tables.differences_table(source)
+    assert table is not None
+    assert table.title == "Differences from NP, on the same items"
+    assert table.columns == ("encoder", "Acc.")
+    assert texts(table) == [["SimCSE", "−2.0 [−3.0, +0.5], p 0.1200"]]
+    assert table.note.startswith("Of 300 items each")
+    assert table.note.endswith("A note.")
+    (section,) = (each for each in make_contents([source], examples=1).sections if each.id == "reproduced")
+    assert [each.title for each in section.tables] == ["Small table", table.title]
+    (bare,) = read(tmp_path, plain)
+    assert tables.differences_table(bare) is None
+    (none,) = read(tmp_path, {**made, "differences": {"results": [], "notes": [], "resamples": 2000}})
+    assert tables.differences_table(none) is None

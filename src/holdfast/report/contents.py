@@ -149,7 +149,10 @@ def _compared(sources: Sequence[Source]) -> Section:
 def _reproduced(sources: Sequence[Source]) -> Section:
     own = [source for source in sources if source.kind == "reproduce" and source.rows]
     blocks = (
-        Block(tables=_there(tables.reproduced_table(source)), figures=tuple(reproduced_charts(source)))
+        Block(
+            tables=_there(tables.reproduced_table(source), tables.differences_table(source)),
+            figures=tuple(reproduced_charts(source)),
+        )
         for source in own
     )
     return Section("reproduced", "Tables and figures of the papers", "", _blocks(*blocks))

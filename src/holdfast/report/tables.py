@@ -309,6 +309,27 @@ def reproduced_table(source: Source) -> Table:
     return Table(f"reproduced-{source.number}", title, (*axes, *columns), tuple(rows), labels=len(axes), note=note)
 
 
+def differences_table(source: Source) -> Table | None:
+    """How the rows of a paper's table differ on the same items, where it was made to be compared (``--against``)."""
+    from holdfast.experiments.render import differences_laid_out, differences_notes, differences_title
+
+    if "differences" not in source.result:
+        return None
+    header, lines = differences_laid_out(source.result)
+    if not lines:
+        return None
+    labels = len(source.rows[0]["labels"])
+    rows = tuple(
+        (
+            *map(Cell, line[:labels]),
+            *(Cell(told[0], told[2]) for told in (each.partition(" ") for each in line[labels:])),
+        )
+        for line in lines
+    )
+    title, note = differences_title(source.result), " ".join(differences_notes(source.result))
+    return Table(f"differences-{source.number}", title, tuple(header), rows, labels=labels, note=note)
+
+
 def other_table(source: Source) -> Table:
     """The rows of a result of any kind: what they measured, as it is."""
     names = list(dict.fromkeys(name for row in source.rows for name in row["metrics"]))
