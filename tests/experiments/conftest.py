@@ -33,6 +33,15 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def stsb(data: Path, sentences: list[str]) -> Path:
+    """The data folder with STS-B's dev pairs besides."""
+    (data / "stsb").mkdir()
+    lines = [f"{a}\t{b}\t{(len(a) * len(b)) % 51 / 10}" for a in sentences for b in sentences if a != b]
+    (data / "stsb" / "dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
+    return data
+
+
+@pytest.fixture
 def settings(
     tmp_path: Path, data: Path, make_masked_lm: Callable[..., Path], sentences: list[str]
 ) -> Callable[..., ReproduceSettings]:

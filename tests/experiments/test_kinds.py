@@ -46,14 +46,6 @@ published:
 """
 
 
-@pytest.fixture
-def stsb(data: Path, sentences: list[str]) -> Path:
-    (data / "stsb").mkdir()
-    lines = [f"{a}\t{b}\t{(len(a) * len(b)) % 51 / 10}" for a in sentences for b in sentences if a != b]
-    (data / "stsb" / "dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
-    return data
-
-
 def test_baselines_are_made_and_measured(settings: Settings, stsb: Path, tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     words = "the a man woman child dog cat runs sleeps eats plays sings on under in park house bed red big old".split()

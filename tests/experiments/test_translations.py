@@ -54,14 +54,6 @@ def translators(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> tuple[st
     return str(tmp_path / "there"), str(tmp_path / "back")
 
 
-@pytest.fixture
-def stsb(data: Path, sentences: list[str]) -> Path:
-    (data / "stsb").mkdir()
-    lines = [f"{a}\t{b}\t{(len(a) * len(b)) % 51 / 10}" for a in sentences for b in sentences if a != b]
-    (data / "stsb" / "dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]) + "\n")
-    return data
-
-
 def test_a_row_of_btcl_is_made_from_the_corpus_on(
     settings: Settings, stsb: Path, translators: tuple[str, str], sentences: list[str]
 ) -> None:
