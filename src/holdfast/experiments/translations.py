@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,21 +40,26 @@ def write_pairs(
     Returns:
         One row of a result: how many sentences, how many came back as they were (%), and the file's hash.
     """
-    parts = [folder / f"part-{start:09}.jsonl" for start in range(0, len(sentences), _PART)]
+    parts = {
+        folder / f"part-{start:09}.jsonl": sentences[start : start + _PART] for start in range(0, len(sentences), _PART)
+    }
     began, missing = time.monotonic(), [part for part in parts if not part.exists()]
-    for number, part in enumerate(parts):
-        if part not in missing:
-            continue
-        chosen = sentences[number * _PART : (number + 1) * _PART]
+    there_already = len(parts) - len(missing)
+    for made, part in enumerate(missing, start=1):
+        chosen = parts[part]
         pairs = zip(chosen, back_translate(chosen, there, back), strict=True)
         write_text(part, "".join(json.dumps({COLUMN: old, POSITIVE_COLUMN: new}) + "\n" for old, new in pairs))
-        made = missing.index(part) + 1
+        done = min(len(sentences), (there_already + made) * _PART)
         left = (time.monotonic() - began) / made * (len(missing) - made) / 60
-        console.print(f"translated {min(len(sentences), (number + 1) * _PART):,}  ETA {left:.1f} min", highlight=False)
-    write_text(folder / PAIRS_FILE, "".join(part.read_text(encoding="utf-8") for part in parts))
+        console.print(f"translated {done:,}  ETA {left:.1f} min", highlight=False)
+    text = "".join(part.read_text(encoding="utf-8") for part in parts)
+    write_text(folder / PAIRS_FILE, text)
     for part in parts:
         part.unlink()
-    return [_row(folder / PAIRS_FILE)]
+    records = [json.loads(line) for line in text.splitlines()]
+    alike = 100.0 * sum(record[COLUMN] == record[POSITIVE_COLUMN] for record in records) / len(records)
+    row = {"task": "back-translation", "split": "train", "n": len(records), "metrics": {"unchanged": alike}}
+    return [{**row, "pairs_sha256": sha256(folder / PAIRS_FILE)}]
 
 
 def pairs_of(result_file: Path) -> Path:
@@ -68,22 +73,3 @@ def pairs_of(result_file: Path) -> Path:
     if not path.is_file() or sha256(path) != row["pairs_sha256"]:
         raise UserError(f"{path} is missing or was changed: remove the folder {path.parent}")
     return path
-
-
-def _row(path: Path) -> dict[str, Any]:
-    pairs = list(_read(path))
-    alike = 100.0 * sum(old == new for old, new in pairs) / len(pairs)
-    metrics = {"unchanged": alike}
-    return {
-        "task": "back-translation",
-        "split": "train",
-        "n": len(pairs),
-        "metrics": metrics,
-        "pairs_sha256": sha256(path),
-    }
-
-
-def _read(path: Path) -> Iterator[tuple[str, str]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        yield record[COLUMN], record[POSITIVE_COLUMN]
