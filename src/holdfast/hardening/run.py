@@ -135,9 +135,9 @@ def harden(
 
     Returns:
         A result with a row for the average of the seven STS test sets, where they are at hand, and one per item of the
-        audit, ``metrics`` ``{before, after}`` of its headline number and their
-        intervals, and ``verdicts`` ``[before, after]``; none where nothing was audited. Empty on any but the first of
-        several processes.
+        audit: ``metrics`` ``{before, after}`` of its headline number with their intervals and ``{difference,
+        difference_low, difference_high, p}``, and ``verdicts`` ``[before, after]``, of the average none; no row where
+        nothing was audited. Empty on any but the first of several processes.
 
     Raises:
         UserError: a mistake in the settings or the data, or what training and audit refuse.
@@ -270,9 +270,7 @@ def compared(
             for end in ("", "_low", "_high"):
                 if headline + end in side["metrics"]:
                     metrics[when + end] = side["metrics"][headline + end]
-        found = paired.get((row["task"], row["split"]), {})
-        names = {"difference": "difference", "difference_low": "low", "difference_high": "high", "p": "p"}
-        metrics |= {name: found[theirs] for name, theirs in names.items() if theirs in found}
+        metrics |= similarity.of_difference(paired.get((row["task"], row["split"]), {}))
         rows.append(
             {
                 "task": row["task"],

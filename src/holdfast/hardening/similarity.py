@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,12 @@ def measured(
     return result
 
 
+def of_difference(found: Mapping[str, float]) -> dict[str, float]:
+    """What `compare` found of a difference, as far as it did, under the names that a hardening's rows have for it."""
+    names = {"difference": "difference", "difference_low": "low", "difference_high": "high", "p": "p"}
+    return {name: found[theirs] for name, theirs in names.items() if theirs in found}
+
+
 def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A row of a hardening's result: the average of the seven before and after, and their paired difference.
 
@@ -81,6 +88,5 @@ def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> 
     rows, _ = compare(*sides)
     row = next(row for row in rows if row["task"] == AVERAGE)
     found = row["metrics"]
-    metrics = {"before": found["baseline"], "after": found["other"], "difference": found["difference"]}
-    metrics |= {"difference_low": found["low"], "difference_high": found["high"], "p": found["p"]}
+    metrics = {"before": found["baseline"], "after": found["other"], **of_difference(found)}
     return {"task": AVERAGE, "split": "test", "n": row["n"], "metric": "spearman", "metrics": metrics, "verdicts": []}

@@ -49,8 +49,7 @@ class ADCL(Objective):
     Args:
         model: the ``SentenceTransformer`` to train.
         positives: "geometry" (x' by the attack), "given" (x' is the data's second column: adversarial sentences made
-            beforehand, or back-translations for BTCL) or
-            "dropout" (x' = x, under other dropout masks).
+            beforehand, or back-translations for BTCL) or "dropout" (x' = x, under other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
         queue_size: Q, the number of keys; slots not filled yet do not count.
         momentum: m in [0, 1].
