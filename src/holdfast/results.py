@@ -166,7 +166,10 @@ def encodable(text: str) -> str:
 
 
 def digits_of(metric: str, otherwise: int) -> int:
-    """Decimals of a number that people read: 3 of what lies between 0 and 1, such as stability, else ``otherwise``."""
+    """Decimals of a number that people read: 3 of what lies between 0 and 1, such as stability, 2 of a Spearman
+    correlation ×100, else ``otherwise``."""
+    if metric == "spearman":
+        return 2
     return 3 if metric in _OF_ONE else otherwise
 
 

@@ -116,7 +116,7 @@ def before_and_after(result: Mapping[str, Any]) -> Table:
 
     cells = []
     for row in result["results"]:
-        metrics, digits = row["metrics"], digits_of(row["metric"], 2 if row["metric"] == "spearman" else 1)
+        metrics, digits = row["metrics"], digits_of(row["metric"], 1)
         shown = [_with_interval(metrics, when, digits) for when in ("before", "after")]
         shown.append(_with_interval(metrics, "difference", digits, sign="+") if "difference" in metrics else "")
         cells.append(

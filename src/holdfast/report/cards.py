@@ -54,7 +54,7 @@ def _verdict(verdict: str) -> Cell:
 
 def _number(metrics: Mapping[str, Any], name: str, metric: str, sign: str = "") -> Cell:
     """A number with its interval; ``metric`` says what it is of."""
-    digits = digits_of(metric, 2 if metric == "spearman" else 1)
+    digits = digits_of(metric, 1)
     low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
     between = " to " if sign else "–"
     interval = "" if low is None or high is None else f"{low:{sign}.{digits}f}{between}{high:{sign}.{digits}f}"
