@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_attacks import Resources, SmallResources, sentence
+from small_attacks import CONTENT, Resources, SmallResources, neighbours, sentence, write
 
 from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.attacks.classifier import Classifier, load_classifier
@@ -83,3 +83,49 @@ def pairs(classifier: Classifier) -> list[Example]:
 @pytest.fixture
 def target(classifier: Classifier) -> ClassifierTarget:
     return ClassifierTarget(classifier)
+
+
+@pytest.fixture
+def here(tmp_path: Path, classifier_folder: Path, classifier: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a classifier of pairs, a task of 40 pairs, and a WordNet of the small vocabulary.
+
+    The classifier is right about all pairs but each fifth.
+    """
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
+    (tmp_path / "model").symlink_to(classifier_folder)
+    rng = random.Random(5)
+    pairs = [(sentence(rng), sentence(rng)) for _ in range(40)]
+    says = classifier.logits(pairs).argmax(axis=1)
+    rows = [
+        (*pair, classifier.classes[(label + (i % 5 == 0)) % 3])
+        for i, (pair, label) in enumerate(zip(pairs, says, strict=True))
+    ]
+    rows[7] = ("the dog runs", "", "neutral")
+    write(tmp_path / "data" / "textfooler" / "mnli.tsv", ["sentence1", "sentence2", "label"], rows)
+    synsets: list[tuple[str, ...]] = [
+        ("n", f"{i:08d}", "|".join([word, other]), "", "", "a gloss")
+        for i, (word, other) in enumerate((word, other) for word in CONTENT for other in neighbours(word))
+    ]
+    write(
+        tmp_path / "data" / "wordnet" / "synsets.tsv",
+        ["pos", "offset", "lemmas", "hypernyms", "antonyms", "gloss"],
+        synsets,
+    )
+    write(tmp_path / "data" / "wordnet" / "exceptions.tsv", ["pos", "inflected", "lemmas"], [("noun", "mice", "mouse")])
+    return tmp_path
+
+
+@pytest.fixture
+def corpus(here: Path, make_encoder_model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folder has an encoder, its sentences in mine.txt, one of them twice, and other ones in others.txt."""
+    make_encoder_model("bert", pooling="mean").save_pretrained(str(here / "encoder"))
+    rng = random.Random(3)
+    texts = [f"the {rng.choice(CONTENT)} {sentence(rng)}" for _ in range(40)]
+    (here / "mine.txt").write_text("\n".join([*texts, texts[0]]) + "\n")
+    (here / "others.txt").write_text("".join(sentence(rng) + "\n" for _ in range(30)))
+    monkeypatch.setattr("holdfast.attacks.resources.importlib.util.find_spec", lambda name: None)
+    return texts

@@ -1,21 +1,28 @@
-"""Linguistic resources in a few lines, over the words of the small random models."""
+"""Linguistic resources in a few lines, over the words of the small random models; and what attacks are tried with."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from holdfast.adversary.words import in_case_of
+from holdfast.cli import main
+from holdfast.results import read_result
 
 NOUNS = ["man", "woman", "child", "dog", "cat", "park", "house", "bed"]
 VERBS = ["runs", "sleeps", "eats", "plays", "sings"]
 ADJECTIVES = ["red", "big", "old"]
 CONTENT = [*NOUNS, *VERBS, *ADJECTIVES]
 WORDS = ["the", "a", "on", "under", "in", *CONTENT]
+
+ATTACK = ["attack", "model", "--task", "textfooler/mnli", "--recipes", "pwws,typos", "--precision", "fp32"]
+"""Of the classifier in the fixture ``here``."""
 
 
 @dataclass
@@ -82,3 +89,27 @@ def sentence(rng: random.Random, longest: int = 14) -> str:
     """A random sentence of the small vocabulary, with a capital and a full stop."""
     words = rng.choices(WORDS, k=rng.randint(3, longest))
     return " ".join(words).capitalize() + "."
+
+
+def write(path: Path, header: list[str], rows: list[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("\t".join(row) + "\n" for row in [header, *rows]), encoding="utf-8")
+
+
+def content(path: Path) -> dict[str, Any]:
+    """A result without what is different each time."""
+    result = read_result(path)
+    for key in ("created", "timing", "command", "environment"):
+        result.pop(key)
+    for example in result["examples"]:
+        example["before"].pop("value", None), example["after"].pop("value", None)
+        example.pop("passes")
+    return result
+
+
+def mistake(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    capsys.readouterr()
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err
+    return told.err.splitlines()[-1]

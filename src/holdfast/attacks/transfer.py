@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +39,11 @@ def transferability(
         command: for the record.
 
     Returns:
-        A result with a row ``{task, split, n, recipe, made_against, made_in, on, metrics}`` for each result and
-        classifier: ``n`` texts were tried, and the metrics are ``success_rate`` ×100 and its 95 % interval,
-        ``success_rate_low`` and ``success_rate_high``. Where none could be tried, there are no metrics.
+        A result with a row ``{task, split, n, recipe, made_against, made_in, on, metrics, items, items_sha256}`` for
+        each result and classifier: ``n`` texts were tried, and the metrics are ``success_rate`` ×100 and its 95 %
+        interval, ``success_rate_low`` and ``success_rate_high``. Where none could be tried, there are no metrics.
+        ``items`` are the numbers of the texts among the result's examples, from 0, and whether the classifier has each
+        ``correct``; ``items_sha256`` is of these examples, so that `holdfast compare` pairs texts of the same attack.
 
     Raises:
         UserError: a file that is no result of an attack on a classifier.
@@ -58,13 +62,10 @@ def transferability(
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:
             all_examples = examples_of(result, path)
-            examples = [row for row in all_examples if row["outcome"] == "succeeded"]
-            if recipe is not None:
-                examples = [row for row in examples if row["recipe"] == recipe]
-                if not any(row["recipe"] == recipe for row in all_examples):
-                    raise UserError(f"{path} holds no attack with the recipe {recipe}")
+            examples = _that_deceived(all_examples, recipe, path)
             first = result["results"][0]
-            deceived = _tried(classifier, _numbered_as(classifier.classes, result, examples))
+            correct = _tried(classifier, _numbered_as(classifier.classes, result, examples))
+            deceived = [not right for right in correct.values()]
             rows.append(
                 {
                     "task": first["task"],
@@ -75,6 +76,8 @@ def transferability(
                     "made_in": str(path),
                     "on": name,
                     "metrics": rate("success_rate", deceived, seed=0) if deceived else {},
+                    "items": {"text": list(correct), "correct": list(map(int, correct.values()))},
+                    "items_sha256": _hash_of(all_examples),
                 }
             )
     return new_result(
@@ -88,28 +91,51 @@ def transferability(
     )
 
 
+def _that_deceived(
+    examples: Sequence[Mapping[str, Any]], recipe: str | None, path: Path
+) -> dict[int, Mapping[str, Any]]:
+    """The examples that a recipe, or any, brought to the goal, by their numbers."""
+    if recipe is not None and not any(row["recipe"] == recipe for row in examples):
+        raise UserError(f"{path} holds no attack with the recipe {recipe}")
+    return {
+        number: row
+        for number, row in enumerate(examples)
+        if row["outcome"] == "succeeded" and recipe in (None, row["recipe"])
+    }
+
+
+def _hash_of(examples: Sequence[Mapping[str, Any]]) -> str:
+    """Of what an attack made, whatever file it is in and however long it took."""
+    names = ("recipe", "label", "other", "original", "adversarial")
+    made = [[row.get(name) for name in names] for row in examples]
+    return hashlib.sha256(json.dumps(made).encode()).hexdigest()
+
+
 def _numbered_as(
-    classes: Sequence[str], result: Mapping[str, Any], examples: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
+    classes: Sequence[str], result: Mapping[str, Any], examples: Mapping[int, Mapping[str, Any]]
+) -> Mapping[int, Mapping[str, Any]]:
     """The examples with their labels as another classifier numbers its classes; by name where both have the same."""
     theirs = [str(name).lower() for name in result["protocol"].get("classes") or ()]
     ours = [name.lower() for name in classes]
     if sorted(theirs) != sorted(ours) or len(set(ours)) < len(ours):
-        return list(examples)
-    return [{**row, "label": ours.index(theirs[row["label"]])} for row in examples]
+        return examples
+    return {number: {**row, "label": ours.index(theirs[row["label"]])} for number, row in examples.items()}
 
 
-def _tried(classifier: Any, examples: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Of the originals that the classifier has right, whether it has the adversarial text wrong."""
+def _tried(classifier: Any, examples: Mapping[int, Mapping[str, Any]]) -> dict[int, bool]:
+    """Of the originals that the classifier has right, whether it has the adversarial text right, too."""
+    kept = _right(classifier, examples, "original")
+    right = _right(classifier, {number: examples[number] for number in kept}, "adversarial")
+    return {number: number in right for number in kept}
+
+
+def _right(classifier: Any, examples: Mapping[int, Mapping[str, Any]], which: str) -> dict[int, None]:
+    """The numbers of the examples whose text the classifier has right."""
     if not examples:
-        return []
-    originals = [_texts(row, row["original"]) for row in examples]
-    before = classifier.logits(originals).argmax(axis=1)
-    kept = [row for row, label in zip(examples, before, strict=True) if label == row["label"]]
-    if not kept:
-        return []
-    after = classifier.logits([_texts(row, row["adversarial"]) for row in kept]).argmax(axis=1)
-    return [bool(label != row["label"]) for row, label in zip(kept, after, strict=True)]
+        return {}
+    said = classifier.logits([_texts(row, row[which]) for row in examples.values()]).argmax(axis=1)
+    rows = zip(examples.items(), said, strict=True)
+    return dict.fromkeys(number for (number, row), label in rows if label == row["label"])
 
 
 def _texts(row: Mapping[str, Any], text: str) -> tuple[str, ...]:

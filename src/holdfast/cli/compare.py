@@ -33,8 +33,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="A.json B.json [C.json...]",
-            help="Results of evaluate, finetune, attack or audit. The first is the baseline. Several seeds of one side "
-            "are joined by commas.",
+            help="Results of evaluate, finetune, attack, transfer or audit. The first is the baseline. Several seeds "
+            "of one side are joined by commas.",
         ),
     ],
     resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 2000,

@@ -11,12 +11,13 @@ from holdfast.evaluation.pairing.attacked import attacked_samples
 from holdfast.evaluation.pairing.audited import audited_samples
 from holdfast.evaluation.pairing.scores import scored_samples
 from holdfast.evaluation.pairing.sides import Key, Side, Source
+from holdfast.evaluation.pairing.transferred import transferred_samples
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
 
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
-_SAMPLES = {"attack": attacked_samples, "audit": audited_samples}
+_SAMPLES = {"attack": attacked_samples, "audit": audited_samples, "transfer": transferred_samples}
 """What makes samples of results whose items are not in rows of scores, by the kind of result."""
 
 

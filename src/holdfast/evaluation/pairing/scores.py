@@ -55,8 +55,8 @@ def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
         held = ", ".join(dict.fromkeys(row["task"] for row in source.result["results"])) or "nothing"
         raise UserError(
             f"{source.path} (a result of {source.result['kind']}, of {held}) holds no items to compare: what is "
-            "compared are the similarities and accuracies of `holdfast evaluate` and `finetune`, attacks, and audits; "
-            "a result of an earlier version is to be made again"
+            "compared are the similarities and accuracies of `holdfast evaluate` and `finetune`, attacks, audits, and "
+            "what `holdfast transfer` tried; a result of an earlier version is to be made again"
         )
     return rows
 

@@ -1,0 +1,64 @@
+"""Adversarial texts made against one model: whether each deceived another that was tried on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import UserError
+from holdfast.evaluation.comparison import Sample, Shares
+from holdfast.evaluation.pairing.sides import Key, Source, common, name_of
+from holdfast.results import shown
+
+
+def transferred_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
+    """Samples of the texts that were tried on the models of all results: whether each deceived the model.
+
+    Which texts of an attack were tried depends on the model: it had to have their originals right.
+    """
+    rows = [_rows_of(source) for source in sources]
+    shared, notes = common([list(own) for own in rows], sources)
+    samples: dict[Key, Sample] = {}
+    for key in shared:
+        same = [own[key] for own in rows]
+        _check_texts(key, same, sources)
+        correct = [dict(zip(row["items"]["text"], row["items"]["correct"], strict=True)) for row in same]
+        texts = [text for text in correct[0] if all(text in others for others in correct[1:])]
+        if not texts:
+            notes.append(f"no text that was tried on all models: {name_of(key)}")
+            continue
+        samples[key] = Shares([[not own[text] for text in texts] for own in correct])
+    if not samples:
+        raise UserError("no text was tried on all models: none has the original of a text right that all others have")
+    return samples, notes
+
+
+def _rows_of(source: Source) -> dict[Key, Mapping[str, Any]]:
+    """What a result says of one model, by whose texts it was tried on."""
+    rows = source.result["results"]
+    if len({row.get("on") for row in rows}) > 1:
+        raise UserError(
+            f"{source.path}: texts were tried on several models; to compare models, make a result of each: "
+            "holdfast transfer RESULT.json --models MODEL --output FILE.json"
+        )
+    found: dict[Key, Mapping[str, Any]] = {}
+    for row in rows:
+        if "items" not in row:
+            raise UserError(
+                f"{source.path} does not say which texts deceived: it is of an earlier version, make it again"
+            )
+        key = Key(row["task"], row["split"], f"{row['recipe']} against {shown(row['made_against'])}", "success_rate")
+        if key in found:
+            raise UserError(f"{source.path} holds {name_of(key)} twice: make it of one of these attacks")
+        found[key] = row
+    return found
+
+
+def _check_texts(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
+    """All of the texts of one attack."""
+    for row, source in zip(rows[1:], sources[1:], strict=True):
+        if row.get("items_sha256") != rows[0].get("items_sha256"):
+            raise UserError(
+                f"{source.path}: {name_of(key)} is of texts that another attack made than in {sources[0].path} "
+                "(items_sha256): try the texts of the same result on both models"
+            )

@@ -1,0 +1,139 @@
+"""`holdfast transfer`: adversarial texts tried on other models, and models compared on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_attacks import ATTACK, mistake
+
+from holdfast.cli import main
+from holdfast.results import new_result, read_result, write_result
+
+
+def test_labels_are_the_same_classes_in_another_model(here: Path) -> None:
+    """The same function with its classes in another order is deceived by the same texts."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(here / "model")
+    names = [model.config.id2label[i] for i in (2, 0, 1)]
+    with torch.no_grad():
+        model.classifier.weight.copy_(model.classifier.weight[[2, 0, 1]].clone())
+        model.classifier.bias.copy_(model.classifier.bias[[2, 0, 1]].clone())
+    model.config.id2label, model.config.label2id = dict(enumerate(names)), {n: i for i, n in enumerate(names)}
+    model.save_pretrained(here / "turned")
+    AutoTokenizer.from_pretrained(here / "model").save_pretrained(here / "turned")
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    assert main(["transfer", "a.json", "--models", "model,turned", "--output", "t.json"]) == 0
+    same, turned = read_result(here / "t.json")["results"]
+    assert same["n"] == turned["n"] > 0
+    assert same["metrics"] == turned["metrics"]
+    assert same["metrics"]["success_rate"] == same["metrics"]["success_rate_high"] == 100.0
+
+
+def test_texts_that_deceive_another_model(here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "other").symlink_to(make_classifier(seed=9))
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    assert main([ATTACK[0], "other", *ATTACK[2:], "--output", "b.json"]) == 0
+    capsys.readouterr()
+    assert main(["transfer", "a.json", "b.json", "--output", "t.json"]) == 0
+    rows = {(row["made_against"], row["on"]): row for row in read_result(here / "t.json")["results"]}
+    assert set(rows) == {(a, b) for a in ("model", "other") for b in ("model", "other")}
+    assert rows["model", "model"]["metrics"]["success_rate"] == 100.0
+    crossed = rows["model", "other"]["metrics"]
+    assert 0.0 <= crossed["success_rate_low"] <= crossed["success_rate"] < crossed["success_rate_high"] <= 100.0
+    succeeded = [e for e in read_result(here / "a.json")["examples"] if e["outcome"] == "succeeded"]
+    assert rows["model", "model"]["n"] == len(succeeded)
+    cross = rows["model", "other"]
+    assert 0 < cross["n"] < len(succeeded)
+    assert 0.0 <= cross["metrics"]["success_rate"] < 100.0
+
+
+def compared(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["compare", *words, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["results"]
+    return dict(row)
+
+
+def test_models_are_compared_on_the_texts_that_were_tried_on_both(
+    here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "other").symlink_to(make_classifier(seed=9))
+    assert main([*ATTACK, "--output", "a.json"]) == 0
+    for model in ("model", "other"):
+        assert main(["transfer", "a.json", "--models", model, "--output", f"on-{model}.json"]) == 0
+    row = compared(capsys, "on-model.json", "on-other.json")
+    own, other = (by_text(read_result(here / f"on-{model}.json")["results"][0]) for model in ("model", "other"))
+    assert 0 < row["n"] == len(other) < len(own), "the other model has some original wrong"
+    assert row["metrics"]["baseline"] == 100.0 > row["metrics"]["other"]
+    assert row["metrics"]["other"] == pytest.approx(100 * sum(other.values()) / len(other))
+    assert (row["recipe"], row["metric"], row["test"]) == ("pwws, typos against model", "success_rate", "mcnemar")
+
+
+def by_text(row: dict[str, Any]) -> dict[int, bool]:
+    items = row["items"]
+    found = {text: not correct for text, correct in zip(items["text"], items["correct"], strict=True)}
+    assert len(found) == row["n"]
+    assert row["metrics"]["success_rate"] == pytest.approx(100 * sum(found.values()) / row["n"])
+    return found
+
+
+def tried(name: str, deceived: dict[int, bool], *, on: str = "", made_against: str = "a", **changed: Any) -> str:
+    """A result of `holdfast transfer` with a row of these texts."""
+    row = {
+        "task": "sst2",
+        "split": "dev",
+        "n": len(deceived),
+        "recipe": "pwws",
+        "made_against": made_against,
+        "made_in": "a.json",
+        "on": on or name,
+        "metrics": {"success_rate": 50.0},
+        "items": {"text": list(deceived), "correct": [int(not each) for each in deceived.values()]},
+        "items_sha256": "of these texts",
+    }
+    identity = {"model_sha256": f"hash of {name}", "model_files": {}}
+    result = new_result("transfer", command=["holdfast"], model=name, identity=identity, protocol={}, seed=None)
+    write_result(Path(name), result | {"results": [row | changed]})
+    return name
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_seeds_of_a_model_are_compared_on_the_same_texts(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = dict.fromkeys(range(12), False)
+    first = [tried(f"a-{i}.json", held | {i: True}) for i in (0, 1)]
+    second = [tried(f"b-{i}.json", dict.fromkeys(held, True)) for i in (0, 1)]
+    row = compared(capsys, ",".join(first), ",".join(second))
+    assert (row["n"], row["seeds"]) == (12, [2, 2])
+    assert row["metrics"]["baseline"] == pytest.approx(100 / 12)
+    assert row["metrics"]["other"] == 100.0
+
+
+def test_what_cannot_be_compared_of_tried_texts_is_one_line(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {3: True, 5: False}
+    a, b = tried("a.json", texts), tried("b.json", texts)
+    result = read_result(there / "b.json")
+    crossed = {**result, "results": [*result["results"], {**result["results"][0], "on": "a.json"}]}
+    write_result(there / "crossed.json", crossed)
+    told = mistake(capsys, ["compare", a, "crossed.json"])
+    assert "crossed.json: texts were tried on several models" in told
+    write_result(there / "twice.json", {**result, "results": result["results"] * 2})
+    assert "twice.json holds sst2 dev pwws against a twice" in mistake(capsys, ["compare", a, "twice.json"])
+    bare = {key: value for key, value in result["results"][0].items() if key != "items"}
+    write_result(there / "bare.json", {**result, "results": [bare]})
+    assert "bare.json does not say which texts deceived" in mistake(capsys, ["compare", a, "bare.json"])
+    other = tried("other.json", {4: True})
+    assert "no text was tried on all models" in mistake(capsys, ["compare", a, other])
+    theirs = tried("theirs.json", texts, made_against="c")
+    assert "no task in common" in mistake(capsys, ["compare", b, theirs])
+    made_anew = tried("made-anew.json", texts, items_sha256="of other texts")
+    assert "is of texts that another attack made than in b.json" in mistake(capsys, ["compare", b, made_anew])
