@@ -46,10 +46,11 @@ def evaluate(
 ) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import meeting, own_device
+    from holdfast.evaluation.record import asked, evaluation
     from holdfast.evaluation.run import evaluate_tasks, task_names
-    from holdfast.finding import resolve_model
+    from holdfast.finding import model_identity, resolve_model
     from holdfast.models import load_sentence_transformer
-    from holdfast.results import new_result, write_result
+    from holdfast.results import write_result
 
     names = task_names(tasks)
     one_of("--text", text, ("raw", "senteval"))
@@ -74,23 +75,15 @@ def evaluate(
             )
         if not rows:  # not the first of several processes
             return
-        result = new_result(
-            "evaluate",
+        seconds = time.monotonic() - began
+        result = evaluation(
+            model,
+            encoder,
+            rows,
+            asked=asked(names, text=text, precision=exact, pooling=pooling),
+            identity=model_identity(folder),
             command=ctx.obj,
-            model=model,
-            path=folder,
-            protocol={
-                "tasks": names,
-                **_protocol([row["task"] for row in rows]),
-                "text": text,
-                "precision": exact,
-                "pooling": pooling,
-                "max_seq_length": encoder.max_seq_length,
-            },
-            seed=None,
-            results=rows,
-            timing={"evaluate_seconds": time.monotonic() - began},
-            device=str(encoder.device),
+            seconds=seconds,
         )
     if output is not None:
         write_result(output, result)
@@ -106,26 +99,6 @@ def _tell(console: Console, task: str) -> None:
 
     if task in TRANSFER_TASKS:
         console.print(f"{task}: fitting logistic regressions", highlight=False)
-
-
-def _protocol(tasks: Sequence[str]) -> dict[str, Any]:
-    """How the numbers are made, for the kinds of tasks there are."""
-    from holdfast.evaluation.sts import ALL_STS_TASKS
-    from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
-
-    told: dict[str, Any] = {}
-    if any(task in ALL_STS_TASKS for task in tasks):
-        told |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
-    if any(task in TRANSFER_TASKS for task in tasks):
-        told["transfer"] = {
-            "classifier": "logistic regression on frozen vectors, L2, minimised to convergence in fp64",
-            "selection": "SentEval: nested folds (mr cr subj mpqa), folds of train (trec mrpc), dev (sst2)",
-            "folds": FOLDS,
-            "fold_seed": SEED,
-            "C": list(STRENGTHS),
-            "C_folds_of_train": list(STRENGTHS_ACROSS),
-        }
-    return told
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:

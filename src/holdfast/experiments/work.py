@@ -197,7 +197,9 @@ def _attack(work: Work) -> None:
 
 
 def _evaluate(work: Work) -> None:
+    from holdfast.evaluation.record import asked, evaluation
     from holdfast.evaluation.run import evaluate_sts_dev, evaluate_tasks
+    from holdfast.finding import model_identity
     from holdfast.models import load_sentence_transformer
 
     said, model = work.cell.settings, work.inputs["encoder"]
@@ -206,15 +208,13 @@ def _evaluate(work: Work) -> None:
     rows = evaluate_tasks(encoder, tasks, data=work.setting.data, text=said["text"], limit=limit) if tasks else []
     if STSB_DEV in said["tasks"]:
         rows += evaluate_sts_dev(encoder, data=work.setting.data, text=said["text"], limit=limit)
-    result = new_result(
-        "evaluate",
+    result = evaluation(
+        str(model),
+        encoder,
+        rows,
+        asked=asked(said["tasks"], text=said["text"], pooling=said["pooling"], limit=limit),
+        identity=model_identity(model),
         command=work.command,
-        model=str(model),
-        path=model,
-        protocol={key: said[key] for key in ("tasks", "text", "pooling", "limit") if key in said},
-        seed=None,
-        results=rows,
-        device=str(encoder.device),
     )
     write_result(work.output, result)
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.data.registry import is_local
 from holdfast.evaluation.pairing import Side, Source, compare
+from holdfast.evaluation.record import asked, evaluation
 from holdfast.evaluation.run import evaluate_tasks
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.finding import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.results import new_result, read_result, write_result
+from holdfast.results import read_result, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,25 +50,17 @@ def measured(
         UserError: the data is damaged, or the vectors have no score.
     """
     folder = resolve_model(model)
-    protocol = {"tasks": list(STS_TASKS), "text": "raw", "precision": "fp32", "pooling": pooling}
-    identity = model_identity(folder)
+    wanted, identity = asked(STS_TASKS, pooling=pooling), model_identity(folder)
     if path.exists():
         made = read_result(path)
-        if made["model_sha256"] == identity["model_sha256"] and made["protocol"] == protocol:
+        same = all(made["protocol"].get(name) == value for name, value in wanted.items())
+        if same and made["model_sha256"] == identity["model_sha256"]:
             return made
     if console is not None:
         console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
     encoder = load_sentence_transformer(model, pooling=pooling)
-    result = new_result(
-        "evaluate",
-        command=command,
-        model=model,
-        identity=identity,
-        protocol=protocol,
-        seed=None,
-        results=evaluate_tasks(encoder, STS_TASKS, data=data),
-        device=str(encoder.device),
-    )
+    rows = evaluate_tasks(encoder, STS_TASKS, data=data)
+    result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
     write_result(path, result)
     return result
 
