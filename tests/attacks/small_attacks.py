@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,17 @@ WORDS = ["the", "a", "on", "under", "in", *CONTENT]
 
 ATTACK = ["attack", "model", "--task", "textfooler/mnli", "--recipes", "pwws,typos", "--precision", "fp32"]
 """Of the classifier in the fixture ``here``."""
+
+
+def split(text: str) -> list[str]:
+    """Words as people see them in the small vocabulary; not the project's own way of cutting."""
+    return re.findall(r"[A-Za-z0-9\u0370-\u1fff]+", text)
+
+
+def kind(word: str) -> str:
+    """Of the small vocabulary, as a tagger would tell it."""
+    word = word.lower()
+    return "noun or verb" if word in NOUNS or word in VERBS else "adjective" if word in ADJECTIVES else "other"
 
 
 @dataclass
