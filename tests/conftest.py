@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,21 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch looks, and for the
 
 import torch
 
+from warm import WarmPython
+
 WORDS = [
     *("the", "a", "man", "woman", "child", "dog", "cat"),
     *("runs", "sleeps", "eats", "plays", "sings", "on", "under", "in"),
     *("park", "house", "bed", "red", "big", "old"),
 ]
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmPython]:
+    """What starts processes that need not import torch first."""
+    python = WarmPython()
+    yield python
+    python.close()
 
 
 @pytest.fixture(scope="session")

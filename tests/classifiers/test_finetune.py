@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +26,7 @@ from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
+from warm import WarmPython
 
 DIE = Path(__file__).with_name("die.py")
 Settings = Callable[..., FinetuneSettings]
@@ -194,22 +192,17 @@ def test_each_epoch_has_an_order_of_its_own(settings: Settings, monkeypatch: pyt
     assert first != second
 
 
-def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
-
-
 @pytest.mark.slow
-def test_killed_runs_end_in_the_same_bits(tiny: Path, data: Path, tmp_path: Path) -> None:
+def test_killed_runs_end_in_the_same_bits(tiny: Path, data: Path, tmp_path: Path, warm: WarmPython) -> None:
     unbroken, output = tmp_path / "unbroken", tmp_path / "killed"
-    finished = run([str(tiny), str(data), str(unbroken), "never"])
+    finished = warm.run(DIE, str(tiny), str(data), str(unbroken), "never")
     assert finished.returncode == 0, finished.stderr
     # In epoch 2 with a checkpoint not sealed; an epoch's evaluation done and its checkpoint not begun.
     for point in ("saving-24", "best-30"):
-        killed = run([str(tiny), str(data), str(output), point])
+        killed = warm.run(DIE, str(tiny), str(data), str(output), point)
         assert killed.returncode == -9, killed.stderr
         assert not (output / "config.json").exists(), "a killed run must not look finished"
-    resumed = run([str(tiny), str(data), str(output), "never"])
+    resumed = warm.run(DIE, str(tiny), str(data), str(output), "never")
     assert resumed.returncode == 0, resumed.stderr
     for name in ("model.safetensors", "checkpoint-37/model.safetensors", "checkpoint-37/optimizer.pt"):
         assert sha256(output / name) == sha256(unbroken / name), name

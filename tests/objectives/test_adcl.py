@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from holdfast.adversary.words import is_content_word
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.objectives.adcl import ADCL, Projection
+from warm import WarmPython
 
 SETTINGS: dict[str, Any] = {
     "queue_size": 12,
@@ -514,12 +512,10 @@ def test_an_evaluation_in_training_mode_moves_nothing(make: Any, batch: dict[str
 
 
 @pytest.mark.slow
-def test_two_processes_equal_one(masked_lm: Path, tmp_path: Path) -> None:
+def test_two_processes_equal_one(masked_lm: Path, tmp_path: Path, warm: WarmPython) -> None:
     script = Path(__file__).with_name("adcl_processes.py")
-    for launcher in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]):
-        command = [sys.executable, *launcher, str(script), str(masked_lm), str(tmp_path)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        finished = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    for processes in (1, 2):
+        finished = warm.run(script, str(masked_lm), str(tmp_path), processes=processes)
         assert finished.returncode == 0, finished.stderr
     one, two = (torch.load(tmp_path / f"adcl-{n}.pt", weights_only=True) for n in (1, 2))
     for single, double in zip(one["gradients"], two["gradients"], strict=True):

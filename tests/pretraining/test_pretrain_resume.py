@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from holdfast.files import sha256
+from warm import WarmPython
 
 DIE = Path(__file__).with_name("die.py")
 
 
-def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
-
-
 @pytest.mark.slow
 def test_killed_runs_end_in_the_same_bits(
-    corpus: Path, tmp_path: Path, write_lines: Callable[[Path, int, int], Path]
+    corpus: Path, tmp_path: Path, write_lines: Callable[[Path, int, int], Path], warm: WarmPython
 ) -> None:
     held_out = write_lines(tmp_path / "held-out.txt", 30, 1)
     given = [str(corpus), str(held_out)]
     unbroken, output = tmp_path / "unbroken", tmp_path / "killed"
-    finished = run([*given, str(unbroken), "never"])
+    finished = warm.run(DIE, *given, str(unbroken), "never")
     assert finished.returncode == 0, finished.stderr
     for point in ("step-16", "saving-18", "exporting"):
-        killed = run([*given, str(output), point])
+        killed = warm.run(DIE, *given, str(output), point)
         assert killed.returncode == -9, killed.stderr
         assert not (output / "config.json").exists(), "a killed run must not look finished"
-    resumed = run([*given, str(output), "never"])
+    resumed = warm.run(DIE, *given, str(output), "never")
     assert resumed.returncode == 0, resumed.stderr
     for name in ("model.safetensors", "checkpoint-30/model.safetensors", "checkpoint-30/optimizer.pt"):
         assert sha256(output / name) == sha256(unbroken / name), name

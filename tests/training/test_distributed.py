@@ -5,9 +5,6 @@ So they do where each holds half of the weights, of the gradients and of the opt
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,29 +13,26 @@ import pytest
 import torch
 
 from holdfast.objectives import METHODS
+from warm import WarmPython
 
 SCRIPT = Path(__file__).with_name("two_processes.py")
 HEADLESS = ("ct", "consert", "anchored")
 
 
-def launch(processes: int, arguments: list[str]) -> None:
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"] if processes > 1 else []
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *launcher, str(SCRIPT), *arguments]
-    finished = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert finished.returncode == 0, finished.stderr
-
-
 @pytest.fixture(scope="module")
 def kept(
-    tmp_path_factory: pytest.TempPathFactory, make_masked_lm: Callable[..., Path], write_corpus: Callable[[Path], Path]
+    tmp_path_factory: pytest.TempPathFactory,
+    make_masked_lm: Callable[..., Path],
+    write_corpus: Callable[[Path], Path],
+    warm: WarmPython,
 ) -> dict[str, dict[str, Any]]:
     """What one process kept of every method, what two did, and what two with sharded weights did."""
     folder = tmp_path_factory.mktemp("processes")
     given = [str(make_masked_lm(folder / "tiny")), str(write_corpus(folder / "corpus.txt")), str(folder)]
     runs = {}
     for processes, way in ((1, "whole"), (2, "whole"), (2, "sharded")):
-        launch(processes, [*given, way, *METHODS])
+        finished = warm.run(SCRIPT, *given, way, *METHODS, processes=processes)
+        assert finished.returncode == 0, finished.stderr
         runs[f"{processes} {way}"] = torch.load(folder / f"kept-{processes}-{way}.pt", weights_only=True)
     return runs
 

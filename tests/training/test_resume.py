@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.files import sha256
 from holdfast.objectives import METHODS
+from warm import WarmPython
 
 DIE = Path(__file__).with_name("die.py")
-
-
-def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
 
 
 # Between two checkpoints in epoch 2; a checkpoint written but not sealed; after an evaluation in epoch 3; at the end.
@@ -29,17 +22,17 @@ OTHERS = ("step-11",)
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_killed_runs_end_in_the_same_bits(
-    method: str, tiny: Path, corpus: Path, labelled: Path, tmp_path: Path
+    method: str, tiny: Path, corpus: Path, labelled: Path, tmp_path: Path, warm: WarmPython
 ) -> None:
     given = [str(tiny), str(corpus), str(labelled)]
     unbroken, output = tmp_path / "unbroken", tmp_path / "killed"
-    finished = run([*given, str(unbroken), method, "never"])
+    finished = warm.run(DIE, *given, str(unbroken), method, "never")
     assert finished.returncode == 0, finished.stderr
     for point in KILLS.get(method, OTHERS):
-        killed = run([*given, str(output), method, point])
+        killed = warm.run(DIE, *given, str(output), method, point)
         assert killed.returncode == -9, killed.stderr
         assert not (output / "modules.json").exists(), "a killed run must not look finished"
-    resumed = run([*given, str(output), method, "never"])
+    resumed = warm.run(DIE, *given, str(output), method, "never")
     assert resumed.returncode == 0, resumed.stderr
     last = "checkpoint-20"
     for name in ("model.safetensors", f"{last}/model.safetensors", f"{last}/objective.safetensors"):

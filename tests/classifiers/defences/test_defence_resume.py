@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from safetensors.torch import load_file
 from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.trainer import DEFENCE_FILE, ClassifierTrainer
 from holdfast.files import sha256
+from warm import WarmPython
 
 DIE = Path(__file__).parents[1] / "die.py"
 RUNS = {
@@ -26,22 +24,19 @@ RUNS = {
 }
 
 
-def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, str(DIE), *arguments], capture_output=True, text=True, env=environment)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("defence", RUNS)
-def test_a_killed_run_ends_in_the_same_bits(defence: str, tiny: Path, data: Path, tmp_path: Path) -> None:
+def test_a_killed_run_ends_in_the_same_bits(
+    defence: str, tiny: Path, data: Path, tmp_path: Path, warm: WarmPython
+) -> None:
     """Killed at step 24 of 37 with its checkpoint not sealed: after adv's clean epoch and SMART's first tenth."""
     unbroken, output = tmp_path / "unbroken", tmp_path / "killed"
     how = [defence, *RUNS[defence]]
-    finished = run([str(tiny), str(data), str(unbroken), "never", *how])
+    finished = warm.run(DIE, str(tiny), str(data), str(unbroken), "never", *how)
     assert finished.returncode == 0, finished.stderr
-    killed = run([str(tiny), str(data), str(output), "saving-24", *how])
+    killed = warm.run(DIE, str(tiny), str(data), str(output), "saving-24", *how)
     assert killed.returncode == -9, killed.stderr
-    resumed = run([str(tiny), str(data), str(output), "never", *how])
+    resumed = warm.run(DIE, str(tiny), str(data), str(output), "never", *how)
     assert resumed.returncode == 0, resumed.stderr
     names = ["model.safetensors", "checkpoint-37/model.safetensors", "checkpoint-37/optimizer.pt"]
     if defence == "smart":

@@ -1,0 +1,150 @@
+"""Processes of their own for tests, forked from one that has imported everything: the imports take eight seconds.
+
+What a test starts this way runs as ``python script.py ARGUMENTS`` would, alone or as several processes that find one
+another as under torchrun, and may be killed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+IMPORTED = ("datasets", "holdfast.classifiers", "holdfast.pretraining.run", "holdfast.training.run", "transformers")
+_TIMEOUT = 600.0
+
+
+class WarmPython:
+    """A Python that has imported holdfast and what it stands on, and forks a process for each run."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, __file__, *IMPORTED]
+        self._server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def run(self, script: Path, *words: str, processes: int = 1, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a script to its end, in the working folder and the environment of the caller.
+
+        Args:
+            script: a Python file.
+            words: its arguments.
+            processes: how many run it at once, as ranks of one group. Where one fails, the others are killed.
+            variables: of the environment, beside one thread a process.
+
+        Returns:
+            What ended: the return code is that of the first process to fail, negative for a signal; ``stdout`` and
+            ``stderr`` are both what all of them wrote.
+        """
+        with tempfile.NamedTemporaryFile("r") as log:
+            self._ask(
+                {
+                    "script": str(script),
+                    "words": words,
+                    "environments": [
+                        {**os.environ, "OMP_NUM_THREADS": "1", **variables, **r} for r in ranks(processes)
+                    ],
+                    "folder": str(Path.cwd()),
+                    "log": log.name,
+                }
+            )
+            code = self._answer()
+            written = log.read()
+        return subprocess.CompletedProcess([str(script), *words], code, written, written)
+
+    def close(self) -> None:
+        """End it."""
+        self._server.communicate(timeout=30)
+
+    def _ask(self, request: dict[str, Any]) -> None:
+        assert self._server.stdin is not None
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+
+    def _answer(self) -> int:
+        assert self._server.stdout is not None
+        ready, _, _ = select.select([self._server.stdout], [], [], _TIMEOUT)
+        if not ready:
+            os.killpg(self._server.pid, signal.SIGKILL)
+            raise TimeoutError(f"a run has not ended within {_TIMEOUT:.0f} s")
+        line = self._server.stdout.readline()
+        assert line, "the process that others are forked from has ended"
+        return int(line)
+
+
+def ranks(processes: int) -> list[dict[str, str]]:
+    """What torchrun tells each of several processes on one machine; of one process alone nothing."""
+    if processes == 1:
+        return [{}]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    group = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1"}
+    return [{**group, "MASTER_PORT": port, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+
+
+# --- the process that others are forked from ---------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Fork what each line asks for, wait for it, and answer with its return code."""
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        request = json.loads(line)
+        running = set()
+        for environment in request["environments"]:
+            pid = os.fork()
+            if pid == 0:
+                become(request, environment)
+            running.add(pid)
+        print(wait_for(running), flush=True)
+
+
+def become(request: dict[str, Any], environment: dict[str, str]) -> None:
+    """Run the script in this process, which ends as Python ends."""
+    log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(request["folder"])
+    script = request["script"]
+    sys.argv = [script, *request["words"]]
+    sys.path[0] = str(Path(script).parent)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit:
+        raise
+    except BaseException:
+        traceback.print_exc()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def wait_for(running: set[int]) -> int:
+    """The first return code that is not 0, after which the others are killed; else 0."""
+    found = 0
+    while running:
+        pid, status = os.wait()
+        running.remove(pid)
+        code = os.waitstatus_to_exitcode(status)
+        if code and not found:
+            found = code
+            for other in running:
+                os.kill(other, signal.SIGKILL)
+    return found
+
+
+if __name__ == "__main__":
+    serve()
