@@ -33,31 +33,31 @@ class WarmPython:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
 
-    def run(self, script: Path, *words: str, processes: int = 1, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a script to its end, in the working folder and the environment of the caller.
+    def run(
+        self, script: Path, *words: str, processes: int = 1, function: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a script to its end, in the working folder and the environment of the caller, on one thread.
 
         Args:
             script: a Python file.
             words: its arguments.
             processes: how many run it at once, as ranks of one group. Where one fails, the others are killed.
-            variables: of the environment, beside one thread a process.
+            function: call the file's function of this name with the words instead of running the file.
 
         Returns:
             What ended: the return code is that of the first process to fail, negative for a signal; ``stdout`` and
             ``stderr`` are both what all of them wrote.
         """
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        request = {
+            "script": str(script),
+            "words": words,
+            "function": function,
+            "environments": [{**environment, **rank} for rank in ranks(processes)],
+            "folder": str(Path.cwd()),
+        }
         with tempfile.NamedTemporaryFile("r") as log:
-            self._ask(
-                {
-                    "script": str(script),
-                    "words": words,
-                    "environments": [
-                        {**os.environ, "OMP_NUM_THREADS": "1", **variables, **r} for r in ranks(processes)
-                    ],
-                    "folder": str(Path.cwd()),
-                    "log": log.name,
-                }
-            )
+            self._ask({**request, "log": log.name})
             code = self._answer()
             written = log.read()
         return subprocess.CompletedProcess([str(script), *words], code, written, written)
@@ -112,18 +112,21 @@ def serve() -> None:
 
 
 def become(request: dict[str, Any], environment: dict[str, str]) -> None:
-    """Run the script in this process, which ends as Python ends."""
+    """Run the script, or its function, in this process, which ends as Python ends."""
     log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(request["folder"])
-    script = request["script"]
-    sys.argv = [script, *request["words"]]
-    sys.path[0] = str(Path(script).parent)
+    script, words, function = request["script"], request["words"], request["function"]
+    sys.argv = [script, *words]
+    sys.path.insert(0, str(Path(script).parent))
     try:
-        runpy.run_path(script, run_name="__main__")
+        if function is None:
+            runpy.run_path(script, run_name="__main__")
+        else:
+            runpy.run_path(script)[function](*words)
     except SystemExit:
         raise
     except BaseException:

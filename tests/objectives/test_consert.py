@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from gradient_checks import assert_same_gradients, gradients
 
 from holdfast.adversary.balls import sentence_norm
@@ -19,6 +18,7 @@ from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives.consert import ConSERT
+from warm import WarmPython
 
 VIEWS = ("none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial")
 RATES: dict[str, Any] = {"token_cutoff": 0.3, "feature_cutoff": 0.25, "dropout": 0.4, "temperature": 0.2}
@@ -305,9 +305,9 @@ def test_wrong_options_are_refused(exact_model: Any, batch: dict[str, Any], mask
         ConSERT(load_sentence_transformer(str(masked_lm), pooling="prompt", device="cpu"))
 
 
-def half_of_the_batch(rank: int, world: int, folder: str) -> None:
+def half_of_the_batch(folder: str) -> None:
     """What one of two processes does: its sentences, and the mean of the gradients over the processes."""
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     store = dist.FileStore(f"{folder}/store", world)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
     torch.set_num_threads(1)
@@ -330,14 +330,15 @@ def half_of_the_batch(rank: int, world: int, folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_equal_one(exact_model: Any, batch: dict[str, Any], tmp_path: Path) -> None:
+def test_two_processes_equal_one(exact_model: Any, batch: dict[str, Any], tmp_path: Path, warm: WarmPython) -> None:
     views: list[tuple[Any, Any]] = [("feature-cutoff", "shuffle"), ("adversarial", "token-cutoff")]
     objectives = [ConSERT(exact_model, first_view=a, second_view=b, **RATES).double() for a, b in views]
     for world in (1, 2):
         folder = tmp_path / str(world)
         folder.mkdir()
         torch.save({"objectives": objectives, "batch": batch}, folder / "case.pt")
-        torch.multiprocessing.spawn(half_of_the_batch, args=(world, str(folder)), nprocs=world)
+        done = warm.run(Path(__file__), str(folder), processes=world, function="half_of_the_batch")
+        assert done.returncode == 0, done.stderr
     one, two = (torch.load(tmp_path / str(world) / "gradients.pt") for world in (1, 2))
     for single, double in zip(one, two, strict=True):
         assert_same_gradients(double, single)

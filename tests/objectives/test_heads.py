@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 
 from holdfast.objectives.heads import BatchNorm, BatchNormHead, Head, make_head
+from warm import WarmPython
 
 WIDTH = 6
 
@@ -198,9 +199,9 @@ def test_what_cannot_be_done_is_refused() -> None:
         BatchNormHead(WIDTH).double()(draw(0)[:1])
 
 
-def on_one_of_two(rank: int, folder: str) -> None:
+def on_one_of_two(folder: str) -> None:
     """What one process makes of its half of each view."""
-    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     head = head_of_seed()
     mine = slice(4 * rank, 4 * rank + 4)
@@ -215,8 +216,9 @@ def on_one_of_two(rank: int, folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_share_statistics_and_gradients(tmp_path: Path) -> None:
-    mp.spawn(on_one_of_two, args=(str(tmp_path),), nprocs=2)
+def test_two_processes_share_statistics_and_gradients(tmp_path: Path, warm: WarmPython) -> None:
+    done = warm.run(Path(__file__), str(tmp_path), processes=2, function="on_one_of_two")
+    assert done.returncode == 0, done.stderr
     ranks = [torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in range(2)]
     head = head_of_seed()
     rows = torch.cat([draw(1), draw(2) * 3]).requires_grad_()

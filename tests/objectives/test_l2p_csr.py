@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from gradient_checks import assert_same_gradients, gradients
 
 from holdfast.adversary.weakening import Weakening
@@ -19,6 +18,7 @@ from holdfast.models import load_sentence_transformer
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.objectives.simcse import SimCSE
 from holdfast.prompt import Wording, with_prompt
+from warm import WarmPython
 
 SETTINGS: dict[str, Any] = {"threshold": 0.3, "temperature": 0.1}
 """A threshold that weakens many tokens and features of so short sentences."""
@@ -401,9 +401,9 @@ def test_wrong_options_are_refused(exact_model: Any, batch: dict[str, Any], make
         L2PCSR(exact_model)([dict(batch), dict(batch)])
 
 
-def half_of_the_batch(rank: int, world: int, folder: str) -> None:
+def half_of_the_batch(folder: str) -> None:
     """What one of two processes does: its rows of both views, and the mean of the gradients over the processes."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(rank), WORLD_SIZE=str(world))
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     store = dist.FileStore(f"{folder}/store", world)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
     torch.set_num_threads(1)
@@ -426,13 +426,14 @@ def half_of_the_batch(rank: int, world: int, folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_equal_one(exact_model: Any, batch: dict[str, Any], tmp_path: Path) -> None:
+def test_two_processes_equal_one(exact_model: Any, batch: dict[str, Any], tmp_path: Path, warm: WarmPython) -> None:
     objective = L2PCSR(exact_model, **SETTINGS).double()
     for world in (1, 2):
         folder = tmp_path / str(world)
         folder.mkdir()
         torch.save({"objective": objective, "batch": batch}, folder / "case.pt")
-        torch.multiprocessing.spawn(half_of_the_batch, args=(world, str(folder)), nprocs=world)
+        done = warm.run(Path(__file__), str(folder), processes=world, function="half_of_the_batch")
+        assert done.returncode == 0, done.stderr
     one, two = (torch.load(tmp_path / str(world) / f"gradients-{world}.pt") for world in (1, 2))
     assert_same_gradients(two, one)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from gradient_checks import gradients
 from torch import nn
 
@@ -18,6 +18,7 @@ from holdfast.encoder import Encoder
 from holdfast.objectives import SimCSE, v_advcse
 from holdfast.objectives.v_advcse import VAdvCSE, gradient_share
 from holdfast.training.options import describe
+from warm import WarmPython
 
 SETTINGS: dict[str, Any] = {"regularisation": 0.7, "temperature": 0.1, "radius": 0.8, "step_size": 0.5}
 
@@ -544,19 +545,20 @@ def gradients_of_half(model: Any, options: dict[str, Any], sentences: list[str])
     return {"loss": sum(terms.values()).detach(), "gradients": found, "state": state}
 
 
-def on_one_of_two(rank: int, folder: str, sentences: list[str]) -> None:
-    torch.set_num_threads(1)
+def on_one_of_two(folder: str, *sentences: str) -> None:
+    rank = int(os.environ["RANK"])
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     model = torch.load(f"{folder}/model.pt", weights_only=False)
-    half = sentences[4 * rank : 4 * rank + 4]
+    half = list(sentences[4 * rank : 4 * rank + 4])
     torch.save([gradients_of_half(model, case, half) for case in TWO_PROCESS_CASES], f"{folder}/rank-{rank}.pt")
     dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_two_processes_equal_one(exact_model: Any, sentences: list[str], tmp_path: Path) -> None:
+def test_two_processes_equal_one(exact_model: Any, sentences: list[str], tmp_path: Path, warm: WarmPython) -> None:
     torch.save(exact_model, tmp_path / "model.pt")
-    mp.spawn(on_one_of_two, args=(str(tmp_path), sentences), nprocs=2)
+    done = warm.run(Path(__file__), str(tmp_path), *sentences, processes=2, function="on_one_of_two")
+    assert done.returncode == 0, done.stderr
     ranks = [torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in range(2)]
     for case, first, second in zip(TWO_PROCESS_CASES, *ranks, strict=True):
         one = gradients_of_half(exact_model, case, sentences)
