@@ -143,7 +143,8 @@ def test_an_installation_without_documentation_is_told_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_this_installation_gives_a_clean_corpus() -> None:
+def test_this_installation_gives_a_clean_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
     sentences = corpus.demo_corpus()
     assert len(sentences) >= corpus.MIN_SENTENCES
     assert len(set(sentences)) == len(sentences)
@@ -151,4 +152,38 @@ def test_this_installation_gives_a_clean_corpus() -> None:
         assert len(re.findall("[A-Za-z]+", sentence)) >= 5
         assert len(sentence.split()) <= 60
         assert not set(sentence) & set("_<>{}[]|=\n\t`")
-    assert sentences == corpus.demo_corpus()
+    monkeypatch.setattr(corpus, "extract_sentences", lambda text: pytest.fail("found again"))
+    assert sentences == corpus.demo_corpus(), "what was found once is kept"
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Python installation of a few files, and a cache of its own."""
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    monkeypatch.setattr(corpus, "MIN_SENTENCES", 3)
+    _write_library(tmp_path / "lib")
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "lib")})
+    return tmp_path / "lib"
+
+
+def test_another_file_of_the_installation_is_read(library: Path) -> None:
+    before = corpus.demo_corpus()
+    (library / "z.py").write_text('"""This one is new in the list."""\n')
+    assert {*corpus.demo_corpus()} == {*before, "This one is new in the list."}
+
+
+@pytest.mark.parametrize("damage", ["", "another line", b"\xff\xfe"])
+def test_what_is_kept_is_taken_as_it_was_written_or_not_at_all(library: Path, damage: str | bytes) -> None:
+    before = corpus.demo_corpus()
+    (kept,) = (library.parent / "cache" / "demo").iterdir()
+    whole = kept.read_bytes()
+    damaged = damage if isinstance(damage, bytes) else damage.encode() and whole + damage.encode()
+    kept.write_bytes(damaged)
+    assert corpus.demo_corpus() == before
+    assert kept.read_bytes() == whole
+
+
+def test_where_nothing_can_be_kept_it_is_found_each_time(library: Path) -> None:
+    (library.parent / "cache").write_text("a file in the folder's place")
+    assert corpus.demo_corpus() == corpus.demo_corpus()

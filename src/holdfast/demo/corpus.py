@@ -7,9 +7,12 @@ the PSF licence. They are read where they lie; nothing of them is shipped with h
 from __future__ import annotations
 
 import ast
+import contextlib
+import hashlib
 import inspect
 import os
 import re
+import sys
 import sysconfig
 import warnings
 from collections.abc import Iterable, Iterator
@@ -18,6 +21,7 @@ from importlib import resources
 from pathlib import Path
 
 from holdfast.errors import UserError
+from holdfast.files import cache_folder, write_text
 
 MIN_SENTENCES = 500
 """Fewer sentences than this cannot show anything, and the demo refuses to start."""
@@ -61,19 +65,48 @@ def demo_corpus() -> list[str]:
 
     The text is the user's own copy, under the PSF licence; nothing is shipped with holdfast. No module of the standard
     library is imported for its docstrings: the files are parsed, never run. Parts that a distribution leaves out are
-    passed over. The same installation always gives the same list.
+    passed over. The same installation always gives the same list, which is found once, in ten seconds, and kept in
+    ``$HOLDFAST_CACHE/demo`` as long as no file of it changes.
 
     Raises:
         UserError: when fewer than `MIN_SENTENCES` sentences are found.
     """
-    texts = [*_topics(), *_docstrings(Path(sysconfig.get_paths()["stdlib"]))]
+    root = Path(sysconfig.get_paths()["stdlib"])
+    kept = cache_folder("demo") / f"{_installation(root)}.txt"
+    if (known := _kept(kept)) is not None:
+        return known
+    texts = [*_topics(), *_docstrings(root)]
     sentences = list(dict.fromkeys(sentence for text in texts for sentence in extract_sentences(text)))
     if len(sentences) < MIN_SENTENCES:
         raise UserError(
             f"the demo corpus needs {MIN_SENTENCES} sentences, but this Python's documentation topics and docstrings "
             f"gave {len(sentences)}: use a full Python installation, or train on your own text with --corpus FILE"
         )
+    with contextlib.suppress(UserError):  # where nothing can be kept, they are found anew each time
+        write_text(kept, _digest(sentences) + "\n" + "".join(f"{sentence}\n" for sentence in sentences))
     return sentences
+
+
+def _installation(root: Path) -> str:
+    """Of the files that the sentences are found in, and of the code that finds them."""
+    facts = [Path(__file__).read_text(encoding="utf-8"), sys.version]
+    for path in (root / "pydoc_data" / "topics.py", *_python_files(root)):
+        with contextlib.suppress(OSError):
+            facts.append(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}")
+    return _digest(facts)[:16]
+
+
+def _kept(path: Path) -> list[str] | None:
+    """The sentences of a file as they were written; None where there is none, or it is damaged."""
+    try:
+        digest, *sentences = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    return sentences if digest == _digest(sentences) else None
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _topics() -> list[str]:
