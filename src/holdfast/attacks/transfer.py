@@ -52,6 +52,9 @@ def transferability(
     for path, result in made:
         if result["kind"] != "attack" or result["protocol"].get("goal", {}).get("kind") != "class":
             raise UserError(f"{path} is no result of an attack on a classifier")
+    examples = {path: examples_of(result, path) for path, result in made}
+    deceiving = {path: _that_deceived(rows, recipe, path) for path, rows in examples.items()}
+    hashes = {path: _hash_of(rows) for path, rows in examples.items()}
     names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in made))
     rows: list[dict[str, Any]] = []
     identities = {}
@@ -61,10 +64,8 @@ def transferability(
         classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:
-            all_examples = examples_of(result, path)
-            examples = _that_deceived(all_examples, recipe, path)
             first = result["results"][0]
-            correct = _tried(classifier, _numbered_as(classifier.classes, result, examples))
+            correct = _tried(classifier, _numbered_as(classifier.classes, result, deceiving[path]))
             deceived = [not right for right in correct.values()]
             rows.append(
                 {
@@ -77,7 +78,7 @@ def transferability(
                     "on": name,
                     "metrics": rate("success_rate", deceived, seed=0) if deceived else {},
                     "items": {"text": list(correct), "correct": list(map(int, correct.values()))},
-                    "items_sha256": _hash_of(all_examples),
+                    "items_sha256": hashes[path],
                 }
             )
     return new_result(
