@@ -164,6 +164,36 @@ def test_without_audits_and_the_defaults(here: Path, capsys: pytest.CaptureFixtu
     assert not (here / "new" / "audit-before.json").exists()
 
 
+def test_it_is_hardened_against_the_synonyms_that_are_at_hand(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["harden", "old", "--corpus", "mine.txt", "--batch-size", "8", "--max-steps", "1", "--no-audit"]
+
+    def synonyms(output: str, *more: str) -> str | None:
+        assert main([*words, "--output", output, *more]) == 0
+        found: str | None = read_result(here / output / "harden.json")["protocol"]["options"]["synonyms"]
+        return found
+
+    assert synonyms("one") is None
+    assert "against typing errors alone: no synonyms are at hand" in capsys.readouterr().err
+    lists = here / "data" / "synonyms" / "counterfitted_neighbors.tsv"
+    lists.parent.mkdir(parents=True)
+    shutil.copy(here / "near.tsv", lists)
+    assert synonyms("two", "--data", "data") == "data/synonyms/counterfitted_neighbors.tsv"
+    assert "synonyms: data/synonyms/counterfitted_neighbors.tsv" in " ".join(capsys.readouterr().err.split())
+    wordnet = here / "wordnet"
+    wordnet.mkdir()
+    (wordnet / "synsets.tsv").write_text("pos\tlemmas\nn\tbed|couch\n", encoding="utf-8")
+    (wordnet / "exceptions.tsv").write_text("pos\tinflected\tlemmas\n", encoding="utf-8")
+    monkeypatch.setattr("holdfast.attacks.resources._wordnet_places", lambda data: iter([wordnet / "synsets.tsv"]))
+    both = synonyms("three", "--data", "data")
+    assert both == f"data/synonyms/counterfitted_neighbors.tsv,{wordnet}"
+    # What is named is what is taken.
+    assert synonyms("four", "--data", "data", "--synonyms", "near.tsv") == "near.tsv"
+    assert synonyms("five", "--data", "data", "--set", "synonyms=near.tsv") == "near.tsv"
+    assert synonyms("six", "--data", "data", "--synonyms", "none") is None
+
+
 def test_what_is_said_of_the_training_reaches_it(here: Path) -> None:
     said = {"column": "text", "epochs": 2.0, "max_steps": None, "batch_size": 5, "learning_rate": 3e-6, "seed": 7}
     said |= {"pooling": "mean", "precision": "fp32", "save_steps": 9, "max_length": 17, "data": here}
@@ -217,6 +247,7 @@ def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path)
     [
         ({"synonyms": "nearest.tsv"}, "nearest.tsv"),
         ({"synonyms": "neighbours"}, "--data DIR"),
+        ({"data": Path("nowhere")}, "nowhere"),
         ({"options": {"shares": "0.5"}}, "did you mean 'share'"),
         ({"options": {"edits": "swop"}}, "unknown edit 'swop'"),
         ({"corpus": "none.txt"}, "none.txt"),

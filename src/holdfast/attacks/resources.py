@@ -321,6 +321,20 @@ def synonyms_at(names: str, data: Path | None) -> list[Path]:
     return [_synonyms_at(name, data) for name in paths_in(names)]
 
 
+def synonyms_at_hand(data: Path | None) -> list[Path]:
+    """The neighbour lists and WordNet, those of them that need no download; may be empty.
+
+    Raises:
+        UserError: the data folder was named and is not there.
+    """
+    data_folder(data)
+    found = []
+    for name in ("neighbours", "wordnet"):
+        with contextlib.suppress(UserError):
+            found.append(_synonyms_at(name, data))
+    return found
+
+
 def _synonyms_at(name: str, data: Path | None) -> Path:
     if name == "wordnet" or is_wordnet(expanded(name)):
         return wordnet_folder(name, data)

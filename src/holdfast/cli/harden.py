@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @app.command(
     epilog="\b\nExample:\n"
     "  holdfast harden sentence-transformers/all-MiniLM-L6-v2 --corpus mine.txt --output hardened\n"
-    "  holdfast harden my-encoder --corpus mine.txt --synonyms neighbours --data ~/sts-data --output hardened"
+    "  holdfast harden my-encoder --corpus mine.txt --synonyms my-thesaurus.tsv --data ~/sts-data --output hardened"
 )
 def harden(
     ctx: typer.Context,
@@ -32,13 +32,13 @@ def harden(
     ],
     output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder; the hardened model ends up in it.")],
     synonyms: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="NAME|FILE",
-            help="neighbours, wordnet, or a file of lists or vectors, or several joined by commas: harden against "
-            "synonyms too.",
+            help="Against typing errors and these: neighbours, wordnet, a file of lists or vectors, or several joined "
+            "by commas; auto: neighbours and wordnet, those that are at hand; none.",
         ),
-    ] = None,
+    ] = "auto",
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="An option of the method `anchored`; repeatable."),

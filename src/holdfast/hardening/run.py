@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.resources import synonyms_at
+from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.run import is_of, materials
 from holdfast.errors import UserError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 METHOD = "anchored"
 BEFORE, AFTER = "audit-before.json", "audit-after.json"
 RESULT_FILE = "harden.json"
+AUTO, NONE = "auto", "none"
 MAX_LENGTH = 64
 """Tokens of a training sentence: texts in use are longer than the 32 of the papers."""
 
@@ -40,7 +41,7 @@ class HardenSettings:
         corpus: sentences like those that it meets; no labels.
         output: a new folder; it becomes the hardened model.
         synonyms: "neighbours" (the data folder's lists), "wordnet" or a file, or several joined by commas, to harden
-            against synonyms too; None: slips of the fingers alone.
+            against synonyms too; "auto": those of the first two that are at hand; "none": slips of the fingers alone.
         options: of the method, by name (`holdfast.objectives.Anchored`).
         column: the corpus column that holds the sentences.
         data: the data folder.
@@ -62,7 +63,7 @@ class HardenSettings:
     model: str
     corpus: str
     output: Path
-    synonyms: str | None = None
+    synonyms: str = AUTO
     options: Mapping[str, Any] = field(default_factory=dict)
     column: str | None = None
     data: Path | None = None
@@ -80,11 +81,17 @@ class HardenSettings:
     examples: int = 100
     masked_lm: str | None = None
 
+    def sources_of_synonyms(self) -> list[Path]:
+        """Where the synonyms come from; empty: none are trained against, or the method's options name them."""
+        if self.synonyms == NONE or (self.synonyms == AUTO and "synonyms" in self.options):
+            return []
+        return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
+
     def training(self) -> TrainConfig:
         """The training behind it."""
         options = dict(self.options)
-        if self.synonyms is not None:
-            options["synonyms"] = ",".join(map(str, synonyms_at(self.synonyms, self.data)))
+        if found := self.sources_of_synonyms():
+            options["synonyms"] = ",".join(map(str, found))
         return TrainConfig(
             METHOD,
             self.model,
@@ -149,6 +156,8 @@ def harden(
         )
     if settings.audited:
         materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
+    if console is not None and is_first_process() and (told := _against(settings)):
+        console.print(told, highlight=False, markup=False)
     trained = train(settings.training(), resume=resume, console=console, command=command)
     if not trained:
         return {}
@@ -182,6 +191,18 @@ def harden(
     )
     write_result(settings.output / RESULT_FILE, result)
     return result
+
+
+def _against(settings: HardenSettings) -> str:
+    """What it is hardened against, in a line where it depends on what is on the machine."""
+    if found := settings.sources_of_synonyms():
+        return f"against typing errors and synonyms: {', '.join(map(str, found))}"
+    if settings.synonyms == AUTO and "synonyms" not in settings.options:
+        return (
+            "against typing errors alone: no synonyms are at hand (--synonyms FILE; how to get some: "
+            "`holdfast doctor --resources light`)"
+        )
+    return ""
 
 
 def _of_audit(settings: HardenSettings, model: str, name: str, masked_lm: str | None) -> AuditSettings:
