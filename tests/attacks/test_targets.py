@@ -489,13 +489,13 @@ def test_an_old_neighbour_that_is_far_off_counts_with_its_own_cosine(encoder: An
 def test_neighbours_are_the_same_however_many_are_compared_at_once(
     encoder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Against a sort of all rounded cosines; of those that are equal the earlier text is nearer."""
+    """Against a sort of all exact cosines, rounded; of those that are equal the earlier text is nearer."""
     rng = np.random.default_rng(0)
     corpus = [f"text {i}" for i in range(200)]
     vectors = units_of(rng.normal(size=(200, 3)) + 50.0)  # cosines near 1, many of them equal in five digits
     monkeypatch.setattr(encoders, "encode_sentences", lambda model, texts, **_: vectors[: len(texts)].astype("f4"))
     asked = vectors[50:90]
-    rounded = np.round((asked.astype("f4") @ vectors.astype("f4").T).astype(float), 5)
+    rounded = np.round(asked @ units_of(vectors.astype("f4")).astype("f4").astype(float).T, 5)
     assert len(np.unique(rounded[0])) < 150
     for at_once in (1, 1000, 1 << 23):
         monkeypatch.setattr(encoders, "_COSINES_AT_ONCE", at_once)

@@ -293,15 +293,25 @@ class RetrievalTarget(EncoderTarget):
         return [None] * len(examples)
 
     def read(self, units: Unit) -> list[Nearest]:
-        """The 2k + 1 nearest texts: with the text itself and its k old neighbours left out, k are still there."""
+        """The 2k + 1 nearest texts: with the text itself and its k old neighbours left out, k are still there.
+
+        Of equal cosines the earlier text is nearer. All cosines are in fp32, whose last digits depend on how many texts
+        are compared at once; of the texts that can be among the nearest they are taken anew, exactly.
+        """
         found = []
         for rows in self._blocks(len(units)):
-            cosines = units[rows].astype(np.float32) @ self._vectors.T  # (rows, n)
-            found += [
-                Nearest(unit.copy(), *_largest(row, 2 * self.k + 1))
-                for unit, row in zip(units[rows], cosines, strict=True)
-            ]
+            rough = units[rows].astype(np.float32) @ self._vectors.T  # (rows, n)
+            for unit, row in zip(units[rows], rough, strict=True):
+                places = _candidates(row, 2 * self.k + 1)
+                cosines = self._cosines(places, unit)
+                order = np.argsort(-cosines, kind="stable")[: 2 * self.k + 1]
+                found.append(Nearest(unit.copy(), places[order], cosines[order]))
         return found
+
+    def _cosines(self, places: npt.NDArray[np.intp], unit: Unit) -> npt.NDArray[np.float64]:
+        """The cosines with some texts of the corpus, rounded."""
+        cosines: npt.NDArray[np.float64] = np.round(self._vectors[places].astype(np.float64) @ unit, _DECIMALS)
+        return cosines
 
     def _blocks(self, count: int) -> list[slice]:
         """Slices of ``count`` vectors, each of so many as are compared with the whole corpus at once."""
@@ -323,14 +333,10 @@ class RetrievalTarget(EncoderTarget):
         near = self._near[example.number]
         old = np.isin(places, near)
         rival = float(cosines[~old][self.k - 1])
-        score = rival - float(cosines[old][0] if old.any() else self._nearest_of(near, output.unit))
+        score = rival - float(cosines[old][0] if old.any() else self._cosines(near, output.unit).max())
         first = places[: self.k]
         neighbours = tuple(self._corpus[i] for i in first)
         return Verdict(score, _NOISE, score > 0.0, float(np.isin(near, first).mean()), neighbours=neighbours)
-
-    def _nearest_of(self, places: npt.NDArray[np.intp], unit: Unit) -> float:
-        """The largest cosine with some texts of the corpus."""
-        return round(float((self._vectors[places] @ unit.astype(np.float32)).max()), _DECIMALS)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """The negative cosine with the mean of the old neighbours."""
@@ -338,16 +344,12 @@ class RetrievalTarget(EncoderTarget):
         return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
 
 
-def _largest(row: npt.NDArray[np.float32], count: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """Places and values of the ``count`` largest numbers, rounded; of equal ones the earlier first."""
+def _candidates(row: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.intp]:
+    """Places of what can be among the ``count`` largest numbers once they are exact, and rounded; in order."""
     count = min(count, len(row))
-    # What is smaller than the last of them by more than a rounded digit is still smaller when both are rounded.
+    # What is smaller than the last of them by two rounded digits is still smaller then: fp32 errs by less than one.
     bound = np.partition(row, -count)[-count] - 2 * 10.0**-_DECIMALS
-    places = np.flatnonzero(row >= bound)
-    exact = row[places].astype(np.float64)
-    values: npt.NDArray[np.float64] = np.round(exact, _DECIMALS)
-    order = np.argsort(-values, kind="stable")[:count]
-    return places[order], values[order]
+    return np.flatnonzero(row >= bound)
 
 
 def fitted_scale(
