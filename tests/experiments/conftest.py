@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_table import TABLE
 
 from holdfast.attacks.resources import ResourceNames
+from holdfast.experiments import work
 from holdfast.experiments.run import ReproduceSettings
 
 OTHERS = "the a man woman child runs sleeps eats plays sings on under in park house bed red big old".split()
@@ -64,3 +66,17 @@ def settings(
         return ReproduceSettings(**{**given, **changes})  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The labels of the cells that were made, in order."""
+    labels: list[str] = []
+    real = work.do
+
+    def do(cell: Any, *rest: Any) -> None:
+        labels.append(f"{cell.kind}: {cell.label}")
+        real(cell, *rest)
+
+    monkeypatch.setattr(work, "do", do)
+    return labels

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 TABLE = """\
 title: Small
 source: a test
@@ -19,3 +21,7 @@ averages:
 published:
   NP: [90, 80, 12, 85]
 """
+
+
+def values(result: dict[str, Any]) -> dict[tuple[str, str], float | None]:
+    return {(row["task"], row["split"]): row["metrics"].get("mean") for row in result["results"]}

@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from small_table import TABLE
+from small_table import TABLE, values
 
 from holdfast.errors import UserError
-from holdfast.experiments import parallel, work
 from holdfast.experiments import rows as of_tables
 from holdfast.experiments import run as experiments
 from holdfast.experiments.definition import known_tables, tables_named
@@ -31,24 +30,6 @@ from holdfast.files import locked
 from holdfast.results import read_result
 
 Settings = Callable[..., ReproduceSettings]
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The labels of the cells that were made, in order."""
-    labels: list[str] = []
-    real = work.do
-
-    def do(cell: Any, *rest: Any) -> None:
-        labels.append(f"{cell.kind}: {cell.label}")
-        real(cell, *rest)
-
-    monkeypatch.setattr(work, "do", do)
-    return labels
-
-
-def values(result: dict[str, Any]) -> dict[tuple[str, str], float | None]:
-    return {(row["task"], row["split"]): row["metrics"].get("mean") for row in result["results"]}
 
 
 def test_a_table_is_made_once(settings: Settings, made: list[str]) -> None:
@@ -385,6 +366,25 @@ def test_a_killed_reproduction_goes_on_where_it_was(settings: Settings, made: li
     assert values(again) == values(whole)
 
 
+def test_the_table_so_far(settings: Settings, made: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    whole = reproduce(settings())
+    count, given = len(made), settings()
+    (attacked,) = (
+        cell for row in whole["results"] for cell in row["cells"] if (row["task"], row["split"]) == ("NP", "Typos")
+    )
+    shutil.rmtree(next(given.output.glob(f"cells/attack-{attacked[:12]}")))
+    (trained,) = given.output.glob("cells/encoder-*/model/results.json")
+    trained.write_text(trained.read_text().replace("simcse", "SIMCSE"))  # damaged: what was made of it is not lost
+    found = reproduce(settings(so_far=True))
+    assert len(made) == count
+    assert not next(given.output.glob(f"cells/attack-{attacked[:12]}"), None)
+    there = {place: value for place, value in values(whole).items() if place[0] == "SimCSE" or place[1] == "Acc."}
+    assert {place: value for place, value in values(found).items() if value is not None} == there
+    assert {row["task"] for row in found["results"] if "not made yet" in row["not_run"]} == {"NP"}
+    assert read_result(given.result_file)["results"] == found["results"]
+    assert values(reproduce(settings())) == values(whole)
+
+
 def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     from holdfast.cli import main
 
@@ -461,88 +461,6 @@ def test_a_file_of_ones_own_gives_the_result_its_name(settings: Settings) -> Non
     assert settings(table=TABLE, scale="smoke").result_file.name == "small-smoke.json"
     known = ReproduceSettings("robustembed/figure2", "smoke", given.output)
     assert known.result_file == given.output / "robustembed-figure2-smoke.json"
-
-
-@pytest.mark.slow
-def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[str], tmp_path: Path) -> None:
-    whole = reproduce(settings())
-    made.clear()
-    table = TABLE.replace("max_steps: 2, batch_size: 4", "max_steps: 2, batch_size: 400", 1)
-    beside = reproduce(settings(output=tmp_path / "beside", jobs=2))
-    assert made == []  # in other processes
-    assert values(beside) == values(whole)
-    assert reproduce(settings(output=tmp_path / "beside", jobs=2)) is not None
-    # A cell that fails takes with it what needs it, and nothing else.
-    failed = reproduce(settings(table, output=tmp_path / "beside", jobs=2))
-    assert values(failed)["NP", "Acc."] == values(whole)["NP", "Acc."]
-    assert all("400" in row["not_run"][0] for row in failed["results"] if row["task"] == "SimCSE" and row["cells"])
-
-
-TIMED = (
-    TABLE.partition("averages")[0] + "  Seconds: {classifier: *sst2, attack: *typos, measure: seconds_per_example}\n"
-)
-SHARED = "times were taken while up to"
-
-
-def test_times_of_cells_that_shared_the_machine_are_told_as_such(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def side_by_side(todo: Any, store: Any, setting: Any, jobs: int, *, console: Any, command: Any) -> dict[str, str]:
-        for cell in todo:
-            assert parallel._make(cell, store, setting, command, jobs) is None
-        return {}
-
-    monkeypatch.setattr(experiments, "make_side_by_side", side_by_side)
-    result = reproduce(settings(TIMED, only=["NP"], jobs=3))
-    rows = {row["split"]: row for row in result["results"]}
-    assert rows["Seconds"]["timed_among"] == 3
-    assert not any("timed_among" in rows[name] for name in ("Acc.", "Typos", "Queries"))
-    assert f"1 {SHARED} 3 pieces of work shared the machine" in " ".join(markdown(result).split())
-    # The record stays with the cell, and what is made alone is told as nothing else.
-    both = reproduce(settings(TIMED))
-    seconds = {row["task"]: row.get("timed_among") for row in both["results"] if row["split"] == "Seconds"}
-    assert seconds == {"NP": 3, "SimCSE": None}
-    assert SHARED not in markdown(reproduce(settings(TIMED, only=["SimCSE"])))
-
-
-class _Deadly:
-    """Ends the process that receives it, as the system does where memory runs out."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os._exit, (9,)
-
-
-def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
-    from rich.console import Console
-
-    from holdfast.experiments.cells import Cell, Store
-    from holdfast.experiments.parallel import make_side_by_side
-    from holdfast.experiments.stages import Setting
-
-    cell = Cell("encoder", {"n": 1}, label="SimCSE, seed 7")
-    setting = Setting(model=None, corpus=None, data=None)
-    command: Any = [_Deadly()]
-    with pytest.raises(UserError, match=r"encoder SimCSE, seed 7; the same command goes on .* smaller --jobs"):
-        make_side_by_side([cell], Store(tmp_path), setting, 1, console=Console(quiet=True), command=command)
-
-
-def test_which_cells_areready() -> None:
-    from holdfast.experiments.cells import Cell
-    from holdfast.experiments.parallel import ready
-
-    start = Cell("model", {}, where={"path": "/x"})
-    encoder = Cell("encoder", {"n": 1}, {"start": start})
-    classifier = Cell("classifier", {}, {"encoder": encoder})
-    other = Cell("encoder", {"n": 2}, {"start": start})
-    attack = Cell("attack", {}, {"victim": classifier})
-    waiting = [encoder, classifier, other, attack]
-    assert ready(waiting, [], {}) == [encoder, other]
-    waiting.remove(encoder)
-    assert ready(waiting, [encoder], {}) == [other]
-    failed = {encoder.key: "why"}
-    assert ready(waiting, [], failed) == [other]
-    assert waiting == [other]
-    assert failed == {encoder.key: "why", classifier.key: "why", attack.key: "why"}
 
 
 def test_a_training_that_goes_on_from_another(settings: Settings, made: list[str], tmp_path: Path) -> None:

@@ -83,6 +83,9 @@ def reproduce(
     plan: Annotated[
         bool, typer.Option("--plan", help="Tell what would be made, and how long it may take, and make nothing.")
     ] = False,
+    so_far: Annotated[
+        bool, typer.Option("--so-far", help="Make nothing, and write the table of what is finished.")
+    ] = False,
     resources: Annotated[
         str, typer.Option(metavar="SET", help="Of the attacks: paper or light; see `holdfast doctor`.")
     ] = "paper",
@@ -131,6 +134,7 @@ def reproduce(
         jobs=jobs,
         changes=set_ or (),
         against=against,
+        so_far=so_far,
     )
     every = [replace(first, table=name) for name in names]
     if len({settings.result_file for settings in every}) < len(every):

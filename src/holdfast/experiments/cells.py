@@ -141,6 +141,11 @@ class Store:
         other = [name for name, digest in written.items() if files.get(name) != digest]
         return f"{product} does not hold what was written: {', '.join(other)}" if other else None
 
+    def left(self, cells: Iterable[Cell]) -> dict[str, str]:
+        """By their keys the cells that have to be made, with what is wrong with those that are there and damaged."""
+        damaged = ((cell, self.damage(cell)) for cell in cells)
+        return {cell.key: damage or "" for cell, damage in damaged if damage is not None or not self.finished(cell)}
+
     @contextlib.contextmanager
     def alone(self, cell: Cell) -> Iterator[None]:
         """Have a cell to this process inside the block.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
@@ -36,7 +38,8 @@ def make_side_by_side(
 ) -> dict[str, str]:
     """Make cells, each as soon as what it takes is there, and return for each that could not be made the reason.
 
-    Each process is new (no fork), sees one GPU, and is silent but for the line at a cell's start and end.
+    Each process is new (no fork), sees one GPU, and is silent but for the line at a cell's start and end. None outlives
+    this one, however that ends: what they were at goes on from its last checkpoint the next time.
 
     Args:
         todo: unfinished cells, each after those that it takes.
@@ -55,7 +58,10 @@ def make_side_by_side(
         numbers.put(number)
     failed: dict[str, str] = {}
     waiting, running = list(todo), dict[Future[str | None], Cell]()
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_settle, initargs=(numbers, jobs)) as pool:
+    with (
+        ProcessPoolExecutor(jobs, mp_context=context, initializer=_settle, initargs=(numbers, jobs)) as pool,
+        _ended_with_an_error(),
+    ):
         while waiting or running:
             for cell in ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
                 waiting.remove(cell)
@@ -72,6 +78,18 @@ def make_side_by_side(
                     f"{told} ({cell.kind}: {cell.label}), {len(waiting)} more wait", markup=False, highlight=False
                 )
     return failed
+
+
+@contextmanager
+def _ended_with_an_error() -> Iterator[None]:
+    """End the processes that were started inside where it is left by an error: a pool waits for what they are doing."""
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
 
 
 def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], Cell]) -> str | None:
@@ -107,6 +125,15 @@ def _settle(numbers: Any, jobs: int) -> None:
     if names:
         os.environ["CUDA_VISIBLE_DEVICES"] = names[number % len(names)]
     torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one, which does not tell if it is killed, and end too."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: int) -> str | None:

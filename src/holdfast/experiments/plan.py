@@ -39,13 +39,14 @@ def plan(tables: Sequence[ReproduceSettings]) -> list[Planned]:
     """
     store = Store(tables[0].output / "cells")
     cells = [cell for cell in in_order(cell for each in tables for cell in cells_of(each)) if cell.kind != "model"]
+    to_make = store.left(cells)
     took = _took(store.records())
     sorts: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         sorts.setdefault((cell.kind, _what(cell.kind, cell.settings)), []).append(cell)
     planned = []
     for (kind, what), alike in sorts.items():
-        left = [cell for cell in alike if not store.finished(cell)]
+        left = [cell for cell in alike if cell.key in to_make]
         rate = took.get((kind, what), took.get((kind, "")))
         seconds = 0.0 if not left else None if rate is None else rate * sum(_size(kind, c.settings) for c in left)
         planned.append(Planned(kind, what, len(alike), len(alike) - len(left), seconds))

@@ -27,6 +27,8 @@ from holdfast.results import new_result, write_result
 if TYPE_CHECKING:
     from rich.console import Console
 
+NOT_YET = "not made yet"
+
 
 @dataclass(frozen=True)
 class ReproduceSettings:
@@ -47,6 +49,7 @@ class ReproduceSettings:
         jobs: how many cells are made at once; None: one on each GPU, or one.
         changes: of the scale: "encoder.sentences=6400".
         against: the row that others are compared with, or AXIS=LABEL; None: what the table says, if it does.
+        so_far: nothing is made, and the table is of what is finished.
     """
 
     table: str
@@ -63,6 +66,7 @@ class ReproduceSettings:
     jobs: int | None = None
     changes: Sequence[str] = ()
     against: str | None = None
+    so_far: bool = False
 
     @property
     def result_file(self) -> Path:
@@ -94,7 +98,10 @@ def reproduce(
     entries = _entries(definition, setting, settings)
     store = Store(settings.output / "cells")
     began = time.monotonic()
-    failed = _make(entries, store, setting, settings.jobs or devices_here(), console, command)
+    if settings.so_far:
+        failed = dict.fromkeys(store.left(_cells(entries)), NOT_YET)
+    else:
+        failed = _make(entries, store, setting, settings.jobs or devices_here(), console, command)
     rows = [value_row(definition, entry, store, failed) for entry in entries]
     rows += average_rows(definition, rows)
     result = new_result(
@@ -227,10 +234,10 @@ def _make(
 ) -> dict[str, str]:
     """Make every cell once, inputs first, and return for each that could not be made the reason."""
     cells = _cells(entries)
-    damaged = {cell.key: damage for cell in cells if (damage := store.damage(cell)) is not None}
-    for damage in damaged.values():
+    left = store.left(cells)
+    for damage in filter(None, left.values()):
         console.print(f"{damage}: it is made again", markup=False, highlight=False)
-    todo = [cell for cell in cells if cell.key in damaged or not store.finished(cell)]
+    todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     if jobs > 1 and len(todo) > 1:
         return make_side_by_side(todo, store, setting, jobs, console=console, command=command)

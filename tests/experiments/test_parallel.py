@@ -1,0 +1,162 @@
+"""Cells side by side, in processes of their own: what they make, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from small_table import TABLE, values
+
+from holdfast.errors import UserError
+from holdfast.experiments import parallel
+from holdfast.experiments import run as experiments
+from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.parallel import make_side_by_side, ready
+from holdfast.experiments.render import markdown
+from holdfast.experiments.run import ReproduceSettings, reproduce
+from holdfast.experiments.stages import Setting
+from warm import WarmPython
+
+Settings = Callable[..., ReproduceSettings]
+
+
+@pytest.mark.slow
+def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[str], tmp_path: Path) -> None:
+    whole = reproduce(settings())
+    made.clear()
+    table = TABLE.replace("max_steps: 2, batch_size: 4", "max_steps: 2, batch_size: 400", 1)
+    beside = reproduce(settings(output=tmp_path / "beside", jobs=2))
+    assert made == []  # in other processes
+    assert values(beside) == values(whole)
+    assert reproduce(settings(output=tmp_path / "beside", jobs=2)) is not None
+    # A cell that fails takes with it what needs it, and nothing else.
+    failed = reproduce(settings(table, output=tmp_path / "beside", jobs=2))
+    assert values(failed)["NP", "Acc."] == values(whole)["NP", "Acc."]
+    assert all("400" in row["not_run"][0] for row in failed["results"] if row["task"] == "SimCSE" and row["cells"])
+
+
+TIMED = (
+    TABLE.partition("averages")[0] + "  Seconds: {classifier: *sst2, attack: *typos, measure: seconds_per_example}\n"
+)
+SHARED = "times were taken while up to"
+
+
+def test_times_of_cells_that_shared_the_machine_are_told_as_such(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def side_by_side(todo: Any, store: Any, setting: Any, jobs: int, *, console: Any, command: Any) -> dict[str, str]:
+        for cell in todo:
+            assert parallel._make(cell, store, setting, command, jobs) is None
+        return {}
+
+    monkeypatch.setattr(experiments, "make_side_by_side", side_by_side)
+    result = reproduce(settings(TIMED, only=["NP"], jobs=3))
+    rows = {row["split"]: row for row in result["results"]}
+    assert rows["Seconds"]["timed_among"] == 3
+    assert not any("timed_among" in rows[name] for name in ("Acc.", "Typos", "Queries"))
+    assert f"1 {SHARED} 3 pieces of work shared the machine" in " ".join(markdown(result).split())
+    # The record stays with the cell, and what is made alone is told as nothing else.
+    both = reproduce(settings(TIMED))
+    seconds = {row["task"]: row.get("timed_among") for row in both["results"] if row["split"] == "Seconds"}
+    assert seconds == {"NP": 3, "SimCSE": None}
+    assert SHARED not in markdown(reproduce(settings(TIMED, only=["SimCSE"])))
+
+
+class _Deadly:
+    """Ends the process that receives it, as the system does where memory runs out."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (9,)
+
+
+def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"encoder SimCSE, seed 7; the same command goes on .* smaller --jobs"):
+        make_one(tmp_path, _Deadly())
+
+
+class _Long:
+    """Keeps the process that receives it busy for a minute, once it has written its number to a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code = f"""
+import os, pathlib, time
+pathlib.Path({str(folder)!r}, "new").write_text(str(os.getpid()))
+pathlib.Path({str(folder)!r}, "new").rename(pathlib.Path({str(folder)!r}, "began"))
+time.sleep(60)
+pathlib.Path({str(folder)!r}, "ended").touch()
+"""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (self.code,)
+
+
+def make_one(folder: Path, sent: object) -> None:
+    """Have a process make a cell, and send it something that does not let it."""
+    cell = Cell("encoder", {"n": 1}, label="SimCSE, seed 7")
+    setting, command = Setting(model=None, corpus=None, data=None), [sent]
+    make_side_by_side([cell], Store(folder), setting, 1, console=Console(quiet=True), command=command)  # type: ignore[arg-type]
+
+
+def signalled_when_it_began(folder: Path, number: int) -> None:
+    """Have this process get a signal as soon as the other one is busy."""
+
+    def send() -> None:
+        while not (folder / "began").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=send, daemon=True).start()
+
+
+def test_whoever_is_stopped_stops_what_it_started(tmp_path: Path) -> None:
+    signalled_when_it_began(tmp_path, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        make_one(tmp_path, _Long(tmp_path))
+    assert not is_alive(int((tmp_path / "began").read_text()))
+    assert not (tmp_path / "ended").exists()
+
+
+def killed_while_another_is_busy(folder: str) -> None:
+    signalled_when_it_began(Path(folder), signal.SIGKILL)
+    make_one(Path(folder), _Long(Path(folder)))
+
+
+def test_no_process_outlives_one_that_is_killed(tmp_path: Path, warm: WarmPython) -> None:
+    run = warm.run(Path(__file__), str(tmp_path), function="killed_while_another_is_busy")
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    number = int((tmp_path / "began").read_text())
+    while is_alive(number):
+        assert not (tmp_path / "ended").exists()
+        time.sleep(0.05)
+    assert not (tmp_path / "ended").exists()
+
+
+def is_alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_which_cells_are_ready() -> None:
+    start = Cell("model", {}, where={"path": "/x"})
+    encoder = Cell("encoder", {"n": 1}, {"start": start})
+    classifier = Cell("classifier", {}, {"encoder": encoder})
+    other = Cell("encoder", {"n": 2}, {"start": start})
+    attack = Cell("attack", {}, {"victim": classifier})
+    waiting = [encoder, classifier, other, attack]
+    assert ready(waiting, [], {}) == [encoder, other]
+    waiting.remove(encoder)
+    assert ready(waiting, [encoder], {}) == [other]
+    failed = {encoder.key: "why"}
+    assert ready(waiting, [], failed) == [other]
+    assert waiting == [other]
+    assert failed == {encoder.key: "why", classifier.key: "why", attack.key: "why"}
