@@ -129,3 +129,8 @@ def corpus(here: Path, make_encoder_model: Any, monkeypatch: pytest.MonkeyPatch)
     (here / "others.txt").write_text("".join(sentence(rng) + "\n" for _ in range(30)))
     monkeypatch.setattr("holdfast.attacks.resources.importlib.util.find_spec", lambda name: None)
     return texts
+
+
+@pytest.fixture
+def encoder(make_encoder_model: Callable[..., Any]) -> Any:
+    return make_encoder_model("bert", pooling="mean")

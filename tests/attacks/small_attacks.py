@@ -22,6 +22,21 @@ ADJECTIVES = ["red", "big", "old"]
 CONTENT = [*NOUNS, *VERBS, *ADJECTIVES]
 WORDS = ["the", "a", "on", "under", "in", *CONTENT]
 
+TEXTS = [
+    "the old man sleeps on the big red bed in the house",
+    "a dog runs in the park",
+    "the woman sings under the house",
+    "a cat eats in the park",
+    "the child plays",
+    "the big dog sleeps in the red house on a bed under the park",
+    "a man runs in the park",
+    "the child sings",
+    "a red cat sleeps",
+    "the old woman eats in the house",
+    "big dog plays",
+    "a man sings on the bed",
+]
+
 ATTACK = ["attack", "model", "--task", "textfooler/mnli", "--recipes", "pwws,typos", "--precision", "fp32"]
 """Of the classifier in the fixture ``here``."""
 
