@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,15 @@ def signalled_when_it_began(folder: Path, number: int) -> None:
     threading.Thread(target=send, daemon=True).start()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is heard: what a script starts in the background is told to ignore it, and its Python does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_whoever_is_stopped_stops_what_it_started(tmp_path: Path) -> None:
     signalled_when_it_began(tmp_path, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
