@@ -153,14 +153,47 @@ def test_one_evaluation_gives_every_column_its_difference_and_the_mean_its_own()
     assert next(row for row in found if row["split"] == "Avg.")["n"] == 7 * 60
 
 
-def test_a_mean_over_attacks_on_the_same_texts_has_no_difference() -> None:
-    """Drawn apart, as tasks of their own, they would make the mean seem surer than it is."""
-    results = {f"{row} {recipe}": attacked(outcomes, recipe) for recipe in ("pwws", "typos")
-               for row, outcomes in (("A", "++-+"), ("B", "-+--"))}  # fmt: skip
-    values = [value(row, recipe, "success_rate", f"{row} {recipe}") for row in "AB" for recipe in ("pwws", "typos")]
+def attacks(outcomes: dict[str, str]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], dict[str, list[str]]]:
+    """Values, results and averages of rows A and B: for "A pwws" the outcome of each text."""
+    results = {cell: attacked(of_texts, cell.split()[1]) for cell, of_texts in outcomes.items()}
+    values = [value(*cell.split(), "success_rate", cell) for cell in results]
     values += [value(row, "Attacks", "mean") for row in "AB"]
-    found = told(values, results, {"Attacks": ["pwws", "typos"]})
+    return values, results, {"Attacks": [cell.split()[1] for cell in results if cell.startswith("A")]}
+
+
+def test_the_mean_over_attacks_on_the_same_texts_is_of_those_that_all_attacked() -> None:
+    found = told(*attacks({"A pwws": "++-+.", "A typos": "+--++", "B pwws": "-+--+", "B typos": "+-.-+"}))
+    rows = {row["split"]: row for row in found["results"]}
+    assert list(rows) == ["pwws", "typos", "Attacks"]
+    assert (rows["Attacks"]["n"], rows["Attacks"]["test"]) == (3, "bootstrap")  # texts 0, 1 and 3
+    metrics = rows["Attacks"]["metrics"]
+    assert (metrics["baseline"], metrics["other"]) == (pytest.approx(500 / 6), pytest.approx(200 / 6))
+    assert metrics["difference"] == pytest.approx(-50.0)
+
+
+def test_attacks_on_the_same_texts_are_drawn_together() -> None:
+    """Drawn apart, as texts of their own, they would make the mean seem surer than it is."""
+    alike = {f"{row} {recipe}": outcomes * 10 for recipe in ("pwws", "typos") for row, outcomes in
+             (("A", "++-+-+"), ("B", "-+--+-"))}  # fmt: skip
+    rows = {row["split"]: row["metrics"] for row in told(*attacks(alike))["results"]}
+    width = {split: metrics["high"] - metrics["low"] for split, metrics in rows.items()}
+    assert rows["Attacks"]["difference"] == pytest.approx(rows["pwws"]["difference"])
+    assert width["Attacks"] == pytest.approx(width["pwws"], rel=0.15)  # the second attack tells nothing new
+
+
+def test_a_mean_over_attacks_that_attacked_no_text_in_common_has_no_difference() -> None:
+    found = told(*attacks({"A pwws": "++..", "A typos": "..++", "B pwws": "++..", "B typos": "..++"}))
     assert [row["split"] for row in found["results"]] == ["pwws", "typos"]
+
+
+def test_a_mean_over_two_attacks_on_one_split_and_one_on_another_has_no_difference() -> None:
+    values, results, averages = attacks({f"{row} {recipe}": "+-" for row in "AB" for recipe in ("pwws", "typos")})
+    for row in "AB":
+        results[f"{row} cr"] = attacked("+-")
+        results[f"{row} cr"]["results"][0]["task"] = "cr"
+        values.insert(0, value(row, "CR", "success_rate", f"{row} cr"))
+    found = told(values, results, {"Attacks": [*averages["Attacks"], "CR"]})
+    assert [row["split"] for row in found["results"]] == ["CR", "pwws", "typos"]
 
 
 def test_a_mean_over_columns_of_which_one_is_missing_has_no_difference() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed
-from holdfast.evaluation.pairing import Key, Side, Source, differing, draw
+from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed, resample
+from holdfast.evaluation.pairing import Key, Side, Source, attacked_by_all, differing, draw
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
@@ -41,7 +41,7 @@ def differences(
     """The paired differences of a table's rows, value by value.
 
     A value is compared where its measure is of items: the success of an attack, an accuracy, a correlation, or a mean
-    of several of these on different items.
+    of several of these: on different items, or attacks on the same texts.
 
     Args:
         values: of the table.
@@ -124,21 +124,41 @@ class _Pairs:
         return _Compared(keys, [drawn[key] for key in keys], first, second)
 
     def _mean(self, baseline: str, other: str, columns: Sequence[str]) -> _Compared | None:
-        """The mean over columns, where each is of items of its own and of the same models.
-
-        Attacks by several recipes are on the same texts: drawn apart, their mean would seem surer than it is.
-        """
+        """The mean over columns, each of items of its own, or of attacks on the same texts, and of the same models."""
         found = [self.compared(self.places[baseline, column], self.places[other, column]) for column in columns]
         parts = [part for part in found if part is not None]
-        keys = [key for part in parts for key in part.keys]
         tasks = [task for part in parts for task in part.tasks]
         alike = {tuple(len(side.sources) for side in (part.baseline, part.other)) for part in parts}
-        apart = len({(key.task, key.split) for key in keys}) == len(keys)
         single = len(parts) == len(columns) and all(len(part.keys) == 1 for part in parts)
         by_seed = any(isinstance(task.sample, SeedBySeed) for task in tasks)  # whose models have an order of their own
-        if not single or not apart or by_seed or len(alike) > 1:
+        if not single or by_seed or len(alike) > 1:
             return None
-        return _Compared(keys, tasks, parts[0].baseline, parts[0].other)
+        splits: dict[tuple[str, str], list[_Compared]] = {}
+        for part in parts:
+            splits.setdefault((part.keys[0].task, part.keys[0].split), []).append(part)
+        if len({len(of_split) for of_split in splits.values()}) > 1:
+            return None  # a mean over splits would not be the mean over columns
+        drawn = [self._of_one_split(of_split) for of_split in splits.values()]
+        of_splits = [task for task in drawn if task is not None]
+        if len(of_splits) < len(splits):
+            return None
+        return _Compared([part.keys[0] for part in parts], of_splits, parts[0].baseline, parts[0].other)
+
+    def _of_one_split(self, parts: Sequence[_Compared]) -> Resampled | None:
+        """The mean over what is of one split: a text is drawn with all attacks on it.
+
+        Drawn apart, as if they were of different texts, their mean would seem surer than it is.
+        """
+        if len(parts) == 1:
+            return parts[0].tasks[0]
+        keys = [part.keys[0] for part in parts]
+        if {key.metric for key in keys} != {"success_rate"}:
+            return None
+        sides = [[*part.baseline.sources, *part.other.sources] for part in parts]
+        sample = attacked_by_all(list(zip(*sides, strict=True)), keys)
+        if sample is None:
+            return None
+        return resample(sample, seed=self._seed, name="/".join(map(str, keys)), resamples=self._resamples)
 
     def _side(self, value: Mapping[str, Any]) -> Side:
         """The results behind a value, each under the name of its place in the table."""

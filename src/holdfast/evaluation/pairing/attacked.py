@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.evaluation.comparison import Sample, Shares
+from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
 from holdfast.results import examples_of, shown
 
@@ -44,6 +44,27 @@ def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list
     if not samples:
         raise UserError("the results attacked no text in common: give --examples and --seed alike, or attack all texts")
     return samples, notes + other_resources(sources)
+
+
+def attacked_by_all(models: Sequence[Sequence[Source]], keys: Sequence[Key]) -> Means | None:
+    """A sample of the texts that several attacks all attacked on all models: what share of the attacks succeeded, x100.
+
+    An item is a text with all that was made of it: attacks on the same texts are no items of their own.
+
+    Args:
+        models: for each model its results, one for each of the keys.
+        keys: of attacks on one split.
+
+    Returns:
+        The sample; None where there is no such text.
+    """
+    outcomes = [[outcomes_of(source, "recipe", str(key.recipe)) for source, key in zip(own, keys, strict=True)]
+                for own in models]  # fmt: skip
+    everything = list(chain.from_iterable(outcomes))
+    texts = [text for text in everything[0] if all(text in others for others in everything[1:])]
+    if not texts:
+        return None
+    return Means([[100.0 * sum(own[text] for own in attacks) / len(keys) for text in texts] for attacks in outcomes])
 
 
 def other_resources(sources: Sequence[Source]) -> list[str]:
