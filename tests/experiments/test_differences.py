@@ -63,8 +63,9 @@ def test_a_row_that_is_not_there_is_one_line_with_those_that_are(against: str, l
 
 
 def value(row: str, column: str, measure: str, *cells: str, **more: Any) -> dict[str, Any]:
-    told = {"task": row, "split": column, "labels": {"x": row}, "digits": 1, "measure": measure, "not_run": []}
-    return {**told, "cells": list(cells)} | more
+    told = {"task": row, "split": column, "labels": {"x": row}, "digits": 1, "measure": measure}
+    seeds = list(range(1, 1 + len(cells)))
+    return {**told, "n": max(1, len(cells)), "made": list(cells), "seeds": seeds} | more
 
 
 def scored(noise: float, *tasks: str, seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def test_what_is_not_paired_is_told_with_its_places() -> None:
 
 def test_what_was_not_run_or_is_the_same_work_is_not_compared() -> None:
     results = {"a": attacked("++-+"), "b": attacked("-+--")}
-    values = [value("A", "PWWS", "success_rate", "a"), value("B", "PWWS", "success_rate", "b", not_run=["no time"])]
+    values = [value("A", "PWWS", "success_rate", "a"), value("B", "PWWS", "success_rate", n=0)]
     assert told(values, results)["results"] == []
     values[1] = value("B", "PWWS", "success_rate", "a")
     assert told(values, results)["results"] == []
@@ -223,6 +224,26 @@ def test_seeds_of_a_row_are_a_side_also_against_a_row_without() -> None:
     assert (row["seeds"], row["n"]) == ([1, 3], 60)
     assert "other_std" in row["metrics"]
     assert "baseline_std" not in row["metrics"]
+
+
+def test_a_row_of_which_a_seed_is_missing_is_compared_by_those_that_it_has() -> None:
+    results = {"a": attacked("++-+")} | {f"b{seed}": attacked("-+-+") for seed in (1, 3)}
+    results["b3"]["protocol"] = {"goal": {"kind": "score"}, "recipes": {}}
+    values = [value("A", "PWWS", "success_rate", "a"), value("B", "PWWS", "success_rate", "b1", "b3", seeds=[1, 3])]
+    assert "B, PWWS, seed 3: pwws has" in told(values, results)["notes"][0]
+    results["b3"] = attacked("-+-+")
+    (row,) = told(values, results)["results"]
+    assert (row["seeds"], row["metrics"]["difference"]) == ([1, 2], -25.0)
+
+
+def test_a_mean_over_columns_of_other_seeds_has_no_difference() -> None:
+    """The seeds of a row are drawn, and one that is drawn counts in all columns."""
+    results = {"a": scored(3.0, "stsb", "sickr"), "b": scored(1.0, "stsb", "sickr"), "c": scored(1.0, "stsb", "sickr")}
+    for other, splits in (([2], ["stsb", "sickr"]), ([1], ["stsb", "sickr", "Avg."])):
+        values = [value("A", task, f"{task}.spearman", "a") for task in ("stsb", "sickr")]
+        values += [value("B", "stsb", "stsb.spearman", "b"), value("B", "sickr", "sickr.spearman", "c", seeds=other)]
+        values += [value(row, "Avg.", "mean") for row in "AB"]
+        assert [row["split"] for row in told(values, results, {"Avg.": ["stsb", "sickr"]})["results"]] == splits
 
 
 # --- a table -----------------------------------------------------------------------------------------------------

@@ -114,17 +114,32 @@ def test_an_average_of_columns_is_seed_by_seed_also_where_no_seed_changes_one_of
         *({"both": ["x", "y"], "alone": ["y"]}, {}, {}),
     )
     row = {"task": "A", "digits": 1, "not_run": []}
-    both, alone = of_tables.average_rows(table, [row | {"split": "x", "values": [1.0, 5.0]},
-                                                 row | {"split": "y", "values": [3.0]}])  # fmt: skip
-    assert (both["values"], both["n"]) == ([2.0, 4.0], 2)
+    x, y = ({"split": "x", "values": [1.0, 5.0], "seeds": [1, 2]}, {"split": "y", "values": [3.0], "seeds": [1, 2]})
+    both, alone = of_tables.average_rows(table, [row | x, row | y])
+    assert (both["values"], both["n"], both["not_run"]) == ([2.0, 4.0], 2, [])
     assert (alone["values"], alone["n"], alone["metrics"]) == ([3.0], 1, {"mean": 3.0})
+
+
+def test_an_average_is_over_the_seeds_that_all_of_its_columns_have() -> None:
+    table = of_tables.Definition(
+        *("mine", "title", "source", "", (of_tables.Row({"encoder": "A"}, {}),), {"x": {}, "y": {}}),
+        *({"both": ["x", "y"]}, {}, {}),
+    )
+    row = {"task": "A", "digits": 1}
+    x = row | {"split": "x", "values": [1.0, 5.0, 9.0], "seeds": [1, 2, 3], "not_run": []}
+    y = row | {"split": "y", "values": [3.0, 7.0], "seeds": [1, 3], "not_run": ["no memory"]}
+    (average,) = of_tables.average_rows(table, [x, y])
+    assert (average["values"], average["seeds"], average["n"]) == ([2.0, 8.0], [1, 3], 2)
+    assert average["not_run"] == ["not all of its columns' seeds were run"]
+    (none,) = of_tables.average_rows(table, [x, y | {"values": [], "seeds": []}])
+    assert (none["values"], none["metrics"], none["not_run"]) == ([], {}, ["not all of its columns were run"])
 
 
 def test_means_are_means_of_three_and_more() -> None:
     assert of_tables._mean_and_spread([1.0, 2.0, 6.0]) == {"mean": 3.0, "std": pytest.approx(7**0.5)}
     names = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
     table = experiments.read_definition("adcse/table1", "paper")
-    row = {"task": table.rows[0].name, "digits": 1, "not_run": []}
+    row = {"task": table.rows[0].name, "digits": 1, "not_run": [], "seeds": [1, 2]}
     rows = [{**row, "split": name, "values": [float(n == 0), 7.0 * n]} for n, name in enumerate(names)]
     (average,) = of_tables.average_rows(table, rows)
     assert average["values"] == [pytest.approx(1 / 7), 21.0]
@@ -383,6 +398,11 @@ def test_the_table_so_far(settings: Settings, made: list[str], capsys: pytest.Ca
     assert {row["task"] for row in found["results"] if "not made yet" in row["not_run"]} == {"NP"}
     assert read_result(given.result_file)["results"] == found["results"]
     assert values(reproduce(settings())) == values(whole)
+    more = reproduce(settings(so_far=True, seeds=2))
+    assert values(more) == values(whole)
+    row = next(row for row in more["results"] if (row["task"], row["split"]) == ("SimCSE", "Mean"))
+    assert (row["seeds"], row["not_run"]) == ([1], ["not all of its columns' seeds were run"])
+    assert "Of fewer than 2 seeds: NP (1), SimCSE (1).\n" in markdown(more)
 
 
 def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,16 +103,16 @@ class _Pairs:
         self.notes.setdefault(line, []).append(f"{value['task']}: {value['split']}")
 
     def compared(self, baseline: Mapping[str, Any], other: Mapping[str, Any]) -> _Compared | None:
-        """What both values are of; None where they hold no items, were not run, or are of the same cells.
+        """What both values are of, by the seeds that each has; None without items or seeds, or of the same cells.
 
         Raises:
             UserError: their items cannot be paired.
         """
-        if baseline["not_run"] or other["not_run"]:
+        if not baseline["n"] or not other["n"]:
             return None
         if other["split"] in self._averages:
             return self._mean(baseline["task"], other["task"], self._averages[other["split"]])
-        if set(baseline["cells"]) == set(other["cells"]):
+        if set(baseline["made"]) == set(other["made"]):
             return None
         first, second = self._side(baseline), self._side(other)
         keys = _keys(other["measure"], second.sources[0].result)
@@ -128,10 +128,11 @@ class _Pairs:
         found = [self.compared(self.places[baseline, column], self.places[other, column]) for column in columns]
         parts = [part for part in found if part is not None]
         tasks = [task for part in parts for task in part.tasks]
+        seeds = [tuple(tuple(self.places[row, column]["seeds"]) for row in (baseline, other)) for column in columns]
         alike = {tuple(len(side.sources) for side in (part.baseline, part.other)) for part in parts}
         single = len(parts) == len(columns) and all(len(part.keys) == 1 for part in parts)
         by_seed = any(isinstance(task.sample, SeedBySeed) for task in tasks)  # whose models have an order of their own
-        if not single or by_seed or len(alike) > 1:
+        if not single or by_seed or len(alike) > 1 or len(set(seeds)) > 1:
             return None
         splits: dict[tuple[str, str], list[_Compared]] = {}
         for part in parts:
@@ -162,14 +163,14 @@ class _Pairs:
 
     def _side(self, value: Mapping[str, Any]) -> Side:
         """The results behind a value, each under the name of its place in the table."""
-        keys, place = value["cells"], f"{value['task']}, {value['split']}"
-        names = [place + (f", seed {number}" if len(keys) > 1 else "") for number in range(1, len(keys) + 1)]
+        keys, place = value["made"], f"{value['task']}, {value['split']}"
+        names = [place + (f", seed {number}" if len(keys) > 1 else "") for number in value["seeds"][: len(keys)]]
         sources = (Source(Path(name), self._result_of(key)) for name, key in zip(names, keys, strict=True))
         return Side(value["task"], tuple(sources))
 
     def _draw(self, baseline: Side, other: Side, values: Values) -> dict[Key, Resampled]:
         """What two sides have in common."""
-        cells = tuple(tuple(value["cells"]) for value in values)
+        cells = tuple(tuple(value["made"]) for value in values)
         if cells not in self._drawn:
             drawn, notes = draw(baseline, other, seed=self._seed, resamples=self._resamples)
             for line in notes:

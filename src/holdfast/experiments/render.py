@@ -93,6 +93,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         same := [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
     ):
         lines.append(f"No seed changes what {len(same)} values are of: they are of one run, and stand without ±.")
+    if fewer := _of_fewer_seeds(result):
+        lines.append(f"Of fewer than {protocol['seeds']} seeds: {fewer}.")
     if any("low" in row["metrics"] for row in result["results"]):
         lines.append("In square brackets: the 95 % interval of a single value, over its texts.")
     if shared := [row["timed_among"] for row in result["results"] if "timed_among" in row]:
@@ -105,6 +107,15 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         most = max(row["sample"]["of"] for row in sampled)
         lines.append(f"{len(sampled)} values are of samples of test sets (of up to {most:,} rows), drawn by a seed.")
     return lines
+
+
+def _of_fewer_seeds(result: Mapping[str, Any]) -> str:
+    """The rows of which some value is not of all seeds, each with the fewest that it is of."""
+    found: dict[str, int] = {}
+    for row in result["results"]:
+        if row["n"] and row["not_run"]:
+            found[row["task"]] = min(row["n"], found.get(row["task"], row["n"]))
+    return ", ".join(f"{name} ({count})" for name, count in found.items())
 
 
 def differences_title(result: Mapping[str, Any]) -> str:

@@ -30,7 +30,8 @@ class Entry:
 def value_row(definition: Definition, entry: Entry, store: Store, failed: Mapping[str, str]) -> dict[str, Any]:
     """A row of the result: one value of the table.
 
-    A cell that no seed changes, such as an untrained encoder's, is one for all of them, and gives one value.
+    A cell that no seed changes, such as an untrained encoder's, is one for all of them, and gives one value. ``seeds``
+    are those that have one, counted from 1; ``made`` the cells that the values are of, in their order.
 
     Args:
         definition: of the table.
@@ -39,6 +40,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
         failed: for the keys of cells that could not be made the reason.
     """
     values: list[float] = []
+    made: list[str] = []
     reasons: list[str] = []
     extras: dict[str, Any] = {}
     interval: dict[str, float] = {}
@@ -50,6 +52,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
             result = result_of(cell, store)
             try:
                 values.append(measured(entry.measure, result))
+                made.append(cell.key)
                 extras = extras or _extras(definition, entry, result)
                 interval = _interval(entry.measure, result)
                 if entry.measure in TIMES and (jobs := store.jobs(cell)) > 1:
@@ -67,9 +70,11 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
         "digits": entry.digits,
         "metrics": {**_mean_and_spread(values), **(interval if len(values) == 1 else {})},
         "values": values,
+        "seeds": [n for n, cell in enumerate(entry.cells, 1) if isinstance(cell, Cell) and cell.key in made],
         "published": definition.published_value(entry.row, entry.column),
         "not_run": list(dict.fromkeys(reasons)),
         "cells": [key for key, cell in distinct.items() if isinstance(cell, Cell)],
+        "made": made,
         **extras,
     }
 
@@ -97,15 +102,17 @@ def result_of(cell: Cell, store: Store) -> dict[str, Any]:
 
 
 def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The averages over columns, seed by seed; of a row with a column that was not run there is none."""
+    """The averages over columns, seed by seed, over the seeds that all of them have; without one there is none."""
     found = []
     for name in dict.fromkeys(row["task"] for row in rows):
         of_row = {row["split"]: row for row in rows if row["task"] == name}
         row = next(row for row in definition.rows if row.name == name)
         for average, columns in definition.averages.items():
             parts = [of_row[column] for column in columns]
-            whole = not any(part["not_run"] for part in parts)
-            values = [statistics.mean(of_seed) for of_seed in _seed_by_seed(parts)] if whole else []
+            seeds = sorted(set.intersection(*(set(part["seeds"]) for part in parts)))
+            # What no seed changes stands beside every seed of the others, and gives one value alone.
+            alone = all(len(part["values"]) < len(part["seeds"]) for part in parts)
+            values = [statistics.mean(_of_seed(part, seed) for part in parts) for seed in seeds[: 1 if alone else None]]
             found.append(
                 {
                     "task": name,
@@ -116,26 +123,29 @@ def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> l
                     "digits": max(part["digits"] for part in parts),
                     "metrics": _mean_and_spread(values),
                     "values": values,
+                    "seeds": seeds,
                     "published": definition.published_value(row, average),
-                    "not_run": [] if whole else _why_no_average(parts),
+                    "not_run": _why_no_average(parts),
                     "cells": [],
+                    "made": [],
                 }
             )
     return found
 
 
-def _seed_by_seed(columns: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
-    """For each seed the values of some columns; what no seed changes stands beside every seed of the others."""
-    seeds = max(len(column["values"]) for column in columns)
-    return list(zip(*(c["values"] * (seeds if len(c["values"]) == 1 else 1) for c in columns), strict=True))
+def _of_seed(row: Mapping[str, Any], seed: int) -> float:
+    """A row's value of one seed."""
+    value: float = row["values"][row["seeds"].index(seed) if len(row["values"]) == len(row["seeds"]) else 0]
+    return value
 
 
 def _why_no_average(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of a row that is quoted its own reason; else that a column is missing."""
+    """Of a row that is quoted its own reason; else that a column, or a seed of one, is missing; nothing if none is."""
     reasons = list(dict.fromkeys(reason for column in columns for reason in column["not_run"]))
     if reasons and all(reason.startswith(QUOTED) for reason in reasons):
         return reasons
-    return ["not all of its columns were run"]
+    what = "columns" if not all(column["values"] for column in columns) else "columns' seeds"
+    return [f"not all of its {what} were run"] if reasons else []
 
 
 def _mean_and_spread(values: Sequence[float]) -> dict[str, float]:
