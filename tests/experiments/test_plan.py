@@ -12,9 +12,10 @@ from small_table import TABLE
 
 from holdfast.cli import main
 from holdfast.experiments import work
-from holdfast.experiments.cells import CELL_FILE
+from holdfast.experiments.cells import CELL_FILE, Store
+from holdfast.experiments.durations import time_left
 from holdfast.experiments.plan import Planned, plan
-from holdfast.experiments.run import ReproduceSettings, reproduce
+from holdfast.experiments.run import ReproduceSettings, cells_of, reproduce
 
 Settings = Callable[..., ReproduceSettings]
 
@@ -45,6 +46,11 @@ def test_a_plan_counts_what_is_left_and_takes_its_time_from_what_is_finished(
     other = settings(TABLE.replace("recipe: typos", "recipe: pwws"))
     assert plan([other]) == [classifier, Planned("attack", "pwws, sst2", 2, 0, 8.0 + 8.0), encoder]
     assert plan([settings(only=["NP"])])[0] == Planned("classifier", "sst2, none", 1, 1, 0.0)
+    store = Store(settings().output / "cells")
+    classifiers, encoders = ([c for c in cells_of(settings()) if c.kind == kind] for kind in ("classifier", "encoder"))
+    assert time_left(classifiers, store) == ", about 60 s left"
+    assert time_left(classifiers, store, jobs=4) == ", about 15 s left"
+    assert time_left([*classifiers, *encoders], store) == time_left([], store) == ""
 
 
 def test_the_plan_is_told(

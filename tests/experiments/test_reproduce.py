@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -417,6 +418,9 @@ def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr()
     assert "Small: ours (published, difference)" in out.out
     assert "[1/2] classifier: tiny on sst2 (none)" in out.err
+    assert main([*words, "--similarity", str(given.model), "--seeds", "2"]) == 0
+    told = capsys.readouterr().err
+    assert re.search(r"\[1/2\] classifier: .*, about \d+ s left", told), "by those of the first seed"
     assert main([*words, "--similarity", str(given.model), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "reproduce"
     assert main(["reproduce", "list"]) == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
 from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.durations import time_left
 from holdfast.experiments.stages import Setting
 from holdfast.experiments.work import make
 from holdfast.files import InUse
@@ -74,8 +75,9 @@ def make_side_by_side(
                 if reason is not None:
                     failed[cell.key] = reason
                 told = "made" if reason is None else f"not made: {reason}"
+                left = time_left([*waiting, *running.values()], store, jobs)
                 console.print(
-                    f"{told} ({cell.kind}: {cell.label}), {len(waiting)} more wait", markup=False, highlight=False
+                    f"{told} ({cell.kind}: {cell.label}), {len(waiting)} more wait{left}", markup=False, highlight=False
                 )
     return failed
 

@@ -14,6 +14,7 @@ from holdfast.experiments.against import baselines
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
 from holdfast.experiments.differences import differences
+from holdfast.experiments.durations import time_left
 from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.rows import Entry, average_rows, result_of, value_row
@@ -256,7 +257,8 @@ def _make_in_turn(
         new = cell.key not in told
         if new:
             told.add(cell.key)
-            console.print(f"[{len(told)}/{len(todo)}] {cell.kind}: {cell.label}", markup=False, highlight=False)
+            left = time_left(waiting, store)
+            console.print(f"[{len(told)}/{len(todo)}] {cell.kind}: {cell.label}{left}", markup=False, highlight=False)
         try:
             make(cell, store, setting, console, command)
         except InUse as error:
