@@ -14,6 +14,7 @@ from rich.console import Console
 
 from holdfast.adversary.translation import Translator, back_translate
 from holdfast.cli import main
+from holdfast.data.corpus import spool_corpus
 from holdfast.errors import UserError
 from holdfast.experiments import translations
 from holdfast.experiments.cells import Cell
@@ -129,13 +130,15 @@ def test_a_killed_translation_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert json.loads(files[0].splitlines()[9])["positive"] == "9 number sentence"
 
 
-def test_what_is_drawn_is_drawn_by_the_seed() -> None:
+def test_what_is_drawn_is_drawn_by_the_seed(tmp_path: Path) -> None:
     sentences = [str(number) for number in range(100)]
-    some = translations.drawn(sentences, 10, 1)
+    (tmp_path / "corpus.txt").write_text("\n".join(sentences))
+    corpus = spool_corpus(str(tmp_path / "corpus.txt"), folder=tmp_path)
+    some = translations.drawn(corpus, 10, 1)
     assert some == sorted(some, key=int) != sentences[:10]
     assert len(set(some)) == 10
-    assert translations.drawn(sentences, 10, 1) == some != translations.drawn(sentences, 10, 2)
-    assert translations.drawn(sentences, None, 1) == translations.drawn(sentences, 100, 1) == sentences
+    assert translations.drawn(corpus, 10, 1) == some != translations.drawn(corpus, 10, 2)
+    assert translations.drawn(corpus, None, 1) == translations.drawn(corpus, 100, 1) == sentences
 
 
 def test_what_decides_a_translation(settings: Settings, translators: tuple[str, str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.adversary.translation import Translator, back_translate
+from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
 from holdfast.files import sha256, write_text
 from holdfast.results import read_result
@@ -22,14 +23,14 @@ _PART = 512
 """Sentences that are translated at once, and lost where a run is killed."""
 
 
-def drawn(sentences: Sequence[str], count: int | None, seed: int) -> list[str]:
-    """So many of the sentences, by the seed, in their order; all where there are no more, or ``count`` is None."""
+def drawn(corpus: SpooledCorpus, count: int | None, seed: int) -> list[str]:
+    """So many of a corpus's sentences, by the seed, in their order; all if there are no more, or ``count`` is None."""
     import numpy as np
 
-    if count is None or count >= len(sentences):
-        return list(sentences)
-    chosen = np.random.default_rng(seed).choice(len(sentences), count, replace=False)
-    return [sentences[number] for number in sorted(chosen)]
+    if count is None or count >= corpus.sentences:
+        return list(corpus.dataset["sentence"])
+    chosen = np.random.default_rng(seed).choice(corpus.sentences, count, replace=False)
+    return list(corpus.dataset[sorted(chosen)]["sentence"])
 
 
 def write_pairs(

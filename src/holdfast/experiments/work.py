@@ -126,12 +126,11 @@ def _baseline(work: Work) -> None:
 
 def _translate(work: Work) -> None:
     from holdfast.adversary.translation import Translator
-    from holdfast.data.corpus import read_corpus
+    from holdfast.data.corpus import spool_corpus
 
     said, where = work.cell.settings, work.cell.where
-    corpus = _corpus(work)
-    sentences = list(read_corpus(corpus, data=work.setting.data, max_chars=MAX_ROW_CHARS))
-    chosen = drawn(sentences, said["sentences"], said["seed"])
+    corpus = spool_corpus(_corpus(work), data=work.setting.data, max_chars=MAX_ROW_CHARS)
+    chosen = drawn(corpus, said["sentences"], said["seed"])
     there, back = (Translator(str(where[name])) for name in ("there", "back"))
     rows = write_pairs(work.output.parent, chosen, there, back, work.console)
     result = new_result(
