@@ -157,11 +157,21 @@ def test_an_unreachable_hub_is_told_at_once(tmp_path: Path, monkeypatch: pytest.
     # A port where nothing listens: what a machine without a network sees, without depending on this one having none.
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     start = time.monotonic()
     with pytest.raises(UserError, match=r"no folder is called 'holdfast-no/such-model'.*cannot be reached") as caught:
         resolve_model("holdfast-no/such-model")
     assert "Connection refused" in str(caught.value.__cause__)
     assert time.monotonic() - start < 20
+
+
+def test_a_hub_that_may_not_be_asked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        UserError, match=r"no folder is called 'holdfast-no/such-model'.*HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set"
+    ):
+        resolve_model("holdfast-no/such-model")
 
 
 def test_a_hub_model_is_downloaded_without_pickles_or_code(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:

