@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from small_results import everything, space, write
 
 from holdfast.errors import UserError
 from holdfast.report import write_report
-from holdfast.report.plots import check_plots
+from holdfast.report.parts import Chart, Key, Mark, Table
+from holdfast.report.plots import check_plots, write_plots
 
 
 def test_every_figure_as_png_and_svg(tmp_path: Path) -> None:
@@ -49,3 +51,28 @@ def test_without_matplotlib_one_line_before_the_work(tmp_path: Path, monkeypatch
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="folder"):
         check_plots(tmp_path / "file")
+
+
+def texts_of(picture: Path) -> list[tuple[str, float, float]]:
+    """Each text with its x and y."""
+    found = [element for element in ET.parse(picture).iter() if element.tag.endswith("}text")]
+    return [("".join(text.itertext()), float(text.get("x", "nan")), float(text.get("y", "nan"))) for text in found]
+
+
+def test_points_have_their_names_beside_them_and_no_legend_says_them_again(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    places = {"low": (1.0, 1.0), "a name far too long for the right": (9.0, 5.0), "another": (5.0, 5.0)}
+    marks = tuple(Mark(*place, f"c{n}", "circle", name, name) for n, (name, place) in enumerate(places.items()))
+    keys = tuple(Key(mark.label, mark.colour, "circle") for mark in marks)
+    chart = Chart("named", "Title", "", "x", "y", (), marks, keys, Table("t", "t", ("row",), ()))
+    picture = write_plots([chart], tmp_path)[1]
+    names = [(text, x, y) for text, x, y in texts_of(picture) if text in places]
+    assert [text for text, _, _ in names] == list(places)  # once each
+    (_, _, low), (long, above, high), (_, beside, _) = names
+    assert low > high  # y grows downwards
+    width = float((ET.parse(picture).getroot().get("viewBox") or "").split()[2])
+    assert above + 4.0 * len(long) < width  # to the left of its point, or over the other: within the frame
+    assert abs(names[1][2] - names[2][2]) > 8.0 or above > beside + 4.0 * len("another")
+
+    unnamed = replace(chart, marks=tuple(replace(mark, label="") for mark in marks))
+    assert {text for text, _, _ in texts_of(write_plots([unnamed], tmp_path)[1])} >= set(places)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
 from holdfast.files import atomic_path
-from holdfast.report.parts import Bars, Chart, Figure
+from holdfast.report.labels import free_places
+from holdfast.report.parts import Bars, Chart, Figure, Mark
 from holdfast.report.svg import scales_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Sheet
 
 FORMATS = ("png", "svg")
 
@@ -24,6 +26,7 @@ _COLOURS = {
     **{f"q{n}": shade for n, shade in enumerate(("#6b91c2", "#507cb2", "#37659e", "#1f4d86", "#0b3062"))},
     "muted": "#767d86",
 }
+_LABEL_SIZE = 8.0
 _SHAPES = {"circle": "o", "square": "s", "triangle": "^", "down": "v", "diamond": "D", "cross": "P", "": "o"}
 
 
@@ -65,6 +68,8 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
         else:
             _chart(axes, figure)
         axes.set_title(_plain(figure.title), fontsize=10, loc="left", wrap=True)
+        if isinstance(figure, Chart):
+            _labels(sheet, axes, figure)
         for kind in FORMATS:
             metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
             path = folder / f"{figure.id}.{kind}"
@@ -124,10 +129,37 @@ def _chart(axes: Axes, figure: Chart) -> None:
             mark.x, mark.y, s=9 if many else 22, marker=_SHAPES[mark.shape], edgecolor=edge, linewidth=0.8, zorder=2,
             facecolor="white" if mark.hollow else edge,
         )  # fmt: skip
-        if mark.label:
-            axes.annotate(_plain(mark.label), (mark.x, mark.y), xytext=(5, 3), textcoords="offset points", fontsize=8)
     _frame(axes, figure)
     _legend(axes, figure)
+
+
+def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> None:
+    """The points' names, where they cover nothing; one that has no room stands right of its point all the same."""
+    named = [mark for mark in figure.marks if mark.label]
+    if not named:
+        return
+    written = [
+        axes.annotate(
+            _plain(mark.label), (mark.x, mark.y), xytext=(0, 0), textcoords="offset points", fontsize=_LABEL_SIZE
+        )
+        for mark in named
+    ]
+    for label in written:
+        label.set_in_layout(False)
+    sheet.draw_without_rendering()  # the layout and the words' widths are known from here on
+    points = 72.0 / sheet.dpi  # in a pixel
+
+    def at(mark: Mark) -> tuple[float, float]:
+        x, y = axes.transData.transform((mark.x, mark.y))
+        return x * points, -y * points
+
+    frame = axes.get_window_extent()
+    box = (frame.x0 * points, -frame.y1 * points, frame.x1 * points, -frame.y0 * points)
+    wanted = [(*at(mark), label.get_window_extent().width * points) for mark, label in zip(named, written, strict=True)]
+    places = free_places(wanted, [at(mark) for mark in figure.marks], box, _LABEL_SIZE)
+    for label, (x, y, _), place in zip(written, wanted, places, strict=True):
+        left, base = place or (x + 5.0, y - 3.0)
+        label.set_position((left - x, y - base))
 
 
 def _frame(axes: Axes, figure: Chart) -> None:
@@ -147,6 +179,8 @@ def _frame(axes: Axes, figure: Chart) -> None:
 def _legend(axes: Axes, figure: Chart) -> None:
     from matplotlib.lines import Line2D
 
+    if {key.name for key in figure.legend} <= {mark.label for mark in figure.marks}:
+        return  # every name stands beside its point
     signs = [
         Line2D(
             [], [], color=_COLOURS[key.colour], linestyle="-" if key.line else "", label=_plain(key.name), markersize=5,

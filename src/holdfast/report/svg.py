@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from holdfast.report.labels import Box, free_places
 from holdfast.report.parts import Bar, Bars, Chart, Figure, Key, Mark, Shape
 from holdfast.report.scales import Scale, around, decimals_of, linear, logarithmic, told
 
@@ -14,8 +15,6 @@ _LETTER = 6.7
 """Width of a letter of a label, in units of the drawing: an average, for deciding what fits."""
 _ROW, _GROUP = 22.0, 30.0
 _NAMES = 180.0
-
-Box = tuple[float, float, float, float]
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
@@ -192,23 +191,9 @@ def _labels(
     wanted: Sequence[tuple[float, float, str]], points: Sequence[tuple[float, float]], box: Box
 ) -> list[Markup]:
     """Labels beside their points where they cover nothing; what has no room is left to hovering."""
-    taken: list[Box] = [(x - 5.0, y - 5.0, x + 5.0, y + 5.0) for x, y in points]
-    parts = []
-    for x, y, text in wanted:
-        shown = _fitting(text, 200.0)
-        width = _LETTER * len(shown)
-        for left, base in ((x + 9, y + 4), (x - 9 - width, y + 4), (x - width / 2, y - 11), (x - width / 2, y + 20)):
-            area = (left, base - 10.0, left + width, base + 3.0)
-            inside = area[0] >= box[0] and area[2] <= box[2] and area[1] >= box[1] and area[3] <= box[3]
-            if inside and not any(_overlap(area, other) for other in taken):
-                taken.append(area)
-                parts.append(_text(left, base, shown, of="label"))
-                break
-    return parts
-
-
-def _overlap(a: Box, b: Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    shown = [(x, y, _fitting(text, 200.0)) for x, y, text in wanted]
+    places = free_places([(x, y, _LETTER * len(text)) for x, y, text in shown], points, box, height=10.0)
+    return [_text(*place, text, of="label") for (_, _, text), place in zip(shown, places, strict=True) if place]
 
 
 def swatch(key: Key) -> Markup:
