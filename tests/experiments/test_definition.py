@@ -374,6 +374,8 @@ def test_what_cells_say_is_checked_wherever_it_stands(tmp_path: Path, key: str, 
         ("figure: {kind: lines, panels: [{x: q, points: {c: far}}]}", "'c' takes a number, not 'far'"),
         ("figure: {kind: scatter, y: c}", "'x' takes text, not null"),
         ("figure: {kind: scatter, x: c, y: c, join: n}", "there is no axis 'n'"),
+        ("figure: {kind: scatter, x: c, y: c, axes: {z: far}}", "unknown key 'z'"),
+        ("figure: {kind: scatter, x: c, y: c, axes: {y: 3}}", "'y' takes text, not 3"),
     ],
 )
 def test_what_the_table_says_is_checked(tmp_path: Path, said: str, message: str) -> None:

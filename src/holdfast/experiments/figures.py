@@ -10,14 +10,15 @@ from holdfast.experiments.reading import Place, TableFile, shown
 
 FIGURES = {
     "lines": ("kind", "y", "panels"),
-    "scatter": ("kind", "x", "y", "join"),
+    "scatter": ("kind", "x", "y", "axes", "join"),
     "pairs": ("kind",),
 }
 """The kinds of figures and what each is told.
 
 ``lines``: a line per row over ``panels``, each ``{x: name of the axis, points: {column: place on it}}``. ``scatter``: a
-point per row, ``x`` and ``y`` are columns; points with the same label on the axis ``join`` are joined. ``pairs``: clean
-and adversarial texts as points of a plane, from cells with ``distances_in``.
+point per row, ``x`` and ``y`` are columns, and ``axes: {x: …, y: …}`` what is written along them, where the columns'
+names do not say enough; points with the same label on the axis ``join`` are joined. ``pairs``: clean and adversarial
+texts as points of a plane, from cells with ``distances_in``.
 """
 
 
@@ -50,9 +51,11 @@ def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, A
 
 
 def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
-    """Both of its columns are there, at this scale too, and what joins points is an axis."""
+    """Both of its columns are there, at this scale too, and what joins points is an axis of the rows."""
+    file.known(("figure", "axes"), ("x", "y"))
     everything, axes = file.everything(), file.mapping(("rows",))
     for key in ("x", "y"):
+        file.text(("figure", "axes", key))
         at = ("figure", key)
         name = file.text(at, needed=True)
         if name not in everything:

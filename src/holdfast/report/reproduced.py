@@ -122,6 +122,7 @@ def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], 
 
 def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
     """A point for each row, at two of its columns; points that share a label of the axis ``join`` are joined."""
+    written: Mapping[str, str] = figure.get("axes") or {}
     x_axis, y_axis, join = str(figure["x"]), str(figure["y"]), figure.get("join")
     xs, ys = _values(source, x_axis), _values(source, y_axis)
     labels = {str(row["task"]): row["labels"] for row in source.rows}
@@ -152,8 +153,8 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
         id=id,
         title=_title(source),
         note=_note(source, "Hollow: published." if hollow else ""),
-        x_axis=x_axis,
-        y_axis=y_axis,
+        x_axis=written.get("x") or x_axis,
+        y_axis=written.get("y") or y_axis,
         lines=tuple(joined),
         marks=tuple(marks),
         legend=(
