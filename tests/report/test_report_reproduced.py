@@ -91,6 +91,24 @@ def test_a_scatter_joins_what_it_is_told_to(tmp_path: Path) -> None:
     assert [(key.colour, key.shape) for key in chart.legend] == seen
 
 
+def test_a_scatter_of_several_seeds_has_whiskers(tmp_path: Path) -> None:
+    rows = [*(cell("PWWS A", "drop", 40.0), cell("PWWS A", "queries", 100.0)), cell("PWWS B", "drop", 20.0)]
+    rows += [cell("PWWS B", "queries", 150.0)]
+    rows[0]["metrics"]["std"], rows[1]["metrics"]["std"], rows[3]["metrics"]["std"] = 2.0, 5.0, 10.0
+    figure = {"kind": "scatter", "x": "drop", "y": "queries"}
+    (chart,) = reproduced_charts(source_of(tmp_path, reproduced(rows, figure)))
+    first, second = (mark.colour for mark in chart.marks)
+    assert [(line.points, line.colour) for line in chart.lines] == [
+        (((38.0, 100.0), (42.0, 100.0)), first),
+        (((40.0, 95.0), (40.0, 105.0)), first),
+        (((20.0, 140.0), (20.0, 160.0)), second),
+    ]
+    assert "Whiskers: ± 1 standard deviation" in chart.note
+    (joined,) = reproduced_charts(source_of(tmp_path, reproduced(rows, {**figure, "join": "attack"})))
+    assert [line.points for line in joined.lines] == [((20.0, 150.0), (40.0, 100.0))]
+    assert "Whiskers" not in joined.note
+
+
 def test_planes_once_for_each_row(tmp_path: Path) -> None:
     plane = space("c")["coordinates"]
     rows = [cell(name, column, 1.0, coordinates=plane) for name in ("NP", "ADCL") for column in ("d_pos", "d_neg")]

@@ -11,31 +11,44 @@ _HALF_MARK = 5.0
 
 
 def free_places(
-    wanted: Sequence[tuple[float, float, float]], points: Sequence[tuple[float, float]], box: Box, height: float
+    wanted: Sequence[tuple[float, float, float]],
+    points: Sequence[tuple[float, float]],
+    box: Box,
+    height: float,
+    strokes: Sequence[tuple[tuple[float, float], ...]] = (),
 ) -> list[tuple[float, float] | None]:
-    """Left end and baseline of each label: right of its point, left of it, above or below; None where there is no room.
+    """Left end and baseline of each label: right of its point, left, above, below or aslant; None where all is taken.
 
     Args:
         wanted: x and y of each label's point, and the label's width.
         points: every point, which no label may cover.
         box: what all labels are within.
         height: a letter's, above the baseline; three tenths of it are kept free below.
+        strokes: lines. Those that are level or upright, as whiskers are, no label may cover; those aslant it may.
     """
     half = _HALF_MARK
     taken: list[Box] = [(x - half, y - half, x + half, y + half) for x, y in points]
+    taken += [_around(stroke) for stroke in strokes if any(len(set(ends)) == 1 for ends in zip(*stroke, strict=True))]
     places: list[tuple[float, float] | None] = []
     for x, y, width in wanted:
-        centre = x - width / 2
-        sides = ((x + 9.0, y + 0.4 * height), (x - 9.0 - width, y + 0.4 * height))
+        right, left, centre = x + 9.0, x - 9.0 - width, x - width / 2
+        above, level, below = y - 6.0 - 0.5 * height, y + 0.4 * height, y + 10.0 + height
+        straight = ((right, level), (left, level), (centre, above), (centre, below))
+        aslant = ((right, above), (left, above), (right, below), (left, below))
         place = None
-        for left, base in (*sides, (centre, y - 6.0 - 0.5 * height), (centre, y + 10.0 + height)):
-            area = (left, base - height, left + width, base + 0.3 * height)
+        for start, base in (*straight, *aslant):
+            area = (start, base - height, start + width, base + 0.3 * height)
             if _within(area, box) and not any(_overlap(area, other) for other in taken):
                 taken.append(area)
-                place = left, base
+                place = start, base
                 break
         places.append(place)
     return places
+
+
+def _around(stroke: tuple[tuple[float, float], ...]) -> Box:
+    xs, ys = zip(*stroke, strict=True)
+    return min(xs) - 1.0, min(ys) - 1.0, max(xs) + 1.0, max(ys) + 1.0
 
 
 def _within(a: Box, b: Box) -> bool:

@@ -149,14 +149,18 @@ def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> None:
     sheet.draw_without_rendering()  # the layout and the words' widths are known from here on
     points = 72.0 / sheet.dpi  # in a pixel
 
-    def at(mark: Mark) -> tuple[float, float]:
-        x, y = axes.transData.transform((mark.x, mark.y))
+    def at(place: tuple[float, float]) -> tuple[float, float]:
+        x, y = axes.transData.transform(place)
         return x * points, -y * points
+
+    def of(mark: Mark) -> tuple[float, float]:
+        return at((mark.x, mark.y))
 
     frame = axes.get_window_extent()
     box = (frame.x0 * points, -frame.y1 * points, frame.x1 * points, -frame.y0 * points)
-    wanted = [(*at(mark), label.get_window_extent().width * points) for mark, label in zip(named, written, strict=True)]
-    places = free_places(wanted, [at(mark) for mark in figure.marks], box, _LABEL_SIZE)
+    wanted = [(*of(mark), label.get_window_extent().width * points) for mark, label in zip(named, written, strict=True)]
+    strokes = [tuple(map(at, line.points)) for line in figure.lines]
+    places = free_places(wanted, [of(mark) for mark in figure.marks], box, _LABEL_SIZE, strokes)
     for label, (x, y, _), place in zip(written, wanted, places, strict=True):
         left, base = place or (x + 5.0, y - 3.0)
         label.set_position((left - x, y - base))

@@ -121,7 +121,10 @@ def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], 
 
 
 def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
-    """A point for each row, at two of its columns; points that share a label of the axis ``join`` are joined."""
+    """A point for each row, at two of its columns; points that share a label of the axis ``join`` are joined.
+
+    Where points are not joined and have several seeds, whiskers show one standard deviation to either side.
+    """
     written: Mapping[str, str] = figure.get("axes") or {}
     x_axis, y_axis, join = str(figure["x"]), str(figure["y"]), figure.get("join")
     xs, ys = _values(source, x_axis), _values(source, y_axis)
@@ -130,7 +133,9 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
     # Where points are joined, colours are the labels of the other axes, and shapes those of the one that joins.
     names = {name: " ".join(str(v) for axis, v in own.items() if axis != join) for name, own in labels.items()}
     whole = list(dict.fromkeys(names.values()))
+    x_spread, y_spread = _spreads(source, x_axis), _spreads(source, y_axis)
     marks, rows, ends = [], [], dict[str, list[tuple[float, float]]]()
+    whiskers: list[Line] = []
     for name, own in labels.items():
         group = str(own.get(join, ""))
         place = whole.index(names[name])
@@ -143,8 +148,11 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
                 continue
             told = f"{name}{', published' if hollow else ''}: {x_axis} {x:.3f}, {y_axis} {y:.3f}"
             marks.append(Mark(x, y, shade, shape, told, label="" if hollow or join else name, hollow=hollow))
-            if not hollow:
-                ends.setdefault(group, []).append((x, y))
+            if hollow:
+                continue
+            ends.setdefault(group, []).append((x, y))
+            if not join:
+                whiskers += _whiskers(x, y, x_spread.get(name), y_spread.get(name), shade)
     joined = [Line(tuple(sorted(own)), MUTED) for own in ends.values() if join and len(own) > 1]
     hollow = any(mark.hollow for mark in marks)
     id = f"reproduced-{source.number}-scatter"
@@ -152,10 +160,14 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
     return Chart(
         id=id,
         title=_title(source),
-        note=_note(source, "Hollow: published." if hollow else ""),
+        note=_note(
+            source,
+            "Hollow: published." if hollow else "",
+            "Whiskers: ± 1 standard deviation over the seeds." if whiskers else "",
+        ),
         x_axis=written.get("x") or x_axis,
         y_axis=written.get("y") or y_axis,
-        lines=tuple(joined),
+        lines=(*joined, *whiskers),
         marks=tuple(marks),
         legend=(
             *(Key(name, colour(n), "circle" if join else _shape(n)) for n, name in enumerate(whole)),
@@ -164,6 +176,18 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
         ),
         data=Table(f"{id}-data", _title(source), columns, tuple(rows)),
     )
+
+
+def _spreads(source: Source, column: str) -> dict[str, float]:
+    """For each row's name the standard deviation over its seeds, where it has several."""
+    found = {str(row["task"]): number_of(row["metrics"].get("std")) for row in source.rows if row["split"] == column}
+    return {name: std for name, std in found.items() if std}
+
+
+def _whiskers(x: float, y: float, x_std: float | None, y_std: float | None, shade: str) -> list[Line]:
+    across = [Line(((x - x_std, y), (x + x_std, y)), shade)] if x_std else []
+    upright = [Line(((x, y - y_std), (x, y + y_std)), shade)] if y_std else []
+    return [*across, *upright]
 
 
 def _shape(place: int) -> Shape:

@@ -118,14 +118,16 @@ def _chart(figure: Chart) -> Markup:
         return box[0] + x_scale.share(x) * (box[2] - box[0]), box[3] - y_scale.share(y) * (box[3] - box[1])
 
     parts = [] if figure.bare else _axes(figure, box, x_scale, y_scale)
-    for line in figure.lines:
-        points = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in line.points)
+    strokes = [tuple(at(*point) for point in line.points) for line in figure.lines]
+    for line, stroke in zip(figure.lines, strokes, strict=True):
+        points = " ".join("{:.1f},{:.1f}".format(*point) for point in stroke)
         style = f"stroke {line.colour}{' dotted' if line.dotted else ''}"
         parts.append(tag("polyline", points=points, class_=style))
     placed = [(*at(mark.x, mark.y), mark) for mark in figure.marks]
     size = 3.4 if len(placed) > 120 else 3.6 if figure.half and not figure.bare else 5.0
     parts += [_mark(x, y, mark, size) for x, y, mark in placed]
-    parts += _labels([(x, y, mark.label) for x, y, mark in placed if mark.label], [p[:2] for p in placed], box)
+    named = [(x, y, mark.label) for x, y, mark in placed if mark.label]
+    parts += _labels(named, [p[:2] for p in placed], box, strokes)
     return _frame(figure, width, height, parts)
 
 
@@ -188,11 +190,14 @@ def _shape(shape: Shape, x: float, y: float, r: float, style: str, *content: Mar
 
 
 def _labels(
-    wanted: Sequence[tuple[float, float, str]], points: Sequence[tuple[float, float]], box: Box
+    wanted: Sequence[tuple[float, float, str]],
+    points: Sequence[tuple[float, float]],
+    box: Box,
+    strokes: Sequence[tuple[tuple[float, float], ...]],
 ) -> list[Markup]:
     """Labels beside their points where they cover nothing; what has no room is left to hovering."""
     shown = [(x, y, _fitting(text, 200.0)) for x, y, text in wanted]
-    places = free_places([(x, y, _LETTER * len(text)) for x, y, text in shown], points, box, height=10.0)
+    places = free_places([(x, y, _LETTER * len(text)) for x, y, text in shown], points, box, 10.0, strokes)
     return [_text(*place, text, of="label") for (_, _, text), place in zip(shown, places, strict=True) if place]
 
 
