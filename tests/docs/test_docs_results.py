@@ -14,6 +14,7 @@ from docs_pages import ROOT, module_at, text
 from holdfast.experiments.definition import known_tables
 
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/*.json"))
+HARDENED = ROOT / "docs" / "results" / "harden.json"
 SCALES = sorted({path.parent.name for path in RESULTS})
 _ABSOLUTE = re.compile(r"(?<![\w.:/<])/(?:\w[\w.-]*/)+\w")
 
@@ -53,7 +54,7 @@ def test_every_cell_holds_a_value_or_the_reason_why_not(path: Path) -> None:
         assert bool(row["not_run"]) or "mean" in row["metrics"], (row["task"], row["split"])
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*RESULTS, HARDENED], ids=lambda path: path.stem)
 def test_a_result_names_no_folder_of_a_machine(path: Path) -> None:
     result = read(path)
     texts = {told for row in result["results"] for told in row.get("told", ())}  # people's texts have slashes too
@@ -69,6 +70,30 @@ def test_the_index_leads_to_every_table(scale: str) -> None:
 
 def test_all_tables_were_made_at_smoke_scale() -> None:
     assert {read(path)["protocol"]["table"] for path in RESULTS if path.parent.name == "smoke"} == set(known_tables())
+
+
+IN_README = {
+    "seven STS tasks, Spearman average": ("sts average", 2),
+    "STS-B dev, Spearman": ("audit-quality", 2),
+    "AdvSTS, typing errors, success %": ("audit-advsts-typos", 1),
+    "AdvSTS, WordNet synonyms, success %": ("audit-advsts", 1),
+    "adversarial typing errors, success %": ("audit-adversarial-typos", 1),
+    "adversarial synonyms, success %": ("audit-adversarial-synonyms", 1),
+    "loses its 5 nearest neighbours, %": ("audit-neighbours", 1),
+    "stability under random typing errors": ("audit-typos", 3),
+    "stability under random synonyms": ("audit-synonyms", 3),
+}
+"""The rows of the README's table of a hardening: the tasks that they are of, and their decimals."""
+
+
+def test_the_readme_shows_what_a_hardening_measured() -> None:
+    measured = {row["task"]: row["metrics"] for row in read(HARDENED)["results"]}
+    for name, (task, digits) in IN_README.items():
+        has = measured[task]
+        before, after = (f"{has[when]:.{digits}f}" for when in ("before", "after"))
+        difference, *ends = (f"{has['difference' + end]:+.{digits}f}" for end in ("", "_low", "_high"))
+        told = f"{difference} ({' to '.join(ends)})".replace("-", "−")
+        assert f"| {name} | {before} | {after} | {told} |" in text("README.md")
 
 
 def test_gathered_tables_hold_no_texts_of_data_sets(tmp_path: Path) -> None:
