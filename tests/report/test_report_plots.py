@@ -76,3 +76,13 @@ def test_points_have_their_names_beside_them_and_no_legend_says_them_again(tmp_p
 
     unnamed = replace(chart, marks=tuple(replace(mark, label="") for mark in marks))
     assert {text for text, _, _ in texts_of(write_plots([unnamed], tmp_path)[1])} >= set(places)
+
+
+def test_a_name_without_room_is_in_the_legend(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    names = {"low": (1.0, 1.0), "high": (9.0, 9.0), "a name much too long for a picture, " * 4: (5.0, 5.0)}
+    marks = tuple(Mark(*place, f"c{n}", "circle", name, name) for n, (name, place) in enumerate(names.items()))
+    keys = tuple(Key(mark.label, mark.colour, "circle") for mark in marks)
+    chart = Chart("crowded", "Title", "", "x", "y", (), marks, keys, Table("t", "t", ("row",), ()))
+    shown = [text for text, _, _ in texts_of(write_plots([chart], tmp_path)[1])]
+    assert [shown.count(name) for name in names] == [2, 2, 1]

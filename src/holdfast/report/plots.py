@@ -69,7 +69,7 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
             _chart(axes, figure)
         axes.set_title(_plain(figure.title), fontsize=10, loc="left", wrap=True)
         if isinstance(figure, Chart):
-            _labels(sheet, axes, figure)
+            _names(sheet, axes, figure)
         for kind in FORMATS:
             metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
             path = folder / f"{figure.id}.{kind}"
@@ -130,14 +130,20 @@ def _chart(axes: Axes, figure: Chart) -> None:
             facecolor="white" if mark.hollow else edge,
         )  # fmt: skip
     _frame(axes, figure)
-    _legend(axes, figure)
 
 
-def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> None:
-    """The points' names, where they cover nothing; one that has no room stands right of its point all the same."""
+def _names(sheet: Sheet, axes: Axes, figure: Chart) -> None:
+    """Names beside their points, and a legend where there is more to say, or no room for a name."""
+    if not {key.name for key in figure.legend} <= _labels(sheet, axes, figure):
+        _legend(sheet, figure)
+        for label in list(axes.texts):
+            label.remove()
+        _labels(sheet, axes, figure)  # once more: the legend has taken room
+
+
+def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> set[str]:
+    """The points' names, where they cover nothing; those that found a place are returned."""
     named = [mark for mark in figure.marks if mark.label]
-    if not named:
-        return
     written = [
         axes.annotate(
             _plain(mark.label), (mark.x, mark.y), xytext=(0, 0), textcoords="offset points", fontsize=_LABEL_SIZE
@@ -162,8 +168,11 @@ def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> None:
     strokes = [tuple(map(at, line.points)) for line in figure.lines]
     places = free_places(wanted, [of(mark) for mark in figure.marks], box, _LABEL_SIZE, strokes)
     for label, (x, y, _), place in zip(written, wanted, places, strict=True):
-        left, base = place or (x + 5.0, y - 3.0)
-        label.set_position((left - x, y - base))
+        if place is None:
+            label.remove()
+        else:
+            label.set_position((place[0] - x, y - place[1]))
+    return {mark.label for mark, place in zip(named, places, strict=True) if place}
 
 
 def _frame(axes: Axes, figure: Chart) -> None:
@@ -180,11 +189,9 @@ def _frame(axes: Axes, figure: Chart) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(axes: Axes, figure: Chart) -> None:
+def _legend(sheet: Sheet, figure: Chart) -> None:
     from matplotlib.lines import Line2D
 
-    if {key.name for key in figure.legend} <= {mark.label for mark in figure.marks}:
-        return  # every name stands beside its point
     signs = [
         Line2D(
             [], [], color=_COLOURS[key.colour], linestyle="-" if key.line else "", label=_plain(key.name), markersize=5,
@@ -194,4 +201,4 @@ def _legend(axes: Axes, figure: Chart) -> None:
     ]  # fmt: skip
     if signs:
         columns = 2 if len(signs) > 2 else len(signs)
-        axes.figure.legend(handles=signs, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+        sheet.legend(handles=signs, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
