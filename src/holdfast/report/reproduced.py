@@ -134,15 +134,11 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
     names = {name: " ".join(str(v) for axis, v in own.items() if axis != join) for name, own in labels.items()}
     whole = list(dict.fromkeys(names.values()))
     x_spread, y_spread = _spreads(source, x_axis), _spreads(source, y_axis)
-    marks, rows, ends = [], [], dict[str, list[tuple[float, float]]]()
-    whiskers: list[Line] = []
+    marks, whiskers, ends = list[Mark](), list[Line](), dict[str, list[tuple[float, float]]]()
     for name, own in labels.items():
         group = str(own.get(join, ""))
         place = whole.index(names[name])
         shade, shape = colour(place), SHAPES[groups.index(group) % len(SHAPES)] if join else _shape(place)
-        rows.append(
-            (Cell(name), *(_number(value, 3) for value in (xs[name][0], ys[name][0], xs[name][1], ys[name][1])))
-        )
         for x, y, hollow in ((xs[name][0], ys[name][0], False), (xs[name][1], ys[name][1], True)):
             if x is None or y is None:
                 continue
@@ -156,15 +152,11 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
     joined = [Line(tuple(sorted(own)), MUTED) for own in ends.values() if join and len(own) > 1]
     hollow = any(mark.hollow for mark in marks)
     id = f"reproduced-{source.number}-scatter"
-    columns = ("row", x_axis, y_axis, f"{x_axis}, {PUBLISHED}", f"{y_axis}, {PUBLISHED}")
+    notes = ("Hollow: published." * hollow, "Whiskers: ± 1 standard deviation over the seeds." * bool(whiskers))
     return Chart(
         id=id,
         title=_title(source),
-        note=_note(
-            source,
-            "Hollow: published." if hollow else "",
-            "Whiskers: ± 1 standard deviation over the seeds." if whiskers else "",
-        ),
+        note=_note(source, *notes),
         x_axis=written.get("x") or x_axis,
         y_axis=written.get("y") or y_axis,
         lines=(*joined, *whiskers),
@@ -174,8 +166,18 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
             *((Key(name, MUTED, SHAPES[n % len(SHAPES)]) for n, name in enumerate(groups)) if join else ()),
             *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ()),
         ),
-        data=Table(f"{id}-data", _title(source), columns, tuple(rows)),
+        data=_scatter_data(f"{id}-data", source, x_axis, y_axis),
     )
+
+
+def _scatter_data(id: str, source: Source, x_axis: str, y_axis: str) -> Table:
+    xs, ys = _values(source, x_axis), _values(source, y_axis)
+    columns = ("row", x_axis, y_axis, f"{x_axis}, {PUBLISHED}", f"{y_axis}, {PUBLISHED}")
+    rows = [
+        (Cell(name), *(_number(value, 3) for value in (xs[name][0], ys[name][0], xs[name][1], ys[name][1])))
+        for name in dict.fromkeys(str(row["task"]) for row in source.rows)
+    ]
+    return Table(id, _title(source), columns, tuple(rows))
 
 
 def _spreads(source: Source, column: str) -> dict[str, float]:
