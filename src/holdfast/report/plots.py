@@ -144,6 +144,8 @@ def _names(sheet: Sheet, axes: Axes, figure: Chart) -> None:
 def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> set[str]:
     """The points' names, where they cover nothing; those that found a place are returned."""
     named = [mark for mark in figure.marks if mark.label]
+    if not named:
+        return set()
     written = [
         axes.annotate(
             _plain(mark.label), (mark.x, mark.y), xytext=(0, 0), textcoords="offset points", fontsize=_LABEL_SIZE

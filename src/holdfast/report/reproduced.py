@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from holdfast.errors import UserError
 from holdfast.report.figures import pairs_chart
@@ -13,6 +13,9 @@ from holdfast.report.sources import Source
 from holdfast.training.log import number_of
 
 PUBLISHED = "published"
+
+Values: TypeAlias = dict[str, tuple[float | None, float | None]]
+"""For each row's name our mean and the published value, of one column."""
 
 
 def reproduced_charts(source: Source) -> list[Chart]:
@@ -64,8 +67,7 @@ def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
     return write_plots(named, path.parent) if named else []
 
 
-def _values(source: Source, column: str) -> dict[str, tuple[float | None, float | None]]:
-    """For each row's name our mean and the published value."""
+def _values(source: Source, column: str) -> Values:
     return {
         str(row["task"]): (number_of(row["metrics"].get("mean")), number_of(row["published"]))
         for row in source.rows
@@ -166,15 +168,14 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
             *((Key(name, MUTED, SHAPES[n % len(SHAPES)]) for n, name in enumerate(groups)) if join else ()),
             *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ()),
         ),
-        data=_scatter_data(f"{id}-data", source, x_axis, y_axis),
+        data=_scatter_data(f"{id}-data", source, {x_axis: xs, y_axis: ys}),
     )
 
 
-def _scatter_data(id: str, source: Source, x_axis: str, y_axis: str) -> Table:
-    xs, ys = _values(source, x_axis), _values(source, y_axis)
-    columns = ("row", x_axis, y_axis, f"{x_axis}, {PUBLISHED}", f"{y_axis}, {PUBLISHED}")
+def _scatter_data(id: str, source: Source, axes: Mapping[str, Values]) -> Table:
+    columns = ("row", *axes, *(f"{axis}, {PUBLISHED}" for axis in axes))
     rows = [
-        (Cell(name), *(_number(value, 3) for value in (xs[name][0], ys[name][0], xs[name][1], ys[name][1])))
+        (Cell(name), *(_number(held[name][which], 3) for which in (0, 1) for held in axes.values()))
         for name in dict.fromkeys(str(row["task"]) for row in source.rows)
     ]
     return Table(id, _title(source), columns, tuple(rows))
