@@ -245,6 +245,19 @@ def test_in_domain_training_takes_the_split_that_the_classifier_takes(setting: S
     assert encoder.where == {"corpus": "task:sst2/dev"}
 
 
+@pytest.mark.parametrize("corpus", ["task:sst2", "task:sst2/dev"])
+def test_in_domain_training_takes_what_the_scale_says_of_the_task(setting: Setting, corpus: str) -> None:
+    setting = replace(setting, tasks={"sst2": {"encoder": {"max_length": 100}}})
+
+    def length(**more: object) -> object:
+        needed = Planner(setting).plan(with_("encoder", **more), 1).needed()
+        return next(cell.settings["max_length"] for cell in needed if cell.kind == "encoder")
+
+    assert length(corpus=corpus) == 100
+    assert length(corpus=corpus, max_length=64) == 64  # a table's own word
+    assert length() == 32  # of another corpus the scale says nothing
+
+
 def test_long_texts_of_a_task_are_trained_on(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A review may be longer than the lines of a corpus."""
     trained: list[Any] = []

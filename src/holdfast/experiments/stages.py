@@ -183,9 +183,11 @@ class Planner:
         if method == AS_IT_IS:
             return start
         corpus = self._corpus(says)
-        if str(corpus).startswith(OF_TASK) and "/" not in str(corpus):
-            split = self._of_task(str(corpus).removeprefix(OF_TASK), "classifier").get("train_split")
-            corpus = corpus if split is None else f"{corpus}/{split}"
+        if str(corpus).startswith(OF_TASK):
+            task, _, split = str(corpus).removeprefix(OF_TASK).partition("/")
+            says = {**self._of_task(task, "encoder"), **says}
+            split = split or self._of_task(task, "classifier").get("train_split", "")
+            corpus = f"{OF_TASK}{task}/{split}" if split else corpus
         settings, where = self._training(says, method, str(corpus), seed), {"corpus": str(corpus)}
         if (names := settings["options"].get("synonyms")) is not None:
             found = synonyms_at(str(names), self.setting.data)
