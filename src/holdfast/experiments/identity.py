@@ -26,6 +26,14 @@ _NAMING_FILES = ("masked_lm", "word_vectors")
 """The options of methods and defences that name a model or a file."""
 
 
+def task_and_split(corpus: str) -> tuple[str, str] | None:
+    """The task and the split ("" where none is named) of a corpus ``task:TASK`` or ``task:TASK/SPLIT``; else None."""
+    if not corpus.startswith(OF_TASK):
+        return None
+    task, _, split = corpus.removeprefix(OF_TASK).partition("/")
+    return task, split
+
+
 class Identities:
     """Hashes, each computed once.
 
@@ -85,8 +93,8 @@ class Identities:
 
     def corpus(self, corpus: str) -> dict[str, Any]:
         """Hashes of a corpus' files; of one on the hub its name."""
-        if corpus.startswith(OF_TASK):
-            task, _, split = corpus.removeprefix(OF_TASK).partition("/")
+        if of_task := task_and_split(corpus):
+            task, split = of_task
             return {"task": task, "split": split or None, **self.trained_on(task)}
         if corpus == "-":
             raise UserError("a reproduction cannot read its corpus from standard input: give --corpus FILE")

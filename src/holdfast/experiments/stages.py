@@ -28,7 +28,7 @@ from holdfast.evaluation.adversarial_space import OUTCOMES
 from holdfast.evaluation.run import task_names
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import Pipeline, merged
-from holdfast.experiments.identity import OF_TASK, Identities, files_at
+from holdfast.experiments.identity import OF_TASK, Identities, files_at, task_and_split
 from holdfast.experiments.translations import POSITIVE_COLUMN
 from holdfast.finding import resolve_model
 from holdfast.objectives.own import is_own
@@ -183,8 +183,8 @@ class Planner:
         if method == AS_IT_IS:
             return start
         corpus = self._corpus(says)
-        if str(corpus).startswith(OF_TASK):
-            task, _, split = str(corpus).removeprefix(OF_TASK).partition("/")
+        if of_task := task_and_split(str(corpus)):
+            task, split = of_task
             says = {**self._of_task(task, "encoder"), **says}
             split = split or self._of_task(task, "classifier").get("train_split", "")
             corpus = f"{OF_TASK}{task}/{split}" if split else corpus
