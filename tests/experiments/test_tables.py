@@ -12,7 +12,7 @@ from holdfast.experiments import run, stages
 from holdfast.experiments.against import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
-from holdfast.experiments.render import listing
+from holdfast.experiments.render import beside, listing
 from holdfast.experiments.scales import read_scale
 
 Plan = Callable[..., dict[tuple[str, str], Cell | str]]
@@ -142,3 +142,10 @@ def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale()
             partners = baselines(rows, definition.against)
             sets = count or len({labels["data"] for labels in rows.values()})
             assert len(partners) == len(rows) - sets, (table, scale)
+
+
+@pytest.mark.parametrize(
+    ("mean", "told"), [(69.96, "70.0, +0.0"), (70.04, "70.0, +0.0"), (69.94, "70.0, −0.1"), (-1.0, "70.0, −71.0")]
+)
+def test_a_difference_that_rounds_to_nothing_has_no_minus(mean: float, told: str) -> None:
+    assert beside({"published": 70.0, "digits": 1, "metrics": {"mean": mean}}) == told

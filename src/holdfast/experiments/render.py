@@ -43,7 +43,8 @@ def beside(row: Mapping[str, Any]) -> str:
 
 
 def _signed(value: float, digits: int, *, plus: bool = False) -> str:
-    return f"{value:{'+' if plus else ''}.{digits}f}".replace("-", "−")
+    rounded = round(value, digits) or 0.0  # what rounds to nothing has no sign of its own
+    return f"{rounded:{'+' if plus else ''}.{digits}f}".replace("-", "−")
 
 
 def cells_of(row: Mapping[str, Any]) -> str:
