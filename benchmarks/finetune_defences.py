@@ -72,7 +72,8 @@ def main() -> None:
     names = list(dict.fromkeys(["none", *options.defences.split(",")]))
     texts = options.steps * options.batch_size
     material = load_material(options.task, train_split=None, examples=texts, seed=0, data=options.data)
-    model, tokenizer, _ = new_classifier(options.model, material, MAX_TOKENS)
+    # One for each defence: Accelerate prepares a model for the precision of its first trainer, and some need fp32.
+    made = {name: new_classifier(options.model, material, MAX_TOKENS) for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         arguments = {
@@ -88,6 +89,7 @@ def main() -> None:
         }
         for _ in range(options.rounds):
             for name in names:
+                model, tokenizer, _ = made[name]
                 seconds[name].append(step(model, tokenizer, material, name, arguments))
     report(seconds, options.json)
 

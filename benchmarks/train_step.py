@@ -200,22 +200,27 @@ def load(path: str) -> SentenceTransformer:
 def variants(
     path: str, sentences: list[str], batch_size: int, steps: int, methods: list[str], *, with_naive: bool
 ) -> dict[str, Callable[[str], float]]:
-    """Each variant as a function of a scratch folder. Models are loaded once."""
+    """Each variant as a function of a scratch folder.
+
+    Models are loaded once for each precision: Accelerate prepares a model for that of its first trainer, and no more.
+    """
     best = auto_here()
-    theirs, mine = load(path), load(path)
-    encoder = Encoder(mine)
-    freeze_unused(encoder, encoder.tokenise(sentences[:2]))
+    theirs: dict[Precision, SentenceTransformer] = {"fp32": load(path), "bf16": load(path)}
+    mine: dict[Precision, SentenceTransformer] = {"fp32": load(path), "bf16": load(path)}
+    for model in mine.values():
+        encoder = Encoder(model)
+        freeze_unused(encoder, encoder.tokenise(sentences[:2]))
     size = (batch_size, steps)
     made: dict[str, Callable[[str], float]] = {
-        "stock fp32 (its default)": lambda f: stock(theirs, sentences, f, *size, bf16=False),
-        "stock bf16": lambda f: stock(theirs, sentences, f, *size, bf16=True),
-        "simcse fp32": lambda f: ours(mine, sentences, f, *size, "simcse", "fp32"),
-        "simcse bf16": lambda f: ours(mine, sentences, f, *size, "simcse", "bf16"),
+        "stock fp32 (its default)": lambda f: stock(theirs["fp32"], sentences, f, *size, bf16=False),
+        "stock bf16": lambda f: stock(theirs["bf16"], sentences, f, *size, bf16=True),
+        "simcse fp32": lambda f: ours(mine["fp32"], sentences, f, *size, "simcse", "fp32"),
+        "simcse bf16": lambda f: ours(mine["bf16"], sentences, f, *size, "simcse", "bf16"),
     }
     for method in methods:
-        made[method] = lambda f, m=method: ours(mine, sentences, f, *size, m, best)
+        made[method] = lambda f, m=method: ours(mine[best], sentences, f, *size, m, best)
     if with_naive:
-        made["naive robustembed"] = lambda f: naive(theirs, sentences, f, *size)
+        made["naive robustembed"] = lambda f: naive(theirs["fp32"], sentences, f, *size)
     return made
 
 

@@ -31,6 +31,20 @@ def warm() -> Iterator[WarmPython]:
     python.close()
 
 
+@pytest.fixture
+def trained_in_bf16() -> Iterator[Callable[[torch.nn.Module], None]]:
+    """Makes of a model what a trainer in bf16 makes of it."""
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    def prepare(model: torch.nn.Module) -> None:
+        Accelerator(mixed_precision="bf16", cpu=True).prepare_model(model)
+
+    AcceleratorState._reset_state(True)
+    yield prepare
+    AcceleratorState._reset_state(True)
+
+
 @pytest.fixture(scope="session")
 def make_masked_lm() -> Callable[..., Path]:
     """``make_masked_lm(folder, seed=0, layers=2)``: a random BERT with its MLM head and a tokeniser of 21 words."""

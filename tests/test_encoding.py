@@ -120,6 +120,21 @@ def test_fp32_stays_fp32_inside_a_mixed_precision_step(model: SentenceTransforme
         np.testing.assert_array_equal(encode_sentences(model, ["the old man sleeps"]), outside)
 
 
+def test_fp32_stays_fp32_while_a_model_is_trained_in_bf16(
+    model: SentenceTransformer, trained_in_bf16: Callable[[torch.nn.Module], None]
+) -> None:
+    before = encode_sentences(model, ["the old man sleeps"])
+    half = encode_sentences(model, ["the old man sleeps"], precision="bf16")
+    trained_in_bf16(model)
+    wrapped = model.forward
+    with torch.inference_mode():
+        moved = model(model.preprocess(["the old man sleeps"]))["sentence_embedding"].numpy()
+    assert np.abs(moved - before).max() > 1e-5, "the model is not in bf16: nothing was tested"
+    np.testing.assert_array_equal(encode_sentences(model, ["the old man sleeps"]), before)
+    np.testing.assert_array_equal(encode_sentences(model, ["the old man sleeps"], precision="bf16"), half)
+    assert model.forward == wrapped, "its training goes on as it was"
+
+
 def test_prompt_dense_and_truncated_dimension_apply(masked_lm: Path, sentences: list[str]) -> None:
     base = load_sentence_transformer(str(masked_lm), device="cpu")
     torch.manual_seed(1)

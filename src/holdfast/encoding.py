@@ -12,7 +12,7 @@ import numpy.typing as npt
 from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 from holdfast.errors import UserError, did_you_mean
 from holdfast.functions import VectorFunction
-from holdfast.models import evaluating
+from holdfast.models import evaluating, own_forward
 
 if TYPE_CHECKING:
     import torch
@@ -133,7 +133,7 @@ def encode_batches(
     device = model.device
     vectors: Vectors | None = None
     done = 0
-    with evaluating(model), torch.inference_mode(), _precision(device, precision):
+    with evaluating(model), own_forward(model), torch.inference_mode(), _precision(device, precision):
         for batch in batches:
             # A copy: the modules write their results into the dictionary, and a cached batch is used again.
             features = batch_to_device(dict(batch.features), device)

@@ -75,6 +75,21 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def own_forward(model: torch.nn.Module) -> Iterator[None]:
+    """Inside the block, a model computes in the precision that its caller says, also while it is trained in another.
+
+    Accelerate puts a forward on a model that is trained in bf16 which switches bf16 on by itself, inside of any region
+    where it is off, and leaves it there.
+    """
+    trained = vars(model).pop("forward", None) if "_original_forward" in vars(model) else None
+    try:
+        yield
+    finally:
+        if trained is not None:
+            model.forward = trained
+
+
+@contextlib.contextmanager
 def saved_plainly(tokenizer: Any) -> Iterator[None]:
     """Inside the block, a fast tokeniser has forgotten how it cut and padded its last texts.
 

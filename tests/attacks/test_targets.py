@@ -13,7 +13,7 @@ import torch
 from small_attacks import TEXTS
 
 from holdfast.adversary.words import Words
-from holdfast.attacks.classifier import Classifier, load_classifier
+from holdfast.attacks.classifier import Classifier, compute_logits, load_classifier, tokenise
 from holdfast.attacks.encoders import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
@@ -89,6 +89,22 @@ def test_a_shortened_last_layer_gives_the_same_logits(
     with torch.no_grad():
         plain = [made(**classifier.tokenizer(text, return_tensors="pt")).logits[0].numpy() for text in TEXTS]
     np.testing.assert_allclose(classifier.logits([(text,) for text in TEXTS]), np.stack(plain), rtol=1e-4, atol=1e-5)
+
+
+def test_logits_in_fp32_stay_so_while_a_model_is_trained_in_bf16(
+    classifier_folder: Path, trained_in_bf16: Callable[[torch.nn.Module], None]
+) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(classifier_folder)
+    tokenizer = AutoTokenizer.from_pretrained(classifier_folder)
+    encoded = tokenise(tokenizer, [("the dog runs",), ("a cat",)], 16)
+    before = compute_logits(model, tokenizer, encoded)
+    trained_in_bf16(model)
+    with torch.inference_mode():
+        moved = model(**tokenizer(["the dog runs"], return_tensors="pt")).logits.numpy()
+    assert np.abs(moved - before[:1]).max() > 1e-5, "the model is not in bf16: nothing was tested"
+    np.testing.assert_array_equal(compute_logits(model, tokenizer, encoded), before)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.encoding import Precision, Progress, encode_sentences
 from holdfast.errors import UserError, one_of
 from holdfast.finding import quiet, resolve_model
-from holdfast.models import evaluating, load_sentence_transformer, one_line_errors
+from holdfast.models import evaluating, load_sentence_transformer, one_line_errors, own_forward
 
 CLASSES_FILE = "classifier.json"
 """What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""
@@ -147,7 +147,7 @@ def compute_logits(
     done = 0
     # Switched off, not merely left out: an evaluation inside a mixed-precision training run may want fp32.
     autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
-    with evaluating(model), torch.inference_mode(), autocast:
+    with evaluating(model), own_forward(model), torch.inference_mode(), autocast:
         for rows, features in in_batches(tokenizer, encoded, device):
             logits[rows] = model(**features).logits.float().cpu().numpy()
             done += len(rows)
