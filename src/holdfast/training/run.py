@@ -182,7 +182,7 @@ def _run(
     model.max_seq_length = min(cut, limit or cut)
     dev = None
     if record["selection"] == "stsb-dev":
-        # The trainer's model computes in the training's precision whatever it is asked for; this says so.
+        # In the training's precision, which is faster: it only chooses. What is kept is measured in fp32.
         pairs = load_pairs("stsb", "dev", data=config.data)
         dev = StsDev(pairs, max_seq_length=limit, precision=record["training"]["precision"])
     encoder = Encoder(model)
