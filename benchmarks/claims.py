@@ -64,10 +64,8 @@ def read(path: Path) -> list[Claim]:
 def machine() -> str:
     import torch
 
-    name = platform.processor() or platform.machine()
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists():
-        models = [line.split(":", 1)[1].strip() for line in cpu.read_text().splitlines() if "model name" in line]
-        name = models[0] if models else name
+    from holdfast.precision import processor
+
+    name = processor("model name") or platform.machine()
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     return f"{name}, {os.cpu_count()} cores{gpu}, torch {torch.__version__}"

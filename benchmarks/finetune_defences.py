@@ -12,19 +12,16 @@ there is to exchange and how soon a text deceives; with a new head about half of
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 from transformers import PrinterCallback, TrainingArguments
 
-from claims import Claim, save
+from claims import Claim, machine, save
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.classifiers.material import Material, load_material
 from holdfast.classifiers.start import new_classifier
@@ -102,7 +99,7 @@ def report(seconds: dict[str, list[float]], path: Path | None) -> None:
         row = (f"{statistics.median(values) * 1e3:.0f}", f"{statistics.median(ratios):.2f}")
         table.add_row(name, *row, f"{min(ratios):.2f}-{max(ratios):.2f}")
     console.print(table)
-    console.print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}")
+    console.print(machine())
     if path:
         claims = [
             Claim(f"fine-tuning step with {name} / none", [a / b for a, b in zip(mine, seconds["none"], strict=True)])

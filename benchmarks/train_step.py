@@ -289,7 +289,8 @@ def main() -> None:
 
 def claims_of(seconds: dict[str, list[float]]) -> list[Claim]:
     best = auto_here()
-    default, other = (f"simcse {precision}" for precision in (("bf16", "fp32") if best == "bf16" else ("fp32", "bf16")))
+    worse = "fp32" if best == "bf16" else "bf16"
+    default, other = f"simcse {best}", f"simcse {worse}"
     first = "stock fp32 (its default)"
     claims = [
         Claim(
@@ -297,7 +298,7 @@ def claims_of(seconds: dict[str, list[float]]) -> list[Claim]:
         ),
         Claim("stock SimCSE / our SimCSE, both fp32", ratios(seconds, first, "simcse fp32"), 1.4, floor=COMPUTE),
         Claim("stock SimCSE / our SimCSE, both bf16", ratios(seconds, "stock bf16", "simcse bf16"), 1.4),
-        Claim(f"our SimCSE in {other[7:]} / in {best}, which auto means", ratios(seconds, other, default), 1.0),
+        Claim(f"our SimCSE in {worse} / in {best}, which auto means", ratios(seconds, other, default), 1.0),
     ]
     for name in METHODS:
         if name in seconds:

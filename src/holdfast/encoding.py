@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -125,7 +126,6 @@ def encode_batches(
     progress: Progress | None = None,
 ) -> Vectors:
     """The vectors of tokenised sentences, (total, d) float32; zeros for a row that is in no batch."""
-    import torch
     from sentence_transformers.util import batch_to_device, truncate_embeddings
 
     if precision not in get_args(Precision):
@@ -133,7 +133,7 @@ def encode_batches(
     device = model.device
     vectors: Vectors | None = None
     done = 0
-    with evaluating(model), own_forward(model), torch.inference_mode(), _precision(device, precision):
+    with measuring(model, device, precision):
         for batch in batches:
             # A copy: the modules write their results into the dictionary, and a cached batch is used again.
             features = batch_to_device(dict(batch.features), device)
@@ -170,11 +170,21 @@ def _summed(vectors: Vectors) -> Vectors:
     return vectors
 
 
-def _precision(device: torch.device, precision: Precision) -> torch.autocast:
+@contextlib.contextmanager
+def measuring(model: torch.nn.Module, device: torch.device, precision: Precision) -> Iterator[None]:
+    """Evaluation mode without gradients, in the precision that is said; the model comes back as it was.
+
+    Args:
+        model: what is measured; it may be in training.
+        device: where it is.
+        precision: ``"fp32"`` or ``"bf16"``.
+    """
     import torch
 
     # Switched off, not merely left out: an evaluation inside a mixed-precision training step must still be fp32.
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+    autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+    with evaluating(model), own_forward(model), torch.inference_mode(), autocast:
+        yield
 
 
 def default_prompt(model: SentenceTransformer) -> str | None:

@@ -28,8 +28,19 @@ def bf16_is_fast(device: torch.device) -> bool:
 
 def _is_intel() -> bool:
     """Whether this machine's processor is one of Intel's; virtual machines may hide the AMX that it has."""
-    told = _CPUINFO.read_text(encoding="utf-8") if _CPUINFO.exists() else platform.processor()
-    return "GenuineIntel" in told
+    return "GenuineIntel" in processor("vendor_id")
+
+
+def processor(field: str) -> str:
+    """What the first processor says of itself: a field of Linux's file, such as "model name".
+
+    Elsewhere what the platform knows, whatever was asked for, which may be nothing.
+    """
+    if _CPUINFO.is_file():
+        for line in _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(field):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def auto_here() -> Literal["fp32", "bf16"]:

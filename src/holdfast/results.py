@@ -315,10 +315,12 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     """The machine and the package versions, as far as they can change a number or a time."""
     import torch
 
+    from holdfast.precision import processor
+
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": processor("model name") or platform.machine(),
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
@@ -331,16 +333,6 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _cpu_name() -> str:
-    """Linux keeps the name in a file; elsewhere the platform knows it, or at least the architecture."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _validate(result: Any, where: str) -> None:

@@ -16,10 +16,10 @@ from torch import nn
 
 from holdfast.adversary.batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
-from holdfast.encoding import Precision, Progress, encode_sentences
+from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.finding import quiet, resolve_model
-from holdfast.models import evaluating, load_sentence_transformer, one_line_errors, own_forward
+from holdfast.models import load_sentence_transformer, one_line_errors
 
 CLASSES_FILE = "classifier.json"
 """What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""
@@ -145,9 +145,7 @@ def compute_logits(
     total = len(encoded["input_ids"])
     logits = np.empty((total, model.config.num_labels), dtype=np.float32)
     done = 0
-    # Switched off, not merely left out: an evaluation inside a mixed-precision training run may want fp32.
-    autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
-    with evaluating(model), own_forward(model), torch.inference_mode(), autocast:
+    with measuring(model, device, precision):
         for rows, features in in_batches(tokenizer, encoded, device):
             logits[rows] = model(**features).logits.float().cpu().numpy()
             done += len(rows)
