@@ -189,6 +189,7 @@ def harden(
         timing=seconds,
         device=trained["environment"]["device"],
     )
+    result["truncated"] = trained["truncated"]  # in training; the audits and the test sets say their own
     write_result(settings.output / RESULT_FILE, result)
     return result
 
