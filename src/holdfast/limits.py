@@ -39,14 +39,11 @@ def token_limit(tokenizer: Any, model: nn.Module) -> int:
     said = tokenizer.model_max_length
     limit = UNLIMITED if said is None or said > UNLIMITED else int(said)
     configured = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    counted = isinstance(configured, int) and configured > 0  # XLNet says -1
-    if limit == UNLIMITED and counted:
-        limit = min(limit, int(configured))
+    positions = configured if isinstance(configured, int) and configured > 0 else UNLIMITED  # XLNet says -1
+    if limit == UNLIMITED:
+        limit = min(limit, positions)
     table = position_table(model)
-    if table is None:
-        return limit
-    room = table.num_embeddings - first_position(table)
-    return min(limit, room, *([int(configured)] if counted else []))
+    return limit if table is None else min(limit, positions, table.num_embeddings - first_position(table))
 
 
 def position_table(model: nn.Module) -> nn.Embedding | None:

@@ -32,8 +32,13 @@ def uniformity(vectors: Vectors) -> float:
     """``log E exp(−2‖f(x) − f(y)‖²)`` over all pairs of different rows of (n, d), normalised first. Lower is better.
 
     0 when all vectors are the same; close to −4 for random directions in many dimensions.
+
+    Raises:
+        UserError: a single vector.
     """
     unit = normalised(vectors)
+    if len(unit) < 2:
+        raise UserError("uniformity is of pairs of texts: one text alone has none")
     total = 0.0
     for start in range(0, len(unit), _ROWS_AT_ONCE):
         cosines = unit[start : start + _ROWS_AT_ONCE] @ unit.T
@@ -135,8 +140,10 @@ def evaluate_space(
 
     pairs = load_pairs("stsb", "dev", data=data)
     sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
-    own = encode_once(model, sentences, precision=precision, progress=progress) if encode is None else None
-    vectors = (own or encode)(sentences)
+    own = None
+    if encode is None:
+        encode = own = encode_once(model, sentences, precision=precision, progress=progress)
+    vectors = encode(sentences)
     row = {sentence: index for index, sentence in enumerate(sentences)}
     same = [i for i, score in enumerate(pairs.scores) if score >= SAME_MEANING]
     first, second = ([row[side[i]] for i in same] for side in (pairs.sentences1, pairs.sentences2))

@@ -61,8 +61,9 @@ def measured(
         console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
     encoder = load_sentence_transformer(model, pooling=pooling)
     rows = evaluate_tasks(encoder, STS_TASKS, data=data)
-    for line in cut_lines(rows) if console is not None else ():
-        console.print(line, highlight=False, markup=False)
+    if console is not None:
+        for line in cut_lines(rows):
+            console.print(line, highlight=False, markup=False)
     result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
     write_result(path, result)
     return result

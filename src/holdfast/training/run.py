@@ -29,7 +29,7 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.files import holding
 from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process, processes
-from holdfast.limits import Cuts, cut_line, cut_lines, input_limit, lowered, lowered_line, set_limit
+from holdfast.limits import cut_line, cut_lines, input_limit, lowered, lowered_line, set_limit
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import Anchored, Objective
 from holdfast.objectives.own import is_own, source_sha256
@@ -215,7 +215,7 @@ def _run(
     if not trainer.is_world_process_zero():
         return {}
     set_limit(model, limit)
-    truncated = Cuts(record["max_seq_length"], **trainer.cut_texts()).record()
+    truncated = trainer.cut_texts(record["max_seq_length"]).record()
     if line := cut_line(truncated):
         console.print(f"in training {line}", highlight=False)
     chosen: dict[str, Any] = {"protocol": _PROTOCOLS[record["selection"]], "steps": trainer.state.global_step}

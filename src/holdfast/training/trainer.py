@@ -20,7 +20,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from holdfast.errors import UserError
-from holdfast.limits import cut_rows, input_limit
+from holdfast.limits import Cuts, cut_rows, input_limit
 from holdfast.objectives import Objective
 from holdfast.training.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
@@ -101,17 +101,19 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
                 parameter.grad /= self.args.world_size
         return loss
 
-    def cut_texts(self) -> dict[str, int]:
-        """Return ``{texts, of}``: of the texts that this process trained on, counted each time, how many were cut.
+    def cut_texts(self, tokens: int) -> Cuts:
+        """Return how many of the texts that this process trained on were cut at ``tokens``; a text counts each time."""
+        counted = self._counted()
+        return Cuts(tokens, counted["of"], counted["texts"])
 
-        Kept in the trainer's state, and so in its checkpoints.
-        """
-        counted: dict[str, int] = self.state.stateful_callbacks.setdefault("cut_texts", {"texts": 0, "of": 0})
+    def _counted(self) -> dict[str, int]:
+        """The counts, which are kept in the trainer's state, and so in its checkpoints."""
+        counted: dict[str, int] = self.state.stateful_callbacks.setdefault(_CUT, {"texts": 0, "of": 0})
         return counted
 
     def _count_cut(self, inputs: dict[str, Any]) -> None:
         """Take the counts out of a batch. It is counted when it is trained on: the next one has been read already."""
-        counted = self.cut_texts()
+        counted = self._counted()
         for name in [name for name in inputs if name.endswith(_CUT)]:
             cut, of = inputs.pop(name)
             counted["texts"] += cut
