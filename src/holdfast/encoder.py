@@ -351,7 +351,7 @@ def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
     model = encoder.model
     trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     with evaluating(model):
-        vectors = truncate_embeddings(model(dict(features))["sentence_embedding"], model.truncate_dim)
+        vectors = model(dict(features))["sentence_embedding"]
     grads = torch.autograd.grad(vectors.sum(), [parameter for _, parameter in trainable], allow_unused=True)
     unused = [(name, parameter) for (name, parameter), grad in zip(trainable, grads, strict=True) if grad is None]
     for _, parameter in unused:

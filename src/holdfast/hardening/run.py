@@ -189,7 +189,8 @@ def harden(
         timing=seconds,
         device=trained["environment"]["device"],
     )
-    result["truncated"] = trained["truncated"]  # in training; the audits and the test sets say their own
+    if "truncated" in trained:  # in training; the audits and the test sets say their own
+        result["truncated"] = trained["truncated"]
     write_result(settings.output / RESULT_FILE, result)
     return result
 
