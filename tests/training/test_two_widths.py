@@ -18,7 +18,8 @@ from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
-from holdfast.objectives.heads import Head, Projection
+from holdfast.objectives.adcl import Projection
+from holdfast.objectives.heads import Head
 from holdfast.results import read_result
 from holdfast.training.config import TrainConfig
 from holdfast.training.run import train
