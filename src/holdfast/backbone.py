@@ -13,6 +13,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from holdfast.errors import UserError
+from holdfast.limits import first_position, position_table
 
 Features = Mapping[str, Any]
 
@@ -102,8 +103,8 @@ class Backbone:
 
     def first_position(self) -> int:
         """The position id of a row's first token: 0, or where padding has a position of its own the next after it."""
-        padding = getattr(getattr(self.lookup, "position_embeddings", None), "padding_idx", None)
-        return 0 if padding is None else int(padding) + 1
+        table = position_table(self.lookup)
+        return 0 if table is None else first_position(table)
 
     def takes_positions(self) -> bool:
         """Whether position ids can be given to the model."""

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
-from sentence_transformers.util import batch_to_device
+from sentence_transformers.util import batch_to_device, truncate_embeddings
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -52,6 +52,7 @@ class _Group:
 class Encoder:
     """Sentence vectors of a ``SentenceTransformer``, with perturbations that cannot leak.
 
+    They are the vectors in use: a model with a ``truncate_dim`` gives, and is trained on, the dimensions that it keeps.
     Of a prompt model (:mod:`holdfast.prompt`) they are what PromptBERT trains: each view in a template of its own, and
     the vector of the template alone subtracted. Its evaluation, as everywhere, is that of the model itself.
 
@@ -92,7 +93,7 @@ class Encoder:
 
     @property
     def dimension(self) -> int:
-        """d, the length of a sentence vector."""
+        """d, the length of a sentence vector: of a model with a ``truncate_dim``, of what that leaves."""
         dimension = self.model.get_embedding_dimension()
         assert dimension is not None
         return int(dimension)
@@ -127,7 +128,9 @@ class Encoder:
         self._group = None
         order = torch.cat([group.rows for group in groups])
         vectors = torch.cat(parts)[order.argsort()]
-        return vectors if self.prompt is None or not self._template_bias else vectors - self._biases(mask, views)
+        if self.prompt is not None and self._template_bias:
+            vectors = vectors - self._biases(mask, views)
+        return self._in_use(vectors)
 
     def embed(self, features: Features, *, views: int = 1) -> Tensor:
         """What enters the first layer of each view's rows, (views·B, L, d), dropout applied and nothing perturbed.
@@ -244,6 +247,11 @@ class Encoder:
         row_view = torch.arange(len(mask), device=mask.device) // (len(mask) // views) % len(biases)
         vectors: Tensor = biases[row_view, row_length]
         return vectors
+
+    def _in_use(self, vectors: Tensor) -> Tensor:
+        """The dimensions that the model gives: its modules compute all, ``truncate_dim`` keeps the first of them."""
+        used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)
+        return used
 
     def _forward(self, features: dict[str, Any]) -> dict[str, Any]:
         if self.prompt is not None:

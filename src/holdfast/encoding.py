@@ -13,6 +13,7 @@ import numpy.typing as npt
 from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 from holdfast.errors import UserError, did_you_mean
 from holdfast.functions import VectorFunction
+from holdfast.limits import Cuts, cut_rows, input_limit
 from holdfast.models import evaluating, own_forward
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def encode_sentences(
     tokens_per_batch: int | None = None,
     progress: Progress | None = None,
     shared: bool = False,
+    cuts: Cuts | None = None,
 ) -> Vectors:
     """The vectors of ``sentences``, equal to ``model.encode(sentences)`` up to rounding.
 
@@ -60,6 +62,7 @@ def encode_sentences(
         progress: called with (sentences done, distinct sentences) after each batch.
         shared: the processes that have joined encode every W-th batch each, and all of them get all vectors: bit by
             bit those of one process. All must call it together, with the same sentences.
+        cuts: what counts the distinct sentences that are longer than the model reads. Of a function nothing is known.
 
     Returns:
         (n, d) float32, row i for ``sentences[i]``.
@@ -78,7 +81,7 @@ def encode_sentences(
         if progress is not None:
             progress(min(done * world, total), total)  # the others are as far as this one
 
-    batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch, share=(rank, world))
+    batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch, share=(rank, world), cuts=cuts)
     vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=tell)
     if world > 1:
         vectors = _summed(vectors)
@@ -91,6 +94,7 @@ def tokenise(
     *,
     tokens_per_batch: int | None = None,
     share: tuple[int, int] = (0, 1),
+    cuts: Cuts | None = None,
 ) -> Iterator[Batch]:
     """Cut ``sentences`` into batches of similar length, longest first, each tokenised when it is asked for.
 
@@ -103,6 +107,7 @@ def tokenise(
         tokens_per_batch: as for `encode_sentences`.
         share: of which of how many processes: every W-th batch from the r-th on. What is in a batch does not depend
             on it.
+        cuts: as for `encode_sentences`.
 
     Raises:
         UserError: ``tokens_per_batch`` is below one.
@@ -111,7 +116,7 @@ def tokenise(
         tokens_per_batch = CPU_TOKENS_PER_BATCH if model.device.type == "cpu" else GPU_TOKENS_PER_BATCH
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
-    lengths = _token_lengths(model, sentences)
+    lengths = _token_lengths(model, sentences, cuts if cuts is not None else Cuts())
     rank, world = share
     for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
         yield Batch(rows, _preprocess(model, [sentences[row] for row in rows]))
@@ -197,14 +202,23 @@ def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, A
     return dict(model.preprocess(sentences, prompt=default_prompt(model)))
 
 
-def _token_lengths(model: SentenceTransformer, sentences: Sequence[str]) -> list[int]:
-    """Tokens of each sentence after truncation; characters where the model shows no attention mask."""
+def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], cuts: Cuts) -> list[int]:
+    """Tokens of each sentence after truncation; characters where the model shows no attention mask.
+
+    What is cut is counted on the way.
+    """
+    limit, prompt = input_limit(model), default_prompt(model) or ""
     lengths = [len(sentence) for sentence in sentences]
     by_characters = sorted(range(len(sentences)), key=lengths.__getitem__)
     for start in range(0, len(by_characters), _LENGTHS_AT_ONCE):
         rows = by_characters[start : start + _LENGTHS_AT_ONCE]
-        mask = _preprocess(model, [sentences[row] for row in rows]).get("attention_mask")
+        part = [sentences[row] for row in rows]
+        features = model.preprocess(part, prompt=default_prompt(model))
+        cut = cut_rows(model.tokenizer, [prompt + sentence for sentence in part], features, limit)
+        cuts.add(part, cut, limit)
+        mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2 or mask.shape[0] != len(rows):
+            cuts.add([sentences[row] for row in by_characters[start + _LENGTHS_AT_ONCE :]], [], limit)
             return [len(sentence) for sentence in sentences]
         for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True):
             lengths[row] = int(length)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError, did_you_mean, first_line
 from holdfast.finding import quiet, read_json, resolve_model
+from holdfast.limits import settle_limits
 
 if TYPE_CHECKING:
     import torch
@@ -53,6 +54,7 @@ def load_sentence_transformer(
     if not existing and pooling == "prompt":
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
+    settle_limits(model, spec)
     if pooling is not None and (own := _own_pooling(model)) != pooling:
         raise UserError(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "

@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from holdfast.errors import UserError
+from holdfast.limits import input_limit
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,12 @@ def template_length(model: SentenceTransformer) -> int:
     """How many tokens a model's prompt adds to each sentence, [CLS] and [SEP] included; 0 where it has no prompt."""
     prompt = Prompt.of(model)
     return 0 if prompt is None else prompt.length
+
+
+def text_limit(model: SentenceTransformer) -> int | None:
+    """Return how many tokens of a text a model reads, its prompt's template not counted; None: all of them."""
+    limit = input_limit(model)
+    return None if limit is None else limit - template_length(model)
 
 
 def freeze_pooling(model: SentenceTransformer) -> None:

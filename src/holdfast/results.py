@@ -123,9 +123,12 @@ def new_result(
 def write_result(path: Path, result: dict[str, Any]) -> None:
     """Write ``result`` to ``path``, whole or not at all, with a hash of its content as its last key.
 
+    Numbers that are not finite are written as `finite` has them: what was measured is not lost to one of them.
+
     Raises:
         UserError: the result is not valid (see `read_result`), or the file cannot be written.
     """
+    result = finite(result)
     _validate(result, "this result")
     content = {name: value for name, value in result.items() if name != HASH}
     as_read = json.loads(to_json(content))  # tuples are lists there, and all keys are text
@@ -138,12 +141,46 @@ def content_sha256(result: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def finite(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without numbers that JSON has no words for: infinity, and what is not a number.
+
+    A metric that is none is left out of its row, and so are items of which one is none: the row names them in
+    ``undefined``. Everywhere else such a number becomes null.
+    """
+    rows = [_finite_row(row) if "metrics" in row else row for row in result["results"]]
+    return {**{name: _or_null(value) for name, value in result.items() if name != "results"}, "results": rows}
+
+
+def _finite_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    undefined = [name for name, value in row["metrics"].items() if _is_not_finite(value)]
+    if any(_is_not_finite(value) for values in row.get("items", {}).values() for value in values):
+        undefined.append("items")
+    kept = {name: value for name, value in row.items() if name not in ("metrics", "items")}
+    kept = {name: _or_null(value) for name, value in kept.items()}
+    kept["metrics"] = {name: value for name, value in row["metrics"].items() if name not in undefined}
+    if "items" in row and "items" not in undefined:
+        kept["items"] = row["items"]
+    return {**kept, "undefined": undefined} if undefined else kept
+
+
+def _or_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _or_null(held) for name, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_or_null(held) for held in value]
+    return None if _is_not_finite(value) else value
+
+
+def _is_not_finite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def to_json(result: Mapping[str, Any]) -> str:
     """A result as indented JSON, but for the items of its rows, whose thousands of numbers stand in one line each.
 
-    Raises:
-        ValueError: a number that is not finite.
+    Numbers that are not finite are as `finite` has them.
     """
+    result = finite(result)
     mark = uuid.uuid4().hex  # stands for a list until the rest is written; no text of a result holds it
     compact: list[str] = []
 

@@ -14,7 +14,6 @@ import torch
 from classifier_rows import OTHERS
 from safetensors.torch import load_file, save_file
 
-from holdfast.attacks import classifier as module
 from holdfast.classifiers import Classifier, load_classifier
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
@@ -114,17 +113,6 @@ def test_a_long_text_is_cut(folder: Path) -> None:
     classifier = load_classifier(str(folder), device="cpu")
     long = " ".join(["the big dog"] * 200)
     assert np.array_equal(classifier.logits([(long,)]), classifier.logits([(f"{long} sleeps",)]))
-
-
-LIMITS = [(512, 512, 512), (10**30, 514, 512), (10**30, None, 10**6), (256, 512, 256), (10**30, -1, 10**6)]
-
-
-@pytest.mark.parametrize(("tokeniser", "positions", "limit"), LIMITS)
-def test_the_limit_of_tokens(tokeniser: int, positions: int | None, limit: int) -> None:
-    from types import SimpleNamespace
-
-    config = SimpleNamespace(max_position_embeddings=positions)
-    assert module.token_limit(SimpleNamespace(model_max_length=tokeniser), config) == limit
 
 
 def test_what_is_not_a_classifier_is_refused(folder: Path, tmp_path: Path, make_masked_lm: Callable[..., Path]) -> None:

@@ -15,6 +15,7 @@ from holdfast.adversary.similarity import Similarity
 from holdfast.adversary.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.finding import quiet, resolve_model
+from holdfast.limits import require_padding, token_limit
 from holdfast.models import one_line_errors
 
 PROPOSALS = 100
@@ -23,7 +24,6 @@ PROPOSALS = 100
 _LOGIT_STEP = 2.0**-13
 _SPARE = 8  # a few more than are asked for, so that rounding may still reorder those at the end
 _REMEMBERED = 50_000  # words whose vectors are kept: more than a vocabulary has, less than a corpus
-_UNLIMITED = 10**6  # a tokeniser without a limit of its own reports a number with thirty digits
 
 
 class MaskedLM:
@@ -41,8 +41,7 @@ class MaskedLM:
     def __init__(self, spec: str) -> None:
         self.source = spec
         self.tokenizer, self.model = _load(spec)
-        limit = self.tokenizer.model_max_length
-        self._window = limit if limit < _UNLIMITED else self.model.config.max_position_embeddings - 2
+        self._window = token_limit(self.tokenizer, self.model)
         self._words = self._whole_words()
         self._usable = torch.tensor([word is not None for word in self._words])
 
@@ -247,4 +246,5 @@ def _load(spec: str) -> tuple[Any, Any]:
         raise UserError(f"{spec} has no masked-LM head ({missing} is missing): name a model that has with masked_lm=")
     if tokenizer.mask_token is None or not tokenizer.is_fast:
         raise UserError(f"{spec}: its tokeniser has no mask token or no offsets: name another model with masked_lm=")
+    require_padding(tokenizer, model, spec)
     return tokenizer, model.eval().requires_grad_(False)

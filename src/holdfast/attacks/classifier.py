@@ -19,6 +19,7 @@ from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.finding import quiet, resolve_model
+from holdfast.limits import UNLIMITED, Cuts, cut_rows, input_limit, require_padding, token_limit
 from holdfast.models import load_sentence_transformer, one_line_errors
 
 CLASSES_FILE = "classifier.json"
@@ -26,8 +27,6 @@ CLASSES_FILE = "classifier.json"
 
 Text = tuple[str, ...]
 Logits = npt.NDArray[np.float32]
-
-_UNLIMITED = 10**6  # a tokeniser without a limit of its own reports a number with thirty digits
 
 
 class Classifier(ABC):
@@ -58,7 +57,12 @@ class Classifier(ABC):
         return device
 
     def logits(
-        self, texts: Sequence[Text], *, precision: Precision = "fp32", progress: Progress | None = None
+        self,
+        texts: Sequence[Text],
+        *,
+        precision: Precision = "fp32",
+        progress: Progress | None = None,
+        cuts: Cuts | None = None,
     ) -> Logits:
         """The logits of texts; each distinct one is computed once, in batches of like length.
 
@@ -66,6 +70,7 @@ class Classifier(ABC):
             texts: n texts, each a tuple of one text or, for a classifier of pairs, of two.
             precision: ``"fp32"``, or ``"bf16"`` for automatic mixed precision.
             progress: called with (texts done, distinct texts) after each batch.
+            cuts: what counts the distinct texts that are longer than the model reads.
 
         Returns:
             (n, classes) float32.
@@ -79,10 +84,12 @@ class Classifier(ABC):
         self._check(texts)
         distinct = list(dict.fromkeys(texts))
         row = {text: index for index, text in enumerate(distinct)}
-        return self._distinct_logits(distinct, precision, progress)[[row[text] for text in texts]]
+        return self._distinct_logits(distinct, precision, progress, cuts)[[row[text] for text in texts]]
 
     @abstractmethod
-    def _distinct_logits(self, texts: Sequence[Text], precision: Precision, progress: Progress | None) -> Logits: ...
+    def _distinct_logits(
+        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+    ) -> Logits: ...
 
     def _check(self, texts: Sequence[Text]) -> None:
         sizes = {len(text) for text in texts}
@@ -99,8 +106,10 @@ class _TransformerClassifier(Classifier):
         super().__init__(*given)
         self._last_layer = _layer_read_at_first_token(self.model)
 
-    def _distinct_logits(self, texts: Sequence[Text], precision: Precision, progress: Progress | None) -> Logits:
-        encoded = tokenise(self.tokenizer, texts, self.max_tokens)
+    def _distinct_logits(
+        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+    ) -> Logits:
+        encoded = tokenise(self.tokenizer, texts, self.max_tokens, cuts)
         shortened = nullcontext() if self._last_layer is None else one_token_alone(self._last_layer)
         with shortened:
             return compute_logits(self.model, self.tokenizer, encoded, precision=precision, progress=progress)
@@ -111,15 +120,26 @@ class _FrozenClassifier(Classifier):
 
     has_gradients = False
 
-    def _distinct_logits(self, texts: Sequence[Text], precision: Precision, progress: Progress | None) -> Logits:
-        return encode_sentences(self.model, [text[0] for text in texts], precision=precision, progress=progress)
+    def _distinct_logits(
+        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+    ) -> Logits:
+        single = [text[0] for text in texts]
+        return encode_sentences(self.model, single, precision=precision, progress=progress, cuts=cuts)
 
 
-def tokenise(tokenizer: Any, texts: Sequence[Text], max_tokens: int) -> dict[str, list[list[int]]]:
-    """Texts, or pairs of texts, as a tokeniser's lists without padding; of a pair the longer text is cut first."""
+def tokenise(
+    tokenizer: Any, texts: Sequence[Text], max_tokens: int, cuts: Cuts | None = None
+) -> dict[str, list[list[int]]]:
+    """Texts, or pairs of texts, as a tokeniser's lists without padding; of a pair the longer text is cut first.
+
+    What is cut is added to ``cuts``.
+    """
     columns = [list(column) for column in zip(*texts, strict=True)]
     # A long text is cut on purpose; the tokeniser's warning of it would be one line among thousands.
-    return dict(tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False))
+    encoded = tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False)
+    if cuts is not None:
+        cuts.add(texts, cut_rows(tokenizer, texts, encoded, max_tokens), max_tokens)
+    return dict(encoded)
 
 
 def compute_logits(
@@ -177,17 +197,6 @@ def _layer_read_at_first_token(model: Any) -> nn.Module | None:
     return last if same else None
 
 
-def token_limit(tokenizer: Any, config: Any) -> int:
-    """How many tokens a model takes: its tokeniser's limit, and never more than it has positions for."""
-    limit = int(tokenizer.model_max_length)
-    positions = getattr(config, "max_position_embeddings", None)
-    if limit > _UNLIMITED:
-        limit = _UNLIMITED
-    if not positions or positions < 0 or limit <= positions:
-        return limit
-    return int(positions) - 2  # RoBERTa's positions begin at 2
-
-
 def load_classifier(path_or_name: str, device: str | None = None, *, regression: bool = False) -> Classifier:
     """The classifier that a name stands for, in fp32.
 
@@ -219,7 +228,7 @@ def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
     model = load_sentence_transformer(spec, device=device)
     if not isinstance(classes, list) or model.get_embedding_dimension() != len(classes):
         raise UserError(f"{path}: its classes do not fit the model's last layer: make the classifier again")
-    limit = model.max_seq_length or _UNLIMITED
+    limit = input_limit(model) or UNLIMITED
     return _FrozenClassifier(model, model.tokenizer, classes, False, spec, limit)
 
 
@@ -235,13 +244,12 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
     _refuse_unfilled(model, report["missing_keys"], spec)
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
-    if tokenizer.pad_token_id is None:
-        raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
+    require_padding(tokenizer, model, spec)
     if model.config.num_labels < 2 and not regression:
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = [str(model.config.id2label[index]) for index in range(model.config.num_labels)]
     takes_pairs = (getattr(model.config, "holdfast", None) or {}).get("takes_pairs")
-    limit = token_limit(tokenizer, model.config)
+    limit = token_limit(tokenizer, model)
     model = model.to(device or get_device_name())
     return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit)
 

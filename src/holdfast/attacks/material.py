@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,9 +24,11 @@ from holdfast.attacks.searched import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.data.registry import is_local, load_labelled, load_pairs
 from holdfast.data.tasks import Task, task_named
+from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.finding import CALL, model_identity, resolve_model
 from holdfast.functions import CALL_BATCH, VectorFunction, load_function
+from holdfast.limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.models import load_sentence_transformer
 
 if TYPE_CHECKING:
@@ -223,6 +226,24 @@ def load_victim(
             target = RetrievalTarget(encoder, source=model, corpus=material.searched.texts, k=k, progress=progress)
         goal = {"k": k, "searched": material.searched.record()}
     return Victim(target, identity, goal, str(encoder.device)), material
+
+
+def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
+    """Count the examples of whose text, or pair, the target reads the beginning alone; None: a function does not tell.
+
+    Args:
+        target: of a victim.
+        examples: what is attacked.
+    """
+    if isinstance(target, ClassifierTarget):
+        classifier = target.classifier
+        limit = None if classifier.max_tokens >= UNLIMITED else classifier.max_tokens
+        return count_cut(classifier.tokenizer, [example.texts for example in examples], limit)
+    if isinstance(target, EncoderTarget) and not isinstance(target.model, VectorFunction):
+        prompt = default_prompt(target.model) or ""
+        texts = [prompt + example.text for example in examples]
+        return count_cut(target.model.tokenizer, texts, input_limit(target.model))
+    return None
 
 
 def _classifier(model: str, material: Material, device: str | None, call_batch: int) -> tuple[Victim, Material]:

@@ -19,7 +19,7 @@ from holdfast import launch
 from holdfast.attacks.engine import SIDE_BY_SIDE, Engine
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal, Key
-from holdfast.attacks.material import Goal, Material, Victim, load_material, load_victim
+from holdfast.attacks.material import Goal, Material, Victim, cut_texts, load_material, load_victim
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
@@ -29,6 +29,7 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.files import holding, output_lock, write_text
 from holdfast.finding import CALL
 from holdfast.functions import CALL_BATCH
+from holdfast.limits import cut_line
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
 from holdfast.values import checked_seed, option_value, paths_in
@@ -170,6 +171,10 @@ def attack(
         call_batch=settings.call_batch,
         console=console,
     )
+    cuts = cut_texts(victim.target, material.examples)
+    truncated = {} if cuts is None else {"truncated": cuts.record()}
+    if console is not None and (line := cut_line(truncated.get("truncated"))):
+        console.print(line, highlight=False)
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
         raise UserError(f"{settings.model} gives no gradients: leave {climbing[0]} out of --recipes")
@@ -186,6 +191,7 @@ def attack(
             _wait_for(journal, world, children, _shares(recipes, material, world))
     attempts = {**done, **(journal.all() if journal is not None else fresh)}
     result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
+    result |= truncated
     result["timing"] = _timing(journal.seconds() if journal is not None else seconds, attempts)
     if output is not None:
         write_text(

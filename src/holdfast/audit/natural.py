@@ -31,6 +31,7 @@ from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
 from holdfast.evaluation.sts import score_pairs
+from holdfast.limits import Cuts
 
 if TYPE_CHECKING:
     from holdfast.encoding import Progress
@@ -44,14 +45,16 @@ _CONSTANT = 1.0 - 1e-6
 # --- the vectors themselves --------------------------------------------------------------------------------------
 
 
-def vectors_item(model: SentenceEncoder, texts: Sequence[str], progress: Progress | None) -> tuple[Item, Units]:
+def vectors_item(
+    model: SentenceEncoder, texts: Sequence[str], progress: Progress | None, cuts: Cuts | None = None
+) -> tuple[Item, Units]:
     """Whether the vectors are numbers, have a direction, differ, and do not depend on what else is in the batch.
 
     Returns:
         The item, whose verdict is "breaks" where nothing else can be measured or a text is without a vector, and the
-        normalised vectors of the texts, (n, d); zeros where there is none.
+        normalised vectors of the texts, (n, d); zeros where there is none. What is cut is added to ``cuts``.
     """
-    units = unit_vectors(model, texts, progress)
+    units = unit_vectors(model, texts, progress, cuts)
     usable = units.any(axis=1)
     lost = len(texts) - int(usable.sum())
     metrics = {"without_vector": float(lost)}

@@ -18,6 +18,7 @@ from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
 from holdfast.finding import CALL, model_identity, resolve_model
 from holdfast.functions import VectorFunction
+from holdfast.limits import Cuts, cut_line
 from holdfast.models import load_sentence_transformer
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result
@@ -81,7 +82,8 @@ def audit(
         settings = replace(settings, precision="fp32")
     progress = AuditProgress(console, 1 + len(_STEPS))
     progress.console.print(_about(texts, settings), highlight=False, markup=False)
-    items, timing, kit = _measured(settings, model, texts, linguistics, progress)
+    cuts = Cuts()
+    items, timing, kit = _measured(settings, model, texts, linguistics, progress, cuts)
     result = new_result(
         "audit",
         command=command,
@@ -93,6 +95,8 @@ def audit(
         timing={"audit_seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, **timing},
         device=str(model.device),
     )
+    if folder is not None:
+        result["truncated"] = cuts.record()
     result["examples"] = [example for item in items for example in item.examples]
     return result
 
@@ -164,14 +168,17 @@ def _measured(
     texts: Texts,
     linguistics: Linguistics,
     progress: AuditProgress,
+    cuts: Cuts,
 ) -> tuple[list[Item], dict[str, float], Kit | None]:
     """All items in order, the seconds each step took, and what they worked with."""
     timing: dict[str, float] = {}
     began = time.monotonic()
     progress.begin("vectors")
     with progress.encoding() as report:
-        first, units = natural.vectors_item(model, texts.texts, report)
+        first, units = natural.vectors_item(model, texts.texts, report, cuts)
     progress.end(first.row["verdict"])
+    if line := cut_line(cuts.record()):
+        progress.console.print(line, highlight=False)
     timing["vectors"] = time.monotonic() - began
     items = [first]
     if not natural.compares(units):

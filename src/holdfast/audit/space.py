@@ -13,6 +13,7 @@ from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Attempt
 from holdfast.audit.rows import bootstrap, rate_interval
 from holdfast.encoding import Progress, encode_sentences
+from holdfast.limits import Cuts
 
 if TYPE_CHECKING:
     from holdfast.functions import SentenceEncoder
@@ -170,9 +171,11 @@ def _blocks(count: int) -> Iterator[slice]:
         yield slice(start, start + ROWS_AT_ONCE)
 
 
-def unit_vectors(model: SentenceEncoder, texts: Sequence[str], progress: Progress | None = None) -> Units:
+def unit_vectors(
+    model: SentenceEncoder, texts: Sequence[str], progress: Progress | None = None, cuts: Cuts | None = None
+) -> Units:
     """Normalised fp32 vectors as (n, d) fp64; a row of zeros where the model gives none that has a direction."""
-    vectors = encode_sentences(model, texts, progress=progress).astype(np.float64)
+    vectors = encode_sentences(model, texts, progress=progress, cuts=cuts).astype(np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     usable = np.isfinite(norms) & (norms > 0.0)
     units: Units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=usable)

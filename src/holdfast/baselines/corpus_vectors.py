@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.data.corpus import SpooledCorpus, shuffled
 from holdfast.encoding import Vectors, encode_sentences
 from holdfast.errors import UserError
+from holdfast.limits import Cuts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -37,6 +38,7 @@ def corpus_vectors(
     *,
     seed: int,
     progress: Callable[[int, int], None] | None = None,
+    cuts: Cuts | None = None,
 ) -> Iterator[Vectors]:
     """The vectors of sentences in an order that ``seed`` decides, (n, d) float32 at a time.
 
@@ -46,6 +48,7 @@ def corpus_vectors(
         number: how many; None: all.
         seed: of the order, and so of which are drawn.
         progress: called with (sentences done, sentences).
+        cuts: what counts the sentences that are longer than the model reads.
 
     Raises:
         UserError: too few sentences in the corpus; a vector that is not finite.
@@ -54,7 +57,7 @@ def corpus_vectors(
     sentences = islice(shuffled(corpus, seed), total)
     done = 0
     while part := list(islice(sentences, _PART)):
-        vectors = encode_sentences(model, part)
+        vectors = encode_sentences(model, part, cuts=cuts)
         if not np.isfinite(vectors).all():
             raise UserError("the model gives vectors that are not finite (NaN or infinity): nothing can be fitted")
         done += len(part)

@@ -74,6 +74,7 @@ def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the m
         device=str(model.device),
         prompts={key: prompt for key, prompt in model.prompts.items() if prompt is not None},
         default_prompt_name=model.default_prompt_name,
+        truncate_dim=model.truncate_dim,
     )
 
 

@@ -26,6 +26,7 @@ from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
 from holdfast.errors import UserError
 from holdfast.files import holding, sha256, telling_write_errors
 from holdfast.finding import model_identity, resolve_model
+from holdfast.limits import Cuts, cut_line, input_limit
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
 from holdfast.training.folder import LOCK_FILE, alone
@@ -44,6 +45,7 @@ class _Made:
         fit: what fitting it came to.
         notes: what a user of it must know.
         seed: None where nothing was drawn.
+        cuts: how many sentences of the corpus were longer than the model reads; None where none was encoded.
     """
 
     model: SentenceTransformer
@@ -51,6 +53,7 @@ class _Made:
     fit: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seed: int | None = None
+    cuts: Cuts | None = None
 
 
 @holding(lambda settings: alone(settings.output))
@@ -86,6 +89,8 @@ def make_baseline(
         device=str(made.model.device),
     )
     result |= {"fit": made.fit, "notes": made.notes, "dimensions": made.model.get_embedding_dimension()}
+    if made.cuts is not None:
+        result["truncated"] = made.cuts.record()
     write_result(output / RESULT_FILE, result)
     return result
 
@@ -128,8 +133,9 @@ def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
 
 def _make_pooled(settings: BaselineSettings, console: Console) -> _Made:
     model, protocol = _base(settings, settings.name)
+    notes = _uncut(model, console)
     console.print(f"{settings.model}: {_width(model)} dimensions", highlight=False)
-    return _Made(model, protocol)
+    return _Made(model, protocol, notes=notes)
 
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
@@ -137,12 +143,18 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
     notes = _uncut(model, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
-    moments = Moments(_width(model))
+    moments, cuts = Moments(_width(model)), Cuts()
     with progress_bar(console, "encoding", "sentences") as update:
         for vectors in corpus_vectors(
-            model, corpus, settings.sentences, seed=seed, progress=lambda done, total: update(done, total, "")
+            model,
+            corpus,
+            settings.sentences,
+            seed=seed,
+            progress=lambda done, total: update(done, total, ""),
+            cuts=cuts,
         ):
             moments.update(vectors)
+    _tell_cut(cuts, console)
     whitening = Whitening.fit(moments, settings.dimensions)
     width, k = whitening.weight.shape
     if whitening.rank < width:
@@ -154,7 +166,7 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
     model.append(whitening.module().to(model.device))
     protocol["dimensions_asked_for"] = settings.dimensions
     fit = {"sentences": moments.count, "rank": whitening.rank, "dimensions": k, "variance_kept": whitening.kept}
-    return _Made(model, protocol, fit, notes, seed)
+    return _Made(model, protocol, fit, notes, seed, cuts)
 
 
 def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
@@ -163,8 +175,9 @@ def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
     notes = _uncut(model, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
+    cuts = Cuts()
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
-        vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console)
+        vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console, cuts)
         with progress_bar(console, "flow", "steps") as update:
             flow, fitted = fit_flow(
                 vectors,
@@ -176,7 +189,7 @@ def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
     for module in native_modules(flow):
         model.append(module.to(model.device))
     protocol |= {"options": asdict(options), "selection": "the last step"}
-    return _Made(model, protocol, asdict(fitted), notes, seed)
+    return _Made(model, protocol, asdict(fitted), notes, seed, cuts)
 
 
 def _kept_vectors(
@@ -186,6 +199,7 @@ def _kept_vectors(
     settings: BaselineSettings,
     seed: int,
     console: Console,
+    cuts: Cuts,
 ) -> np.memmap[Any, np.dtype[np.float32]]:
     """The corpus's vectors in a file, (n, d) float32: a million of 768 numbers are 3 GB, and are read many times."""
     with (
@@ -194,9 +208,15 @@ def _kept_vectors(
         progress_bar(console, "encoding", "sentences") as update,
     ):
         for vectors in corpus_vectors(
-            model, corpus, settings.sentences, seed=seed, progress=lambda done, total: update(done, total, "")
+            model,
+            corpus,
+            settings.sentences,
+            seed=seed,
+            progress=lambda done, total: update(done, total, ""),
+            cuts=cuts,
         ):
             file.write(np.ascontiguousarray(vectors).data)
+    _tell_cut(cuts, console)
     shape = (drawn_sentences(corpus, settings.sentences), _width(model))
     return np.memmap(path, dtype=np.float32, mode="r", shape=shape)
 
@@ -210,8 +230,13 @@ def _base(settings: BaselineSettings, pooling: str | None) -> tuple[SentenceTran
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
         "pooling": called,
-        "max_seq_length": model.max_seq_length,
+        "max_seq_length": input_limit(model),
     }
+
+
+def _tell_cut(cuts: Cuts, console: Console) -> None:
+    if line := cut_line(cuts.record()):
+        console.print(line, highlight=False)
 
 
 def _uncut(model: SentenceTransformer, console: Console) -> list[str]:

@@ -29,8 +29,9 @@ from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.files import holding, write_json, write_text
 from holdfast.finding import model_identity, resolve_model
+from holdfast.limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
 from holdfast.models import load_sentence_transformer, saved_plainly
-from holdfast.prompt import template_length
+from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
@@ -122,6 +123,7 @@ def _train(
         callbacks=[progress, metrics, FreedMemory(), best],
     )
     trainer.remove_callback(PrinterCallback)
+    _tell_limits(settings, tokenizer.model_max_length, trainer.cuts, console)
     began = time.monotonic()
     try:
         with metrics, fast_on_cpu(model):
@@ -143,7 +145,22 @@ def _train(
         "steps": trainer.state.global_step,
         "score": best.score,
     }
-    return {"selected": selected, "seconds": seconds, "new_weights": new}
+    return {
+        "selected": selected,
+        "seconds": seconds,
+        "new_weights": new,
+        "reading": {"max_seq_length": tokenizer.model_max_length},
+        "truncated": trainer.cuts.record(),
+    }
+
+
+def _tell_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, console: Console) -> None:
+    """Say where texts are cut, if that is not where ``--max-length`` says, and how many training texts are."""
+    if settings.frozen and limit is None:
+        console.print(f"{settings.model} has no length limit: it reads texts whole", highlight=False, markup=False)
+    lines = [lowered_line(settings.max_length, limit, settings.model), cut_line(cuts.record())]
+    for line in filter(None, lines):
+        console.print(line, highlight=False, markup=False)
 
 
 def _fit_frozen(
@@ -151,14 +168,16 @@ def _fit_frozen(
 ) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and tell how it went."""
     encoder = load_sentence_transformer(settings.model)
-    encoder.max_seq_length = min(settings.max_length + template_length(encoder), encoder.max_seq_length or 10**6)
+    set_limit(encoder, lowered(settings.max_length, encoder, template_length(encoder)))
     precision = record["training"]["precision"]
     began = time.monotonic()
+    cuts = Cuts()
     with console.status("encoding"):
         train, dev = (
-            encode_sentences(encoder, [text[0] for text in part.texts], precision=precision)
-            for part in (material.train, material.dev)
+            encode_sentences(encoder, [text[0] for text in part.texts], precision=precision, cuts=counted)
+            for part, counted in ((material.train, cuts), (material.dev, None))
         )
+    _tell_limits(settings, text_limit(encoder), cuts, console)
     with console.status("fitting the logistic regression"):
         fitted = fit(train, material.train.labels, dev, material.dev.labels)
     classifier = with_head(encoder, fitted)
@@ -175,7 +194,13 @@ def _fit_frozen(
         "score": fitted.scores[fitted.strength],
         "scores": {str(strength): score for strength, score in fitted.scores.items()},
     }
-    return {"selected": selected, "seconds": time.monotonic() - began, "new_weights": []}
+    return {
+        "selected": selected,
+        "seconds": time.monotonic() - began,
+        "new_weights": [],
+        "reading": reading(encoder),
+        "truncated": cuts.record(),
+    }
 
 
 def _finish(
@@ -197,13 +222,19 @@ def _finish(
         command=command,
         model=str(settings.folder),
         path=settings.folder,
-        protocol={**{k: v for k, v in record.items() if k != "versions"}, "new_weights": made["new_weights"]},
+        protocol={
+            **{k: v for k, v in record.items() if k != "versions"},
+            "new_weights": made["new_weights"],
+            **made["reading"],
+        },
         seed=settings.seed,
         results=rows,
         timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},
         device=str(classifier.device),
     )
-    result["selected"] = made["selected"]
+    result |= {"selected": made["selected"], "truncated": made["truncated"]}
+    for line in cut_lines(rows):
+        console.print(line, highlight=False, markup=False)
     write_result(settings.result_file, result)
     run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
     return result

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from holdfast.attacks.classifier import Classifier
 from holdfast.classifiers.material import Part
 from holdfast.encoding import Progress
+from holdfast.limits import Cuts
 
 _WITH_F1 = ("mrpc", "qqp")
 """Tasks of unequal classes, for which F1 of the second class is reported beside the accuracy, as in GLUE."""
@@ -42,15 +43,19 @@ def pearson(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
 
 
 def score_row(classifier: Classifier, task: str, part: Part, progress: Progress | None = None) -> dict[str, Any]:
-    """A row of results, computed in fp32: ``{task, split, n, metrics, items, items_sha256, data_sha256, source}``.
+    """A row of results, computed in fp32: ``{task, split, n, metrics, items, items_sha256, data_sha256, source,
+    truncated}``.
 
     ``items`` has one entry per text, in the order of the data: ``correct`` (0 or 1), or for a regression ``gold`` and
     ``prediction``. ``items_sha256`` is of these texts, ``data_sha256`` of the whole split that they are from.
+    ``truncated`` says how many of its distinct texts were longer than the model reads.
     """
-    logits = classifier.logits(part.texts, progress=progress)
+    cuts = Cuts()
+    logits = classifier.logits(part.texts, progress=progress, cuts=cuts)
     metrics, items = _of_scores(logits, part) if part.graded else _of_classes(logits, part, task)
     row = {"task": task, "split": part.split, "n": len(part), "metrics": metrics, "items": items}
-    return {**row, "items_sha256": part.items_sha256, "data_sha256": part.data_sha256, "source": part.source}
+    row |= {"items_sha256": part.items_sha256, "data_sha256": part.data_sha256, "source": part.source}
+    return {**row, "truncated": cuts.record()}
 
 
 def _of_classes(logits: Logits, part: Part, task: str) -> tuple[dict[str, float], dict[str, list[Any]]]:

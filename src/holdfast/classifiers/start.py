@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from holdfast.attacks.classifier import token_limit
 from holdfast.classifiers.material import Material
 from holdfast.errors import UserError
 from holdfast.finding import quiet, resolve_model
+from holdfast.limits import require_padding, token_limit
 from holdfast.models import load_sentence_transformer, one_line_errors
 from holdfast.prompt import Prompt
 
@@ -50,11 +50,10 @@ def new_classifier(spec: str, material: Material, max_length: int) -> tuple[Any,
             label2id={name: label for label, name in names.items()},
             problem_type="regression" if material.regression else "single_label_classification",
         )
-    if tokenizer.pad_token_id is None:
-        raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
+    require_padding(tokenizer, model, spec)
     new = sorted({*report["missing_keys"], *_draw_zeroed_pooler(model)})
     model.config.holdfast = {"task": material.task, "takes_pairs": material.takes_pairs}
-    tokenizer.model_max_length = min(max_length, token_limit(tokenizer, model.config))
+    tokenizer.model_max_length = min(max_length, token_limit(tokenizer, model))
     return model.to(get_device_name()), tokenizer, new
 
 

@@ -20,6 +20,7 @@ from holdfast.classifiers.material import Part
 from holdfast.classifiers.scores import accuracy, spearman
 from holdfast.encoding import Precision
 from holdfast.errors import UserError
+from holdfast.limits import Cuts
 from holdfast.training.progress import TrainingProgress
 from holdfast.training.resumable import Resumable
 
@@ -51,6 +52,9 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         max_length: tokens per text or pair.
         precision: of the evaluations, "fp32" or "bf16". (A training in bf16 evaluates in bf16 whatever is asked for.)
         **kwargs: as for ``transformers.Trainer``.
+
+    Attributes:
+        cuts: how many of the training texts are longer than ``max_length``.
     """
 
     def __init__(
@@ -65,7 +69,8 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         precision: Precision,
         **kwargs: Any,
     ) -> None:
-        encoded = tokenise(tokenizer, train.texts, max_length)
+        self.cuts = Cuts()
+        encoded = tokenise(tokenizer, train.texts, max_length, self.cuts)
         lengths = [len(ids) for ids in encoded["input_ids"]]
         self._order = LengthOrder(lengths, kwargs["args"].per_device_train_batch_size, kwargs["args"].seed)
         self._defence, self._dev, self._dev_precision = defence, dev, precision

@@ -49,6 +49,7 @@ def evaluate(
     from holdfast.evaluation.record import asked, evaluation
     from holdfast.evaluation.run import evaluate_tasks, task_names
     from holdfast.finding import model_identity, resolve_model
+    from holdfast.limits import cut_lines
     from holdfast.models import load_sentence_transformer
     from holdfast.results import write_result
 
@@ -75,6 +76,8 @@ def evaluate(
             )
         if not rows:  # not the first of several processes
             return
+        for line in cut_lines(rows):
+            told.print(line, highlight=False, markup=False)
         seconds = time.monotonic() - began
         result = evaluation(
             model,

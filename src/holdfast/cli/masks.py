@@ -79,17 +79,24 @@ def masks(
     with work_quietly():
         from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks
         from holdfast.finding import resolve_model
+        from holdfast.limits import Cuts, cut_line, lowered_line
         from holdfast.models import load_sentence_transformer
+        from holdfast.prompt import text_limit
 
         folder = resolve_model(model)
         settings = _settings(folder, set_ or [], max_length)
         rest = _others(texts, others, batch_size, data)
         encoder = load_sentence_transformer(model, pooling=pooling)
         began = time.monotonic()
-        with _draws_bar(progress_console(as_json)) as progress:
+        told, cuts = progress_console(as_json), Cuts()
+        if line := lowered_line(settings.max_length, text_limit(encoder), model):
+            told.print(line, highlight=False, markup=False)
+        with _draws_bar(told) as progress:
             learned = learn_masks(
-                encoder, texts, settings=settings, others=rest, draws=draws, seed=seed, progress=progress
+                encoder, texts, settings=settings, others=rest, draws=draws, seed=seed, progress=progress, cuts=cuts
             )
+        if line := cut_line(cuts.record()):
+            told.print(line, highlight=False)
         result = new_result(
             "masks",
             command=ctx.obj,
@@ -112,6 +119,7 @@ def masks(
             timing={"masks_seconds": time.monotonic() - began},
             device=str(encoder.device),
         )
+        result["truncated"] = cuts.record()
         result["texts"] = [_as_json(of_one, features) for of_one in learned]
     if output is not None:
         write_result(output, result)

@@ -62,6 +62,7 @@ def space(
     as_json: AsJson = False,
 ) -> None:
     """The shape of an encoder's space, and where adversarial texts lie in it."""
+    from holdfast.limits import cut_lines
     from holdfast.results import new_result, write_result
 
     exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
@@ -74,7 +75,8 @@ def space(
         encoder, folder = _load(model, pooling)
         rows: list[dict[str, Any]] = []
         plane = None
-        with encoding_bar(progress_console(as_json)) as progress:
+        told = progress_console(as_json)
+        with encoding_bar(told) as progress:
             if stsb:
                 from holdfast.evaluation.space import evaluate_space
 
@@ -82,6 +84,8 @@ def space(
             for of_one in texts:
                 row, plane = _measure(encoder, of_one, exact, progress, picture, model)
                 rows.append(row)
+        for line in cut_lines(rows):
+            told.print(line, highlight=False, markup=False)
         result = new_result(
             "space",
             command=ctx.obj,
@@ -177,11 +181,13 @@ def _measure(
     """The row of one recipe's texts; and the points where a picture was asked for, which are written."""
     from holdfast.encoding import encode_sentences
     from holdfast.evaluation.adversarial_space import space_of_pairs
+    from holdfast.limits import Cuts
 
     both = [*texts.clean, *texts.adversarial]
-    vectors = encode_sentences(encoder, both, precision=precision, progress=progress)
+    cuts = Cuts()
+    vectors = encode_sentences(encoder, both, precision=precision, progress=progress, cuts=cuts)
     clean, adversarial = vectors[: len(texts)], vectors[len(texts) :]
-    row = space_of_pairs(texts, clean, adversarial)
+    row = {**space_of_pairs(texts, clean, adversarial), "truncated": cuts.record()}
     if not picture.wanted:
         return row, None
     from holdfast.evaluation.picture import draw_plane
@@ -205,10 +211,12 @@ def _protocol(
     outcome: str,
     plane: Plane | None,
 ) -> dict[str, Any]:
+    from holdfast.limits import reading
+
     protocol: dict[str, Any] = {
         "precision": precision,
         "pooling": pooling,
-        "max_seq_length": encoder.max_seq_length,
+        **reading(encoder),
         "spectrum": "of normalised vectors, centred",
     }
     if attacked is not None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from safetensors.torch import load_file
 
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
+from holdfast.limits import Cuts, count_cut, input_limit, limited_to, lowered
 from holdfast.models import evaluating
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
@@ -158,6 +158,7 @@ def learn_masks(
     draws: int = 20,
     seed: int = 42,
     progress: Callable[[int, int], None] | None = None,
+    cuts: Cuts | None = None,
 ) -> list[SentenceMasks]:
     """Let L2P-CSR learn masks for sentences, as in a step of its training, from several starting points.
 
@@ -172,6 +173,7 @@ def learn_masks(
         draws: N.
         seed: of the draws; the first of them are the same whatever N is.
         progress: called with (draws done, draws).
+        cuts: what counts those of ``texts`` that are cut.
 
     Returns:
         One for each of ``texts``.
@@ -188,8 +190,11 @@ def learn_masks(
         raise UserError(f"--draws takes at least 1, not {draws}")
     objective = _objective(model, settings)
     encoder = Encoder(model)
-    with _cut(model, settings.max_length):
+    if settings.max_length < _SHORTEST:
+        raise UserError(f"--max-length {settings.max_length}: at least {_SHORTEST} tokens are needed to hold one word")
+    with limited_to(model, lowered(settings.max_length, model, template_length(model))):
         features = encoder.tokenise(batch)
+        count_cut(model.tokenizer, texts, input_limit(model), cuts)
     real = features["attention_mask"].bool().cpu().numpy()[: len(texts)]
     tokens = [
         tuple(model.tokenizer.convert_ids_to_tokens(features["input_ids"][row][torch.from_numpy(real[row])].tolist()))
@@ -207,20 +212,6 @@ def learn_masks(
             if progress is not None:
                 progress(draw + 1, draws)
     return [tally.told() for tally in tallies]
-
-
-@contextlib.contextmanager
-def _cut(model: SentenceTransformer, max_length: int) -> Iterator[None]:
-    """The length limit of training, inside the block."""
-    if max_length < _SHORTEST:
-        raise UserError(f"--max-length {max_length}: at least {_SHORTEST} tokens are needed to hold one word")
-    limit = model.max_seq_length
-    cut = max_length + template_length(model)
-    model.max_seq_length = min(cut, limit or cut)
-    try:
-        yield
-    finally:
-        model.max_seq_length = limit
 
 
 def _objective(model: SentenceTransformer, settings: Settings) -> L2PCSR:

@@ -83,6 +83,8 @@ def evaluate_tasks(
 ) -> list[dict[str, Any]]:
     """A row of results per task: similarity first, then transfer, then the shape of the space.
 
+    Each says how many of its texts were longer than the model reads: ``truncated: {texts, of, tokens}``.
+
     Where several processes have joined (`holdfast.distributed.meeting`) they share the encoding; the first one alone
     scores, and the others return no rows.
 
@@ -119,7 +121,7 @@ def evaluate_tasks(
     for task in loaded:
         if started is not None:
             started(task.name)
-        rows.append(task.score(encode))
+        rows.append({**task.score(encode), "truncated": encode.truncated(task.sentences)})
     return rows
 
 
@@ -142,7 +144,8 @@ def evaluate_sts_dev(
     task: LoadedTask = StsTask(load_pairs("stsb", "dev", data=data, text=text))
     if limit is not None:
         task = _sampled(task, limit)
-    return [task.score(encode_once(model, task.sentences))]
+    encode = encode_once(model, task.sentences)
+    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)}]
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.encoding import Precision, Progress, Vectors
 from holdfast.errors import UserError
+from holdfast.evaluation.vectors import Encode, encode_once
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -21,8 +21,6 @@ SAME_MEANING = 4.0
 _ROWS_AT_ONCE = 1024
 
 Exact = npt.NDArray[np.float64]
-Encode = Callable[[Sequence[str]], Vectors]
-"""From n texts to their vectors, (n, d)."""
 
 
 def alignment(vectors1: Vectors, vectors2: Vectors) -> float:
@@ -34,8 +32,13 @@ def uniformity(vectors: Vectors) -> float:
     """``log E exp(−2‖f(x) − f(y)‖²)`` over all pairs of different rows of (n, d), normalised first. Lower is better.
 
     0 when all vectors are the same; close to −4 for random directions in many dimensions.
+
+    Raises:
+        UserError: a single vector.
     """
     unit = normalised(vectors)
+    if len(unit) < 2:
+        raise UserError("uniformity is of pairs of texts: one text alone has none")
     total = 0.0
     for start in range(0, len(unit), _ROWS_AT_ONCE):
         cosines = unit[start : start + _ROWS_AT_ONCE] @ unit.T
@@ -127,7 +130,8 @@ def evaluate_space(
 
     Returns:
         A result row ``{task: "space", split: "dev", n, metrics: {alignment, uniformity}, positives, …}``, n the
-        distinct sentences and ``positives`` the pairs with a score of at least 4.
+        distinct sentences and ``positives`` the pairs with a score of at least 4. Where the model was asked, it says
+        how many sentences were cut: ``truncated: {texts, of, tokens}``.
 
     Raises:
         UserError: no STS-B dev data, or a model whose vectors are not finite or are zero.
@@ -136,10 +140,10 @@ def evaluate_space(
 
     pairs = load_pairs("stsb", "dev", data=data)
     sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
+    own = None
     if encode is None:
-        vectors = encode_sentences(model, sentences, precision=precision, progress=progress)
-    else:
-        vectors = encode(sentences)
+        encode = own = encode_once(model, sentences, precision=precision, progress=progress)
+    vectors = encode(sentences)
     row = {sentence: index for index, sentence in enumerate(sentences)}
     same = [i for i, score in enumerate(pairs.scores) if score >= SAME_MEANING]
     first, second = ([row[side[i]] for i in same] for side in (pairs.sentences1, pairs.sentences2))
@@ -152,6 +156,7 @@ def evaluate_space(
         "positives": len(same),
         "data_sha256": pairs.sha256,
         "source": pairs.source,
+        **({} if own is None else {"truncated": own.truncated(sentences)}),
     }
 
 

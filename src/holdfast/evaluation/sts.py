@@ -103,8 +103,9 @@ def evaluate_sts(
 
     Returns:
         For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source, items: {gold,
-        similarity}}``; correlations are x100; ``subsets`` holds ``{name: {n, spearman, pearson}}`` for the years that
-        have subsets; ``items`` are the pairs' scores and cosines, in the data's order.
+        similarity}, truncated: {texts, of, tokens}}``; correlations are x100; ``subsets`` holds ``{name: {n, spearman,
+        pearson}}`` for the years that have subsets; ``items`` are the pairs' scores and cosines, in the data's order;
+        ``truncated`` says how many of the distinct sentences were longer than the model reads.
 
     Raises:
         UserError: an unknown task, data that is missing or damaged, or vectors that have no correlation with anything
@@ -114,7 +115,7 @@ def evaluate_sts(
     loaded = [load_sts(task, data=data, text=text) for task in dict.fromkeys(tasks)]
     sentences = (sentence for task in loaded for sentence in task.sentences)
     encode = encode_once(model, sentences, precision=precision, progress=progress)
-    return [task.score(encode) for task in loaded]
+    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)} for task in loaded]
 
 
 def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, items: bool = False) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sentence_transformers.base.evaluation import BaseEvaluator
 
 from holdfast.encoding import Batch, Precision, encode_batches, tokenise
 from holdfast.evaluation.sts import score_pairs
+from holdfast.limits import limited_to
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -64,7 +63,7 @@ class StsDev(BaseEvaluator):
         Raises:
             UserError: the model's vectors have no correlation with anything (not finite, zero, or all the same).
         """
-        with _length_limit(model, self.max_seq_length):
+        with limited_to(model, self.max_seq_length):
             vectors = encode_batches(model, self._tokenised(model), len(self._sentences), precision=self.precision)
         row = score_pairs(self.pairs, vectors[self._rows1], vectors[self._rows2])
         return {f"{self.name}_{metric}": value for metric, value in row["metrics"].items()}
@@ -80,16 +79,3 @@ class StsDev(BaseEvaluator):
     def get_config_dict(self) -> dict[str, Any]:
         """What the model card says about this evaluator."""
         return {"max_seq_length": self.max_seq_length, "precision": self.precision}
-
-
-@contextlib.contextmanager
-def _length_limit(model: SentenceTransformer, limit: int | None) -> Iterator[None]:
-    before = model.max_seq_length
-    if limit is None or limit == before:
-        yield
-        return
-    model.max_seq_length = limit
-    try:
-        yield
-    finally:
-        model.max_seq_length = before

@@ -155,9 +155,10 @@ def evaluate_transfer(
 
     Returns:
         For each task ``{task, split, n, metrics: {accuracy[, f1]}, dev_accuracy, selection: {C, dev_accuracy}, items:
-        {correct}, data_sha256, source}``; accuracies and F1 (of MRPC's class 1) are x100. ``accuracy`` is the share of
-        all rows; where there are folds, of each in the one that holds it out. ``selection`` has a value for each
-        outer fold, or one. ``items`` is in the data's order. ``trained_on`` names the parts besides the test part.
+        {correct}, data_sha256, source, truncated}``; accuracies and F1 (of MRPC's class 1) are x100. ``accuracy`` is
+        the share of all rows; where there are folds, of each in the one that holds it out. ``selection`` has a value
+        for each outer fold, or one. ``items`` is in the data's order. ``trained_on`` names the parts besides the test
+        part. ``truncated`` is as in `holdfast.evaluation.sts.evaluate_sts`.
 
     Raises:
         UserError: an unknown task, data that is missing or damaged, vectors that are not finite, or too few rows.
@@ -166,7 +167,7 @@ def evaluate_transfer(
     encode = encode_once(
         model, (sentence for task in loaded for sentence in task.sentences), precision=precision, progress=progress
     )
-    return [task.score(encode) for task in loaded]
+    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)} for task in loaded]
 
 
 def transfer_average(rows: Iterable[dict[str, Any]]) -> float | None:

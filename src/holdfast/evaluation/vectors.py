@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.limits import Cuts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Encode = Callable[[Sequence[str]], Vectors]
 """From n texts to their vectors, (n, d)."""
+
+
+class Encoded:
+    """Vectors of texts, looked up by the texts.
+
+    Args:
+        sentences: n different texts.
+        vectors: (n, d).
+        cuts: which of them were cut.
+    """
+
+    def __init__(self, sentences: Sequence[str], vectors: Vectors, cuts: Cuts) -> None:
+        self._row = {sentence: index for index, sentence in enumerate(sentences)}
+        self._vectors, self._cuts = vectors, cuts
+
+    def __call__(self, asked: Sequence[str]) -> Vectors:
+        """Return the vectors of some of the texts, (len(asked), d)."""
+        return self._vectors[[self._row[sentence] for sentence in asked]]
+
+    def truncated(self, asked: Iterable[str]) -> dict[str, Any]:
+        """Return how many of some of the texts were cut, each distinct one counted once, as `Cuts.record` tells it."""
+        distinct = set(asked)
+        return Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.which or set()))).record()
 
 
 def encode_once(
@@ -21,7 +45,7 @@ def encode_once(
     precision: Precision = "fp32",
     progress: Progress | None = None,
     shared: bool = False,
-) -> Encode:
+) -> Encoded:
     """Encode the distinct sentences, and return what looks their vectors up.
 
     Args:
@@ -32,10 +56,6 @@ def encode_once(
         shared: share the work out over the processes that have joined; see `encode_sentences`.
     """
     distinct = list(dict.fromkeys(sentences))
-    vectors = encode_sentences(model, distinct, precision=precision, progress=progress, shared=shared)
-    row = {sentence: index for index, sentence in enumerate(distinct)}
-
-    def look_up(asked: Sequence[str]) -> Vectors:
-        return vectors[[row[sentence] for sentence in asked]]
-
-    return look_up
+    cuts = Cuts(which=set())
+    vectors = encode_sentences(model, distinct, precision=precision, progress=progress, shared=shared, cuts=cuts)
+    return Encoded(distinct, vectors, cuts)

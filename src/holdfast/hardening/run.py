@@ -189,6 +189,8 @@ def harden(
         timing=seconds,
         device=trained["environment"]["device"],
     )
+    if "truncated" in trained:  # in training; the audits and the test sets say their own
+        result["truncated"] = trained["truncated"]
     write_result(settings.output / RESULT_FILE, result)
     return result
 

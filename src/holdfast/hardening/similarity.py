@@ -12,6 +12,7 @@ from holdfast.evaluation.record import asked, evaluation
 from holdfast.evaluation.run import evaluate_tasks
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.finding import model_identity, resolve_model
+from holdfast.limits import cut_lines
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result, write_result
 
@@ -60,6 +61,9 @@ def measured(
         console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
     encoder = load_sentence_transformer(model, pooling=pooling)
     rows = evaluate_tasks(encoder, STS_TASKS, data=data)
+    if console is not None:
+        for line in cut_lines(rows):
+            console.print(line, highlight=False, markup=False)
     result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
     write_result(path, result)
     return result

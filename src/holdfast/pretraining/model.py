@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.backbone import Backbone
 from holdfast.errors import UserError
 from holdfast.finding import quiet, resolve_model
+from holdfast.limits import token_limit
 from holdfast.models import evaluating, one_line_errors
 from holdfast.pretraining.batches import Group
 from holdfast.pretraining.settings import PretrainSettings
@@ -63,23 +63,10 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
         raise UserError(
             f"--model {spec}: its tokeniser has {len(tokenizer):,} tokens, the model {model.config.vocab_size:,}"
         )
-    limit = min(tokenizer.model_max_length, _positions(model) or max_length)
+    limit = token_limit(tokenizer, model)
     if max_length > limit:
         raise UserError(f"--max-length {max_length}: {spec} takes {limit} tokens at most")
     return model
-
-
-def _positions(model: Any) -> int | None:
-    """Tokens that the model has positions for, or None where it counts none.
-
-    A RoBERTa's rows begin after the position of padding: 514 positions are 512 tokens.
-    """
-    count: int | None = getattr(model.config, "max_position_embeddings", None)
-    try:
-        first = Backbone.of_transformer(model.base_model).first_position()
-    except UserError:  # built in another way: it can be trained here, and not perturbed
-        first = 0
-    return None if count is None else count - first
 
 
 @contextlib.contextmanager

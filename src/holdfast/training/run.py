@@ -29,10 +29,11 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.files import holding
 from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process, processes
+from holdfast.limits import cut_line, cut_lines, input_limit, lowered, lowered_line, set_limit
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import Anchored, Objective
 from holdfast.objectives.own import is_own, source_sha256
-from holdfast.prompt import template_length
+from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.checkpoints import latest_intact
@@ -177,9 +178,10 @@ def _run(
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    limit = model.max_seq_length
-    cut = config.max_length + template_length(model)  # a prompt does not eat into the sentence
-    model.max_seq_length = min(cut, limit or cut)
+    limit = input_limit(model)
+    if line := lowered_line(config.max_length, text_limit(model), config.model):
+        console.print(line, highlight=False, markup=False)
+    set_limit(model, record["max_seq_length"])
     dev = None
     if record["selection"] == "stsb-dev":
         # In the training's precision, which is faster: it only chooses. What is kept is measured in fp32.
@@ -212,17 +214,20 @@ def _run(
     leave_process_group()  # what follows is the first process's work alone
     if not trainer.is_world_process_zero():
         return {}
-    model.max_seq_length = limit
+    set_limit(model, limit)
+    truncated = trainer.cut_texts(record["max_seq_length"]).record()
+    if line := cut_line(truncated):
+        console.print(f"in training {line}", highlight=False)
     chosen: dict[str, Any] = {"protocol": _PROTOCOLS[record["selection"]], "steps": trainer.state.global_step}
     if best.score is not None and dev is not None:
         best.restore(model)
         chosen |= {"step": best.step, "score": best.score}
-    return _finish(config, model, record, chosen, seconds, console, command)
+    return _finish(config, model, record, {"selected": chosen, "truncated": truncated}, seconds, console, command)
 
 
 _PROTOCOL = (
     *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection"),
-    *("base_model", "base_model_sha256"),
+    *("base_model", "base_model_sha256", "max_seq_length", "dimensions"),
 )
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
@@ -234,19 +239,21 @@ def _finish(
     config: TrainConfig,
     model: SentenceTransformer,
     record: dict[str, Any],
-    chosen: dict[str, Any],
+    made: dict[str, Any],
     seconds: float,
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
     """Export, measure what was exported, write card and results, and clear what only the run needed."""
-    output = config.output
+    output, chosen = config.output, made["selected"]
     export(model, output, model_card(record, chosen, None))
     rows = None
     if config.report_sts and is_local("sts12", "test", config.data):
         console.print("measuring the seven STS test sets", highlight=False)
         finished = load_sentence_transformer(str(output))
         rows = evaluate_sts(finished, data=config.data)
+        for line in cut_lines(rows):
+            console.print(line, highlight=False, markup=False)
         export(model, output, model_card(record, chosen, rows))
     result = new_result(
         "train",
@@ -259,7 +266,7 @@ def _finish(
         timing={"train_seconds": seconds},
         device=str(model.device),
     )
-    result["selected"] = chosen
+    result |= made
     write_result(output / RESULT_FILE, result)
     _clear(config)
     return result
@@ -293,6 +300,9 @@ def _record(
             **({} if config.positive_column is None else {"positives": config.positive_column}),
         },
         "selection": selection,
+        # A prompt does not eat into the sentence. Vectors are trained as they are used, where truncate_dim cuts them.
+        "max_seq_length": lowered(config.max_length, model, template_length(model)),
+        "dimensions": model.get_embedding_dimension(),
         "versions": {"holdfast": __version__, **environment()["packages"]},
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from holdfast.errors import UserError
+from holdfast.limits import Cuts, cut_rows, input_limit
 from holdfast.objectives import Objective
 from holdfast.training.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
 
 OBJECTIVE_FILE = "objective.safetensors"
+_CUT = "cut_texts"
 
 
 class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
@@ -64,6 +67,12 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         self._order = sampler.sampler
         return sampler
 
+    def get_data_collator(self, model: Any, *given: Any, **named: Any) -> Any:
+        """As inherited, and a batch says how many of its texts were cut."""
+        collator: Any = super().get_data_collator(model, *given, **named)
+        collator.preprocess_fn = functools.partial(_counting_cut, model)
+        return collator
+
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Nothing: the model card is written by holdfast, once, at the end."""
 
@@ -81,6 +90,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         """A step as inherited, after which the objective's gradients are averaged over the processes."""
+        self._count_cut(inputs)
         with self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
@@ -90,6 +100,24 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
                 dist.all_reduce(parameter.grad)
                 parameter.grad /= self.args.world_size
         return loss
+
+    def cut_texts(self, tokens: int) -> Cuts:
+        """Return how many of the texts that this process trained on were cut at ``tokens``; a text counts each time."""
+        counted = self._counted()
+        return Cuts(tokens, counted["of"], counted["texts"])
+
+    def _counted(self) -> dict[str, int]:
+        """The counts, which are kept in the trainer's state, and so in its checkpoints."""
+        counted: dict[str, int] = self.state.stateful_callbacks.setdefault(_CUT, {"texts": 0, "of": 0})
+        return counted
+
+    def _count_cut(self, inputs: dict[str, Any]) -> None:
+        """Take the counts out of a batch. It is counted when it is trained on: the next one has been read already."""
+        counted = self._counted()
+        for name in [name for name in inputs if name.endswith(_CUT)]:
+            cut, of = inputs.pop(name)
+            counted["texts"] += cut
+            counted["of"] += of
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         parameters = [*model.parameters(), *self.objective.own_parameters()]
@@ -191,6 +219,15 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         super()._load_from_checkpoint(checkpoint_path)
         self.objective.load_own_state(load_file(Path(checkpoint_path) / OBJECTIVE_FILE))
+
+
+def _counting_cut(model: Any, inputs: list[str], **named: Any) -> Any:
+    """Tokenise a column of a batch, and say how many of its texts were cut, and of how many."""
+    features = model.preprocess(inputs, **named)
+    prompt = named.get("prompt") or ""
+    cut = cut_rows(model.tokenizer, [f"{prompt}{text}" for text in inputs], features, input_limit(model))
+    features[_CUT] = (len(cut), len(inputs))
+    return features
 
 
 class _RunOrder(TrainerCallback):
