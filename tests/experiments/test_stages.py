@@ -17,7 +17,7 @@ from holdfast.errors import UserError
 from holdfast.experiments import stages, work
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.stages import Planner, Setting
-from holdfast.training.options import objective_class
+from holdfast.training.options import objective_class, option_defaults
 
 SAYS: dict[str, Any] = {
     "encoder": {"method": "robustembed", "max_steps": 5},
@@ -443,5 +443,8 @@ def test_methods_in_tables_keep_equal_sentences_as_the_papers_do(
     assert masked.key != plain.key
     assert cell(method="adcse", options={"duplicates": "keep"}).key == plain.key
     assert "duplicates" not in cell(method="anchored").settings["options"]
+    # What else has a default stays, None among it.
+    defaults = option_defaults(objective_class("robustembed"))
+    assert cell(method="robustembed").settings["options"] == {k: v for k, v in defaults.items() if k != "duplicates"}
     said = [config.options.get("duplicates") for config in trained]
-    assert said == ["keep", "keep", "mask", "keep", None]
+    assert said == ["keep", "keep", "mask", "keep", None, "keep"]

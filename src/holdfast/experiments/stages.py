@@ -274,7 +274,7 @@ class Planner:
         given["options"] = {
             name: value
             for name, value in {**option_defaults(objective), **as_in_papers(method), **options}.items()
-            if AS_IN_PAPERS.get(name) != value
+            if (name, value) not in AS_IN_PAPERS.items()
         }
         config = TrainConfig(method, "", "", Path(), seed=seed, **given).completed(objective)
         if sentences is not None:
