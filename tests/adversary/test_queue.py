@@ -79,3 +79,30 @@ def test_the_queue_is_state_and_carries_no_gradient() -> None:
 def test_an_empty_queue_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one key"):
         KeyQueue(0, 2)
+
+
+def test_the_texts_of_the_keys_move_with_them() -> None:
+    queue = KeyQueue(4, 2, columns=2)
+    queue.push(batch(0, 3), torch.tensor([[1, 10], [2, 20], [3, 30]]))
+    queue.push(batch(3, 2), torch.tensor([[4, 40], [5, 50]]))
+    assert queue.texts.tolist() == [[5, 50], [2, 20], [3, 30], [4, 40]]
+    asked = torch.tensor([[5, 99], [40, 99], [1, 10], [2, 30]])
+    assert queue.equal_to(asked).int().tolist() == [[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 1, 0]]
+    other = KeyQueue(4, 2, columns=2)
+    other.load_state_dict(queue.state_dict())
+    assert torch.equal(other.equal_to(asked), queue.equal_to(asked))
+
+
+def test_keys_of_no_text_and_empty_slots_equal_none() -> None:
+    none = torch.zeros(1, 1, dtype=torch.long)
+    assert not KeyQueue(3, 2).equal_to(none).any()
+    queue = KeyQueue(3, 2, random_start=True)
+    queue.push(batch(0, 1))
+    assert not queue.equal_to(torch.tensor([[17]])).any()
+
+
+def test_texts_of_other_processes_are_taken_in_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "gather_keys", lambda mine: (torch.cat([mine, mine + 100]), 0))
+    queue = KeyQueue(8, 2)
+    queue.push(batch(0, 2), torch.tensor([[1], [2]]))
+    assert queue.texts[:4, 0].tolist() == [1, 2, 101, 102]

@@ -17,7 +17,7 @@ from holdfast.errors import UserError
 from holdfast.experiments import stages, work
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.stages import Planner, Setting
-from holdfast.training.options import objective_class
+from holdfast.training.options import objective_class, option_defaults
 
 SAYS: dict[str, Any] = {
     "encoder": {"method": "robustembed", "max_steps": 5},
@@ -421,3 +421,30 @@ def test_an_evaluation_is_of_the_text_that_it_reads(setting: Setting, data: Path
             own.append(Planner(setting).plan(says, 1).key)
     assert found["raw"][0] == found["raw"][1]
     assert found["senteval"][0] != found["senteval"][1]
+
+
+def test_methods_in_tables_keep_equal_sentences_as_the_papers_do(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A cell's settings do not say so: it has the name that it had before there was the option."""
+    trained: list[Any] = []
+    monkeypatch.setattr("holdfast.training.run.train", lambda config, **rest: trained.append(config))
+
+    def cell(**encoder: Any) -> Cell:
+        planned = Planner(setting).plan({"encoder": {"max_steps": 2, **encoder}}, 1)
+        work._train(work.Work(planned, tmp_path / "out", {"start": Path(setting.model or "")}, setting, Console(), []))
+        return planned
+
+    plain, preset = cell(method="adcse"), cell(method="adcse", preset="paper")
+    masked = cell(method="adcse", options={"duplicates": "mask"})
+    assert "duplicates" not in plain.settings["options"]
+    assert "duplicates" not in preset.settings["options"]
+    assert masked.settings["options"] == {**plain.settings["options"], "duplicates": "mask"}
+    assert masked.key != plain.key
+    assert cell(method="adcse", options={"duplicates": "keep"}).key == plain.key
+    assert "duplicates" not in cell(method="anchored").settings["options"]
+    # What else has a default stays, None among it.
+    defaults = option_defaults(objective_class("robustembed"))
+    assert cell(method="robustembed").settings["options"] == {k: v for k, v in defaults.items() if k != "duplicates"}
+    said = [config.options.get("duplicates") for config in trained]
+    assert said == ["keep", "keep", "mask", "keep", None, "keep"]

@@ -297,8 +297,8 @@ def test_the_attack_runs_against_the_key_of_the_sentence_itself(
     features = dict(model.preprocess(sentences))
     attacked: list[torch.Tensor] = []
     trained: list[torch.Tensor] = []
-    objective.hard_positives = lambda _e, rows, keys: attacked.append(keys) or rows  # type: ignore[method-assign]
-    objective.compute_loss = lambda z, keys: trained.append(keys) or z.sum()  # type: ignore[method-assign]
+    objective.hard_positives = lambda _e, rows, keys, _: attacked.append(keys) or rows  # type: ignore[method-assign]
+    objective.compute_loss = lambda z, keys, _: trained.append(keys) or z.sum()  # type: ignore[method-assign]
     objective([dict(features)])
     objective.follower.eval()
     sure = objective.follower.keys(features)

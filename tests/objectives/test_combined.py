@@ -104,7 +104,9 @@ def test_every_part_counts(exact_model: Any, batch: dict[str, Any]) -> None:
 
 
 def test_the_queue_holds_the_keys_of_earlier_steps(exact_model: Any, batch: dict[str, Any]) -> None:
-    objective = made(Combined, exact_model, {"keys": "momentum", "negatives": "queue", "queue_size": 12})
+    objective = made(
+        Combined, exact_model, {"keys": "momentum", "negatives": "queue", "queue_size": 12, "duplicates": "keep"}
+    )
     assert isinstance(objective, Combined)
     assert objective.queue is not None
     assert objective.follower is not None

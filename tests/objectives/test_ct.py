@@ -117,7 +117,7 @@ def test_keys_of_all_processes_are_joined(
     monkeypatch.setattr(ct, "gather_keys", lambda mine: (torch.cat([mine * 0, mine]), 8))
     monkeypatch.setattr(objective, "compute_loss", lambda *arguments: seen.append(arguments) or arguments[0].sum())
     objective([dict(batch)])
-    ((first, second, shifts, offset),) = seen
+    ((first, second, shifts, offset, _),) = seen
     assert first.shape == (8, 16)
     assert second.shape == (16, 16)
     assert offset == 8

@@ -196,7 +196,7 @@ def test_learning_raises_the_loss_and_leaves_no_trace(exact_model: Any, batch: d
     state = torch.get_rng_state()
     encoder = Encoder(exact_model)
     features, x = objective._embedded(encoder, batch)
-    losses = objective._learn_masks(encoder, features, x.detach())[1]
+    losses = objective._learn_masks(encoder, features, x.detach(), None)[1]
     assert torch.equal(torch.get_rng_state(), state)
     assert [module.training for module in objective.modules()] == modes
     assert all(p.grad is None and p.requires_grad for p in objective.parameters())
@@ -249,7 +249,7 @@ def test_masks_are_those_of_the_loss(exact_model: Any, batch: dict[str, Any]) ->
     assert set(masks.tokens.unique().tolist()) == {0.0, 1.0}
     features, x = objective._embedded(encoder, batch)
     real = batch["attention_mask"].bool().repeat(2, 1)
-    loss = objective._perturbed_loss(encoder, features, x, {"weakening": masks.fused(real)})
+    loss = objective._perturbed_loss(encoder, features, x, {"weakening": masks.fused(real)}, None)
     assert loss.item() == pytest.approx(objective([dict(batch)])["contrastive"].item(), rel=1e-9)
     with pytest.raises(ValueError, match="no masks"):
         L2PCSR(exact_model, token_mask=False, feature_mask=False).masks(encoder, batch)

@@ -46,7 +46,7 @@ def test_loss_and_gradients_match_the_slow_reference(exact_model: Any, batch: di
 
 
 def test_given_positives_are_used(exact_model: Any, batch: dict[str, Any]) -> None:
-    objective = SimCSE(exact_model).double()
+    objective = SimCSE(exact_model, duplicates="keep").double()  # each is another's positive
     others = {key: value.flip(0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
     slow = slow_simcse(exact_model, objective.head, batch, others, 0.05)
     assert objective([dict(batch), dict(others)])["contrastive"].item() == pytest.approx(slow.item(), rel=1e-9)
@@ -82,7 +82,7 @@ def test_both_dropout_views_have_statistics_of_their_own(make_encoder_model: Any
     objective = SimCSE(model, head="bn")
     seen: list[torch.Tensor] = []
     compute_loss = objective.compute_loss
-    objective.compute_loss = lambda *views: seen.extend(views) or compute_loss(*views)  # type: ignore[func-returns-value]
+    objective.compute_loss = lambda *views: seen.extend(views[:2]) or compute_loss(*views)  # type: ignore[func-returns-value]
     objective([dict(model.preprocess(sentences))])
     for view in seen:  # the last normalisation has neither scale nor shift
         torch.testing.assert_close(view.mean(dim=0), torch.zeros(16), rtol=0, atol=1e-5)

@@ -528,7 +528,7 @@ def test_wrong_options_are_refused(exact_model: Any, option: dict[str, Any], mes
 
 def test_every_option_is_explained() -> None:
     options = describe("v-advcse", VAdvCSE)["options"]
-    assert len(options) == 12
+    assert len(options) == 13
     assert all(option["meaning"] for option in options.values())
 
 

@@ -28,7 +28,10 @@ def kept(
 ) -> dict[str, dict[str, Any]]:
     """What one process kept of every method, what two did, and what two with sharded weights did."""
     folder = tmp_path_factory.mktemp("processes")
-    given = [str(make_masked_lm(folder / "tiny")), str(write_corpus(folder / "corpus.txt")), str(folder)]
+    corpus = write_corpus(folder / "corpus.txt")
+    # Each sentence three times: equal ones meet in a batch, in the same process or in two, and in a queue.
+    corpus.write_text("".join(corpus.read_text(encoding="utf-8").splitlines(keepends=True)[:20] * 3), encoding="utf-8")
+    given = [str(make_masked_lm(folder / "tiny")), str(corpus), str(folder)]
     runs = {}
     for processes, way in ((1, "whole"), (2, "whole"), (2, "sharded")):
         finished = warm.run(SCRIPT, *given, way, *METHODS, processes=processes)

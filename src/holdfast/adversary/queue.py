@@ -5,30 +5,35 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.equal_texts import NO_TEXT, share_a_text
 from holdfast.distributed import gather_keys
 
 
 class KeyQueue(nn.Module):
     """The last Q keys, first in, first out; slots that were never filled do not count.
 
-    Everything is a buffer, so that a checkpoint keeps it.
+    The hashes of the texts that a key comes from are kept beside it, so that a later equal text can be told. Everything
+    is a buffer, so that a checkpoint keeps it.
 
     Args:
         size: Q.
         dimension: d, the length of a key.
+        columns: how many texts a key comes from: 2 where the data holds sentences and their positives.
         random_start: begin with Q random keys tanh(N(0, I)) that count as filled, as ADCL's released code does.
     """
 
-    def __init__(self, size: int, dimension: int, *, random_start: bool = False) -> None:
+    def __init__(self, size: int, dimension: int, *, columns: int = 1, random_start: bool = False) -> None:
         super().__init__()
         if size < 1:
             raise ValueError(f"a queue holds at least one key, got size {size}")
         self.keys: Tensor
+        self.texts: Tensor
         self.head: Tensor
         self.filled: Tensor
         self.register_buffer(
             "keys", torch.randn(size, dimension).tanh() if random_start else torch.zeros(size, dimension)
         )
+        self.register_buffer("texts", torch.full((size, columns), NO_TEXT))
         self.register_buffer("head", torch.tensor(0))
         self.register_buffer("filled", torch.tensor(size if random_start else 0))
 
@@ -46,16 +51,27 @@ class KeyQueue(nn.Module):
         """The filled share of the slots, a scalar in [0, 1]."""
         return self.filled / len(self.keys)
 
+    def equal_to(self, texts: Tensor) -> Tensor:
+        """Tell which slots hold a key of an equal text, (B, Q), for hashes of texts (B, columns)."""
+        return share_a_text(texts, self.texts) & self.valid
+
     @torch.no_grad()
-    def push(self, keys: Tensor) -> None:
+    def push(self, keys: Tensor, texts: Tensor | None = None) -> None:
         """Take in the keys (B, d) of every process, in the order of their ranks; the oldest make room.
 
         All processes hold the same queue afterwards. Of more than Q keys the last Q stay.
+
+        Args:
+            keys: of this process.
+            texts: the hashes of the texts that they come from, (B, columns); None: of none that could come again.
         """
+        texts = self.texts.new_full((len(keys), self.texts.shape[1]), NO_TEXT) if texts is None else texts
         keys, _ = gather_keys(keys.detach())
+        texts, _ = gather_keys(texts)
         size, count = len(self.keys), len(keys)
         kept = min(count, size)
         places = (self.head + torch.arange(count - kept, count, device=self.keys.device)) % size
         self.keys[places] = keys[count - kept :].to(self.keys)
+        self.texts[places] = texts[count - kept :].to(self.texts)
         self.head.add_(count).remainder_(size)
         self.filled.add_(count).clamp_(max=size)

@@ -114,6 +114,7 @@ def train(
         given.pop(key, None)
     from holdfast.data.folder import data_folder
     from holdfast.training import run
+    from holdfast.training.duplicates import told_after
     from holdfast.training.settings import run_config
 
     settings = run_config(config, given, set_ or [])
@@ -131,6 +132,8 @@ def train(
         from holdfast.results import render_sts_table
 
         out.print(render_sts_table(result["results"]))
+    if told := told_after(result.get("duplicates", {}), result["protocol"]["options"]):
+        out.print(told, markup=False, highlight=False)
     out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
 
 

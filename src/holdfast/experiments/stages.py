@@ -51,6 +51,10 @@ INSPECTIONS = ("similarity", "masks", "hard-positives")
 """What a closer look may be at, each on given texts: how alike an encoder finds pairs of them, what L2P-CSR weakens in
 them, what ADCL's attack makes of them."""
 
+AS_IN_PAPERS = {"duplicates": "keep"}
+"""Options that every method in a table has as the papers have it, whatever its default is, unless the table says
+otherwise. A cell's settings do not name them: it is the same work as before there were such options."""
+
 _PAIRS_DRAWN = 50
 
 _ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
@@ -267,7 +271,11 @@ class Planner:
         given = _fitted({key: value for key, value in says.items() if key not in _ENCODER_OWN}, "encoder")
         sentences, evaluations = (_count(given, name) for name in ("sentences", "evaluations"))
         options = method_options(method, given.get("preset"), given.get("options", {}))
-        given["options"] = {**option_defaults(objective), **options}
+        given["options"] = {
+            name: value
+            for name, value in {**option_defaults(objective), **as_in_papers(method), **options}.items()
+            if (name, value) not in AS_IN_PAPERS.items()
+        }
         config = TrainConfig(method, "", "", Path(), seed=seed, **given).completed(objective)
         if sentences is not None:
             assert config.batch_size is not None
@@ -378,6 +386,12 @@ class Planner:
             where["masked_lm"] = self.setting.resources.masked_lm
             settings["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
         return Cell("inspection", settings, {"encoder": encoder}, where, f"{kind} of {encoder.label}")
+
+
+def as_in_papers(method: str) -> dict[str, Any]:
+    """Return those of `AS_IN_PAPERS` that a method has."""
+    defaults = option_defaults(objective_class(method))
+    return {name: value for name, value in AS_IN_PAPERS.items() if name in defaults}
 
 
 def _count(given: dict[str, Any], name: str) -> int | None:

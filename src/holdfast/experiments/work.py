@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.identity import OF_TASK
-from holdfast.experiments.stages import STSB_DEV, Setting
+from holdfast.experiments.stages import STSB_DEV, Setting, as_in_papers
 from holdfast.experiments.translations import COLUMN, drawn, pairs_of, write_pairs
 from holdfast.files import write_text
 from holdfast.results import new_result, write_result
@@ -89,6 +89,7 @@ def _train(work: Work) -> None:
 
     identities = ("corpus", "selected_on", "option_files")
     settings = {name: value for name, value in work.cell.settings.items() if name not in identities}
+    settings["options"] = {**as_in_papers(settings["method"]), **settings["options"]}
     if "synonyms" in work.cell.where:
         settings["options"] = {**settings["options"], "synonyms": work.cell.where["synonyms"]}
     if "pairs" in work.inputs:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
@@ -65,6 +66,7 @@ class ADCL(Objective):
             is trained, as it was loaded, which must have a masked-LM head.
         word_vectors: file of word vectors for the filter (text, .npz), or of neighbour lists (.tsv, .tsv.gz, without
             cosines, so min_similarity does not apply); by default the input embeddings of the masked LM.
+        duplicates: "mask": a key in the queue is no negative of an equal text; "keep": it is, as in the paper.
         as_released: reproduce what else the authors' code does otherwise; see ``PRESETS["as_released"]``.
 
     Defaults: Q, N, T, the share and g are the paper's (g from §3.2 and appendix F together); m and τ are the release's,
@@ -100,13 +102,14 @@ class ADCL(Objective):
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
     )
     PRESETS: ClassVar = {
-        "paper": {},  # the defaults are the paper's wherever it gives a value
+        "paper": {"duplicates": "keep"},  # else the defaults are the paper's wherever it gives a value
         "as_released": {
             "roles": "swapped",
             "queue_size": 65536,
             "projection": "linear",
             "candidates": 26,
             "min_similarity": -1.0,
+            "duplicates": "keep",
             "as_released": True,
         },
     }
@@ -131,9 +134,10 @@ class ADCL(Objective):
         min_similarity: float = 0.5,
         masked_lm: str | None = None,
         word_vectors: str | None = None,
+        duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         check_words(positives=(positives, Positives), roles=(roles, Roles))
         if temperature <= 0.0:
             raise ValueError(f"temperature must be positive, got {temperature}")
@@ -141,8 +145,9 @@ class ADCL(Objective):
         self.temperature, self.normalize = temperature, normalize
         self.head = Projection(self.encoder.dimension, projection_size, projection)
         self.follower = MomentumEncoder(model, self.head, momentum=momentum)
-        self.queue = KeyQueue(queue_size, projection_size, random_start=as_released)
-        self._pending: list[Tensor] = []
+        columns = 2 if positives == "given" else 1
+        self.queue = KeyQueue(queue_size, projection_size, columns=columns, random_start=as_released)
+        self._pending: list[tuple[Tensor, Tensor]] = []
         self.attack: GeometryAttack | None = None
         if positives == "geometry":
             self._masked_lm = _masked_lm(self.encoder, masked_lm)
@@ -163,22 +168,31 @@ class ADCL(Objective):
         self.catch_up()
         sentences, given = self.columns(sentence_features)
         encoder = self.encoder
+        self.equal_texts(sentences, given)  # counted alone: the batch's other keys are no negatives
+        counts, texts = self.equal_in_queue(self.queue, sentences, given)
         with self._modes(encoder):
-            queries, keys = self._queries_and_keys(encoder, sentences, given)
+            queries, keys = self._queries_and_keys(encoder, sentences, given, counts)
             z = self.head(encoder.encode(queries))
         if self.is_training_pass:
-            self._pending.append(keys)
+            self._pending.append((keys, texts))
         self.diagnostics["queue_filled"] = self.queue.share
-        return {"contrastive": self.compute_loss(z, keys)}
+        return {"contrastive": self.compute_loss(z, keys, counts)}
 
-    def compute_loss(self, z: Tensor, keys: Tensor) -> Tensor:
-        """Eq. 1 for queries z (B, c) and their own keys (B, c), with the present queue as negatives."""
+    def compute_loss(self, z: Tensor, keys: Tensor, counts: Tensor | None = None) -> Tensor:
+        """Compute eq. 1 with the present queue as negatives.
+
+        Args:
+            z: queries, (B, c).
+            keys: their own keys, (B, c).
+            counts: (B, Q), true for the keys in the queue that are negatives of a query, as `equal_in_queue` gives it;
+                None: all that the queue holds.
+        """
         return info_nce(
             z,
             [keys],
             temperature=self.temperature,
             extra_negatives=self.queue.vectors(),
-            extra_mask=self.queue.valid,
+            extra_mask=self.queue.valid if counts is None else counts,
             in_batch_negatives=False,
             similarity="cosine" if self.normalize else "dot",
         )
@@ -188,19 +202,24 @@ class ADCL(Objective):
         if not self._pending:
             return
         self.follower.update(self.model, self.head)
-        for keys in self._pending:
-            self.queue.push(keys)
+        for keys, texts in self._pending:
+            self.queue.push(keys, texts)
         self._pending.clear()
 
-    def hard_positives(self, encoder: Encoder, sentences: Features, keys: Tensor) -> Features:
+    def hard_positives(
+        self, encoder: Encoder, sentences: Features, keys: Tensor, counts: Tensor | None = None
+    ) -> Features:
         """The sentences with words exchanged so that the loss against their own keys (B, c) rises.
+
+        ``counts`` is (B, Q), as for `compute_loss`.
 
         The texts are recovered from the token ids. A row whose text would not give the same ids again (an unknown
         token, a word that was cut off) is left as it is; their share is the diagnostic ``unattacked``.
         """
         recovered = recovered_texts(encoder.model, sentences)
         rows = [row for row, text in enumerate(recovered) if text is not None]
-        attacked = self.attack_texts(encoder, [text for text in recovered if text is not None], keys[rows])
+        known = [text for text in recovered if text is not None]
+        attacked = self.attack_texts(encoder, known, keys[rows], None if counts is None else counts[rows])
         changed = {rows[i]: text for i, text in enumerate(attacked.texts) if attacked.replaced[i]}
         seconds = sum(attacked.cost.seconds.values())
         self.diagnostics |= {
@@ -211,12 +230,18 @@ class ADCL(Objective):
         }
         return with_texts(encoder.model, sentences, changed)
 
-    def attack_texts(self, encoder: Encoder, texts: Sequence[str], keys: Tensor) -> Attacked:
-        """The Geometry Attack on texts whose keys are (len(texts), c); leaves no trace in model or random state."""
+    def attack_texts(
+        self, encoder: Encoder, texts: Sequence[str], keys: Tensor, counts: Tensor | None = None
+    ) -> Attacked:
+        """The Geometry Attack on texts whose keys are (len(texts), c); leaves no trace in model or random state.
+
+        ``counts`` is (len(texts), Q), as for `compute_loss`.
+        """
         assert self.attack is not None
 
         def loss(z: Tensor, rows: Sequence[int]) -> Tensor:
-            return self.compute_loss(z, keys[list(rows)])
+            chosen = list(rows)
+            return self.compute_loss(z, keys[chosen], None if counts is None else counts[chosen])
 
         def before_tanh(z: Tensor, slope: Tensor) -> Tensor:
             return slope * (1.0 - z.square())
@@ -227,17 +252,17 @@ class ADCL(Objective):
             return self.attack.run(texts, victim)
 
     def _queries_and_keys(
-        self, encoder: Encoder, sentences: Features, given: Features | None
+        self, encoder: Encoder, sentences: Features, given: Features | None, counts: Tensor
     ) -> tuple[Features, Tensor]:
         """What f_q encodes, and the keys it is drawn to."""
         if self.positives == "geometry" and self.roles == "swapped":
             keys = self.follower.keys(sentences)
-            return self.hard_positives(encoder, sentences, keys), keys
+            return self.hard_positives(encoder, sentences, keys, counts), keys
         other = sentences if given is None else given
         if self.positives == "geometry":
             with evaluating(self.follower):
                 clean = self.follower.keys(sentences)
-            other = self.hard_positives(encoder, sentences, clean)
+            other = self.hard_positives(encoder, sentences, clean, counts)
         queries, keyed = (sentences, other) if self.roles == "paper" else (other, sentences)
         return queries, self.follower.keys(keyed)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.negatives import LearnedNegatives
 from holdfast.backbone import Features
@@ -50,6 +51,7 @@ class AdCSE(Objective):
         key_head: "own" (p's copy of the head, which follows q's) or "shared" (q's present head).
         key_start: "copied" (p starts as q) or "random" (p starts from new weights, as the backbone initialises them).
         mask_as_token_types: give every real token the type of a second segment in training (BERT's "segment B").
+        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
 
     Defaults: τ, M, m, α_n and the momentum of the ascent are the paper's. Eq. 5 has no in-batch negatives
     (``preset="paper"``), the release has. ``negatives=0``, ``untied=false`` and both together are the rows of the
@@ -81,13 +83,14 @@ class AdCSE(Objective):
         "DASFAA 2022."
     )
     PRESETS: ClassVar = {
-        "paper": {"in_batch_negatives": False},
+        "paper": {"in_batch_negatives": False, "duplicates": "keep"},
         "as_released": {
             "negatives_weight_decay": 1e-4,
             "in_batch_negatives": True,
             "key_head": "shared",
             "key_start": "random",
             "mask_as_token_types": True,
+            "duplicates": "keep",
         },
     }
     COST: ClassVar = 0.90
@@ -109,8 +112,9 @@ class AdCSE(Objective):
         key_head: KeyHead = "own",
         key_start: KeyStart = "copied",
         mask_as_token_types: bool = False,
+        duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         if temperature <= 0.0:
             raise ValueError(f"temperature must be positive, got {temperature}")
         if negatives == 0 and not in_batch_negatives:
@@ -143,10 +147,14 @@ class AdCSE(Objective):
         else:
             z = self.head(self.encoder.encode(sentences))
             z_positive = self._keys(sentences if positives is None else positives)
-        return {"contrastive": self.compute_loss(z, z_positive, self.negatives())}
+        equal = self.equal_texts(sentences, positives)
+        return {"contrastive": self.compute_loss(z, z_positive, self.negatives(), equal)}
 
-    def compute_loss(self, z: Tensor, z_positive: Tensor, negatives: Tensor) -> Tensor:
-        """Eq. 5, from projected vectors of the sentences and their positives, both (B, d), and negatives (M, d)."""
+    def compute_loss(self, z: Tensor, z_positive: Tensor, negatives: Tensor, equal: Tensor | None = None) -> Tensor:
+        """Eq. 5, from projected vectors of the sentences and their positives, both (B, d), and negatives (M, d).
+
+        ``equal`` is (B, N), as `equal_texts` gives it.
+        """
         self._diagnose(z.detach(), z_positive.detach(), negatives.detach())
         keys, offset = gather_keys(z_positive) if self.in_batch_negatives else (z_positive, 0)
         return info_nce(
@@ -154,6 +162,7 @@ class AdCSE(Objective):
             [keys],
             temperature=self.temperature,
             offset=offset,
+            equal=equal,
             extra_negatives=negatives,
             in_batch_negatives=self.in_batch_negatives,
         )

@@ -9,8 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.equal_texts import Duplicates, share_a_text, text_hashes
+from holdfast.adversary.queue import KeyQueue
 from holdfast.backbone import Features
+from holdfast.distributed import gather_keys, mean_over_processes
 from holdfast.encoder import Encoder
+from holdfast.objectives.checks import check_words
 
 
 class Objective(nn.Module, ABC):
@@ -25,8 +29,13 @@ class Objective(nn.Module, ABC):
     trainer nobody does, and each training pass begins with it (:meth:`catch_up`): the same, unless gradients are
     accumulated over several batches. No other pass moves anything (:attr:`is_training_pass`).
 
+    Equal texts in a batch, or in a queue of old keys, are false negatives of one another. :meth:`equal_texts` and
+    :meth:`equal_in_queue` find and count them for any method; with ``duplicates="mask"`` they are left out of each
+    other's negatives, with "keep" they stay there, as in the papers.
+
     Attributes:
         model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
+        duplicates: "mask" or "keep".
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: whether a trainer calls :meth:`follow`.
     """
@@ -52,9 +61,11 @@ class Objective(nn.Module, ABC):
     OWN_POSITIVES: ClassVar[str | None] = None
     """What the positives are that the method makes itself; None: a second column of the data may hold them."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, duplicates: Duplicates = "mask") -> None:
         super().__init__()
+        check_words(duplicates=(duplicates, Duplicates))
         self.model = model
+        self.duplicates = duplicates
         self.diagnostics: dict[str, Tensor] = {}
         self.followed_by_trainer = False
 
@@ -98,6 +109,48 @@ class Objective(nn.Module, ABC):
         self.check_columns(len(columns))
         return columns[0], columns[1] if len(columns) == 2 else None
 
+    def equal_texts(self, sentences: Features, positives: Features | None = None) -> Tensor | None:
+        """Tell which keys of the joined batch belong to a text equal to the query's, (B, N); its own among them.
+
+        What `info_nce` takes as ``equal``. Two rows are equal if they share a text, be it a sentence or a positive.
+        The share of the sentences that have an equal one is logged as ``duplicates``. With several processes all must
+        call it together.
+
+        Args:
+            sentences: this process's.
+            positives: where the data has a second column.
+
+        Returns:
+            None with ``duplicates="keep"``.
+        """
+        texts = _hashes_of(sentences, positives)
+        joined, _ = gather_keys(texts)
+        equal = share_a_text(texts, joined)
+        self.diagnostics["duplicates"] = mean_over_processes((equal.sum(dim=1) > 1).float().mean())
+        return equal if self.duplicates == "mask" else None
+
+    def equal_in_queue(
+        self, queue: KeyQueue, sentences: Features, positives: Features | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Tell which keys of a queue count as negatives of each query, (B, Q).
+
+        Left out are empty slots and, with ``duplicates="mask"``, the keys of texts equal to the query's. The share of
+        the sentences that have an equal one in the queue is logged as ``duplicates_in_queue``. With several processes
+        all must call it together.
+
+        Args:
+            queue: of old keys.
+            sentences: this process's.
+            positives: where the data has a second column.
+
+        Returns:
+            What counts; and the hashes of the texts, (B, columns), to push into the queue with their keys.
+        """
+        texts = _hashes_of(sentences, positives)
+        equal = queue.equal_to(texts)
+        self.diagnostics["duplicates_in_queue"] = mean_over_processes(equal.any(dim=1).float().mean())
+        return (queue.valid & ~equal if self.duplicates == "mask" else queue.valid.expand_as(equal)), texts
+
     def follow(self) -> None:
         """Move on the state that follows the optimiser: called once after each of its steps."""
 
@@ -123,3 +176,7 @@ class Objective(nn.Module, ABC):
     def own_parameters(self) -> list[nn.Parameter]:
         """The trainable parameters that belong to the objective and not to the encoder."""
         return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]
+
+
+def _hashes_of(sentences: Features, positives: Features | None) -> Tensor:
+    return text_hashes(sentences) if positives is None else text_hashes(sentences, positives)

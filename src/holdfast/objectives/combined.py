@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.divergence import divergence_between
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.adversary.negatives import LearnedNegatives
 from holdfast.adversary.queue import KeyQueue
@@ -26,6 +27,18 @@ from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
 
 Keys = Literal["encoder", "momentum"]
 NEGATIVES = ("batch", "queue", "adversaries")
+
+
+class Counted(NamedTuple):
+    """Which keys are negatives of which queries.
+
+    Attributes:
+        equal: (B, N), those of the batch that are not, as `Objective.equal_texts` gives it.
+        queue: (B, Q), those of the queue that are, as `Objective.equal_in_queue` gives it; None: there is no queue.
+    """
+
+    equal: Tensor | None
+    queue: Tensor | None
 
 
 class Combined(Objective):
@@ -60,6 +73,8 @@ class Combined(Objective):
         regularisation: λ, weight of F, the Jensen-Shannon divergence; at 0 there is no virtual adversary.
         temperature: τ.
         head: "tanh", "bn" or "none".
+        duplicates: "mask": equal texts, of the batch and of the queue, are no negatives of one another; "keep": they
+            are, as in the papers.
 
     Defaults: those of the methods the parts come from.
 
@@ -107,8 +122,9 @@ class Combined(Objective):
         regularisation: float = 0.0,
         temperature: float = 0.05,
         head: AnyHeadKind = "tanh",
+        duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         check_words(keys=(keys, Keys))
         named = _negatives(negatives)
         if "queue" in named and keys != "momentum":
@@ -136,7 +152,7 @@ class Combined(Objective):
         self.weakening = WeakeningAscent(weakening_steps, 0.5, 0.05) if weakening else None
         self.weakening_layers = weakening_layers
         self.virtual = VirtualAdversary()
-        self._pending: list[Tensor] = []
+        self._pending: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The keys, the masks, the training pass, the attacks; a scalar for each part that is on."""
@@ -144,19 +160,20 @@ class Combined(Objective):
         sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
         encoder = self.encoder
+        counted, texts = self._counted(sentences)
         keys = None if self.follower is None else self.follower.keys(sentences)
         views = 2 if keys is None else 1
         x = encoder.embed(sentences, views=views)
-        masks = self._weakened(encoder, sentences, x.detach(), keys)
+        masks = self._weakened(encoder, sentences, x.detach(), keys, counted)
         with encoder.perturbed(embeddings=x, weakening=masks):
             h = encoder.encode(sentences, views=views)
         z, (statistics, *_) = self.head.with_statistics(h, views=views)
         if keys is None:
             z, keys = z.chunk(2)
-        elif self.is_training_pass and self.queue is not None:
-            self._pending.append(keys)
+        elif self.is_training_pass and texts is not None:
+            self._pending.append((keys, texts))
         size = len(z)
-        terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics)
+        terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics, counted)
         if self.regularisation:
             terms["regulariser"] = self._regulariser(encoder, h[:size], z.detach(), statistics)
         return terms
@@ -168,19 +185,20 @@ class Combined(Objective):
         if self.follower is not None:
             self.follower.update(self.model, self.head)
         if self.queue is not None:
-            for keys in self._pending:
-                self.queue.push(keys)
+            for keys, texts in self._pending:
+                self.queue.push(keys, texts)
         self._pending.clear()
 
-    def contrast(self, z: Tensor, positives: list[Tensor]) -> Tensor:
+    def contrast(self, z: Tensor, positives: list[Tensor], counted: Counted) -> Tensor:
         """InfoNCE of z with its positives in one or more views, all (B, d), and whatever negatives there are."""
         joined = [gather_keys(keys) for keys in positives]
-        extra, counts = self._extra_negatives()
+        extra, counts = self._extra_negatives(counted.queue)
         return info_nce(
             z,
             [keys for keys, _ in joined],
             temperature=self.temperature,
             offset=joined[0][1],
+            equal=counted.equal,
             extra_negatives=extra,
             extra_mask=counts,
             in_batch_negatives=self.in_batch_negatives,
@@ -199,20 +217,26 @@ class Combined(Objective):
         """r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
         return self.virtual.noise(h, mask)
 
-    def _extra_negatives(self) -> tuple[Tensor | None, Tensor | None]:
-        """Learned negatives and queued keys, (M, d), and which of them count, (M,)."""
-        parts: list[tuple[Tensor, Tensor]] = []
-        if self.negatives is not None:
-            learned = self.negatives()
-            parts.append((learned, torch.ones(len(learned), dtype=torch.bool, device=learned.device)))
-        if self.queue is not None:
-            parts.append((self.queue.vectors(), self.queue.valid))
-        if not parts:
-            return None, None
-        return torch.cat([vectors for vectors, _ in parts]), torch.cat([counts for _, counts in parts])
+    def _counted(self, sentences: Features) -> tuple[Counted, Tensor | None]:
+        """Tell which keys are negatives; and with a queue the hashes of the texts to push into it."""
+        equal = self.equal_texts(sentences)
+        if self.queue is None:
+            return Counted(equal, None), None
+        counts, texts = self.equal_in_queue(self.queue, sentences)
+        return Counted(equal, counts), texts
+
+    def _extra_negatives(self, queued: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Learned negatives and queued keys, (M, d), and which of them count: (M,), or (B, M) with a queue."""
+        learned = None if self.negatives is None else self.negatives()
+        if self.queue is None or queued is None:
+            return learned, None
+        if learned is None:
+            return self.queue.vectors(), queued
+        always = queued.new_ones(len(queued), len(learned))
+        return torch.cat([learned, self.queue.vectors()]), torch.cat([always, queued], dim=1)
 
     def _weakened(
-        self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None
+        self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None, counted: Counted
     ) -> Sequence[Weakener] | None:
         """L2P-CSR's learned masks for embeddings x (rows, L, d) of one view with given keys, or of both views."""
         if self.weakening is None:
@@ -223,7 +247,8 @@ class Combined(Objective):
         def loss(masks: Weakening) -> Tensor:
             with encoder.perturbed(embeddings=x, weakening=masks.pairs()):
                 z = self.head(encoder.encode(sentences, views=views))
-            return self.contrast(z, [keys]) if keys is not None else self.contrast(z[: len(z) // 2], [z[len(z) // 2 :]])
+            queries, made = (z, keys) if keys is not None else z.chunk(2)
+            return self.contrast(queries, [made], counted)
 
         start = self.initial_probabilities(x).whole_at_padding(real)
         with encoder.attack_mode(dropout=True):
@@ -232,11 +257,18 @@ class Combined(Objective):
         return self.weakening.masks(keep).pairs()
 
     def _contrastive(
-        self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, keys: Tensor, statistics: Statistics
+        self,
+        encoder: Encoder,
+        sentences: Features,
+        x: Tensor,
+        z: Tensor,
+        keys: Tensor,
+        statistics: Statistics,
+        counted: Counted,
     ) -> dict[str, Tensor]:
         """The contrastive terms, with RobustEmbed's second positive where it is on."""
         if self.ascent is None:
-            return {"contrastive": self.contrast(z, [keys])}
+            return {"contrastive": self.contrast(z, [keys], counted)}
         mask = sentences["attention_mask"].to(x.dtype)
 
         def perturbed(embeddings: Tensor, delta: Tensor) -> Tensor:
@@ -247,13 +279,13 @@ class Combined(Objective):
         with encoder.attack_mode():
             fixed = keys.detach()
             delta, losses = self.ascent.climb(
-                self.initial_noise(x), mask, lambda at: self.contrast(perturbed(x.detach(), at), [fixed])
+                self.initial_noise(x), mask, lambda at: self.contrast(perturbed(x.detach(), at), [fixed], counted)
             )
         self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
         z_adversarial = perturbed(x, delta)
         return {
-            "contrastive": self.contrast(z, [keys, z_adversarial]),
-            "adversarial": self.gamma * self.contrast(z_adversarial, [keys]),
+            "contrastive": self.contrast(z, [keys, z_adversarial], counted),
+            "adversarial": self.gamma * self.contrast(z_adversarial, [keys], counted),
         }
 
     def _regulariser(self, encoder: Encoder, h: Tensor, z: Tensor, statistics: Statistics) -> Tensor:

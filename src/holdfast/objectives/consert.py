@@ -19,6 +19,7 @@ from holdfast.adversary.augmentation import (
     token_cutoff,
 )
 from holdfast.adversary.balls import unit_direction
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
@@ -26,7 +27,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.base import Objective
 from holdfast.objectives.checks import check_words
-from holdfast.objectives.contrastive import cosine_matrix, full_precision
+from holdfast.objectives.contrastive import cosine_matrix, full_precision, without_equal
 from holdfast.objectives.heads import Head, HeadKind
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
@@ -64,6 +65,7 @@ class ConSERT(Objective):
         encoder_dropout: leave the encoder's dropout on.
         temperature: τ.
         head: "none", or "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training).
+        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
 
     Defaults: the views and the rates of cutoff are the paper's best; τ = 0.05 and the learning rate 2e-5 are what the
     authors later found better than the printed 0.1 (``preset="paper"``) and 5e-7. The dropout rate and ε are ours.
@@ -94,7 +96,7 @@ class ConSERT(Objective):
     CITATION: ClassVar = (
         "Yan et al. ConSERT: A Contrastive Framework for Self-Supervised Sentence Representation Transfer. ACL 2021."
     )
-    PRESETS: ClassVar = {"paper": {"temperature": 0.1}}  # printed with a learning rate of 5e-7
+    PRESETS: ClassVar = {"paper": {"temperature": 0.1, "duplicates": "keep"}}  # printed with a learning rate of 5e-7
     COST: ClassVar = 0.94
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 96, "epochs": 1.0}
 
@@ -112,8 +114,9 @@ class ConSERT(Objective):
         encoder_dropout: bool = False,
         temperature: float = 0.05,
         head: HeadKind = "none",
+        duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         check_words(
             first_view=(first_view, View), second_view=(second_view, View), attack_norm=(attack_norm, AttackNorm)
         )
@@ -134,24 +137,26 @@ class ConSERT(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The pass of both views; returns ``{"contrastive": scalar}``."""
         sentences, _ = self.columns(sentence_features)
-        encoder = self.encoder
+        self.diagnostics = {}
+        encoder, equal = self.encoder, self.equal_texts(sentences)
         with contextlib.nullcontext() if self.encoder_dropout else evaluating(encoder.model):
             if "adversarial" in self.views:
-                return {"contrastive": self._with_adversarial_view(encoder, sentences)}
+                return {"contrastive": self._with_adversarial_view(encoder, sentences, equal)}
             first, second = (self._augmented(encoder, sentences, view) for view in (0, 1))
             keep = _joined_masks(first[1], second[1])
             z, z_positive = self._encode(encoder, joined_rows(first[0], second[0]), keep).chunk(2)
-        return {"contrastive": self.compute_loss(z, z_positive)}
+        return {"contrastive": self.compute_loss(z, z_positive, equal)}
 
-    def compute_loss(self, z: Tensor, z_positive: Tensor) -> Tensor:
-        """NT-Xent of the projected vectors of both views, each (B, d) (eq. 1)."""
+    def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
+        """NT-Xent of the projected vectors of both views, each (B, d) (eq. 1); ``equal`` as `equal_texts` gives it."""
         vectors = torch.cat([z, z_positive])
         keys, offset = gather_keys(vectors)
         rows = torch.arange(len(vectors), device=vectors.device)
         with full_precision(vectors):
             logits = cosine_matrix(vectors, keys) / self.temperature  # (2B, 2B) or more
             logits = logits.scatter(1, (rows + offset)[:, None], float("-inf"))  # not with itself
-            return F.cross_entropy(logits, rows.roll(len(z)) + offset)
+            partners = rows.roll(len(z)) + offset
+            return F.cross_entropy(without_equal(logits, _of_both_views(equal, len(z)), partners), partners)
 
     def draw(self, view: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """The random numbers of the first (0) or second (1) view, U(0, 1), of the shape that its augmentation needs."""
@@ -180,17 +185,19 @@ class ConSERT(Objective):
             vectors: Tensor = self.head(encoder.encode(features))
         return vectors
 
-    def _with_adversarial_view(self, encoder: Encoder, sentences: Features) -> Tensor:
+    def _with_adversarial_view(self, encoder: Encoder, sentences: Features, equal: Tensor | None) -> Tensor:
         z_other = self._encode(encoder, *self._augmented(encoder, sentences, 1 - self.views.index("adversarial")))
         x = encoder.backbone.embed(sentences)
-        delta, unperturbed = self.attack(encoder, sentences, x.detach(), z_other.detach())
+        delta, unperturbed = self.attack(encoder, sentences, x.detach(), z_other.detach(), equal)
         with encoder.perturbed(embeddings=x, delta=delta):
             z_adversarial = self.head(encoder.encode(sentences))
-        loss = self.compute_loss(z_adversarial, z_other)  # the same in whichever order
-        self.diagnostics = {"attack_loss_rise": loss.detach() - unperturbed}
+        loss = self.compute_loss(z_adversarial, z_other, equal)  # the same in whichever order
+        self.diagnostics["attack_loss_rise"] = loss.detach() - unperturbed
         return loss
 
-    def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z_other: Tensor) -> tuple[Tensor, Tensor]:
+    def attack(
+        self, encoder: Encoder, sentences: Features, x: Tensor, z_other: Tensor, equal: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The step δ (B, L, d) from embeddings x (B, L, d) against fixed z_other (B, d), and the loss at δ = 0.
 
         Leaves parameters, their gradients, the module's mode and the random state as they were.
@@ -199,7 +206,7 @@ class ConSERT(Objective):
 
         def loss(delta: Tensor) -> Tensor:
             with encoder.perturbed(embeddings=x, delta=delta):
-                return self.compute_loss(self.head(encoder.encode(sentences)), z_other)
+                return self.compute_loss(self.head(encoder.encode(sentences)), z_other, equal)
 
         start = torch.zeros_like(x, dtype=torch.promote_types(x.dtype, torch.float32))
         with encoder.attack_mode():
@@ -207,6 +214,17 @@ class ConSERT(Objective):
         if self.attack_norm == "2":
             return self.radius * unit_direction(slope, mask, "2"), value
         return self.radius * slope.sign() * mask.unsqueeze(-1), value
+
+
+def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
+    """Repeat what is said of B sentences and N keys, (B, N), for the vectors of both views, (2B, 2N).
+
+    Each process's keys are its B sentences in their first view, then in their second.
+    """
+    if equal is None:
+        return None
+    by_process = equal.unflatten(1, (-1, rows))  # (B, processes, B)
+    return by_process.repeat_interleave(2, dim=1).flatten(1).repeat(2, 1)
 
 
 def _framing_tokens(encoder: Encoder, device: torch.device) -> Tensor:

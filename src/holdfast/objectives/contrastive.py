@@ -19,6 +19,7 @@ def info_nce(
     *,
     temperature: float,
     offset: int = 0,
+    equal: Tensor | None = None,
     extra_negatives: Tensor | None = None,
     extra_mask: Tensor | None = None,
     in_batch_negatives: bool = True,
@@ -36,8 +37,10 @@ def info_nce(
             processes are joined.
         temperature: τ.
         offset: row of ``positives`` that belongs to ``queries[0]``.
+        equal: (B, N), true for the keys of texts equal to the query's own (`Objective.equal_texts`): they are no
+            negatives of it, in any view. The query's own keys stay its positives.
         extra_negatives: (M, d), negatives of every query, such as a queue of old keys or learned vectors.
-        extra_mask: (M,), true for the extra negatives that count.
+        extra_mask: (M,), or (B, M) for each query by itself, true for the extra negatives that count.
         in_batch_negatives: whether the other sentences' keys are negatives; without them j is i alone.
         similarity: "cosine", or "dot" for the inner product.
 
@@ -49,13 +52,27 @@ def info_nce(
         compare = cosine_matrix if similarity == "cosine" else _inner_products
         logits = torch.stack([compare(queries, keys) for keys in positives], dim=1) / temperature  # (B, views, N)
         matching = logits[rows, :, rows + offset]  # (B, views)
-        below = logits.flatten(1) if in_batch_negatives else matching
+        below = without_equal(logits, equal, rows + offset).flatten(1) if in_batch_negatives else matching
         if extra_negatives is not None:
             extra = compare(queries, extra_negatives) / temperature  # (B, M)
             if extra_mask is not None:
                 extra = extra.masked_fill(~extra_mask, float("-inf"))
             below = torch.cat([below, extra], dim=1)
         return (below.logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
+
+
+def without_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
+    """Leave the keys of equal texts out of a softmax: their logits become −∞, but for each query's own key.
+
+    Args:
+        logits: (B, N), or (B, views, N).
+        equal: (B, N), true for the keys of texts equal to the query's; None: nothing is left out.
+        own: (B,), the number of each query's own key.
+    """
+    if equal is None:
+        return logits
+    others = equal.scatter(1, own[:, None], value=False)
+    return logits.masked_fill(others if logits.ndim == 2 else others[:, None], float("-inf"))
 
 
 def cosine_matrix(queries: Tensor, keys: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, unwrap
@@ -33,13 +34,15 @@ class ContrastiveTension(Objective):
 
     so that all positives together weigh 1/(1+K) and all negatives K/(1+K). The c_k are K different cyclic shifts of the
     batch, drawn anew at each optimiser step: every sentence is in K negative pairs on either side, and the two encoders
-    have equal parts. Under several processes the batches of all of them are joined and shifted together.
+    have equal parts. Under several processes the batches of all of them are joined and shifted together. A negative
+    pair of equal texts is left out: its term is 0, and the other pairs keep their weights.
 
     Args:
         model: the ``SentenceTransformer`` to train: f₁, which is what remains after training.
         negatives: K; a batch needs K + 2 sentences: with all others as negatives of each, nothing but dropout would
             tell the two encoders apart.
         dropout: whether the encoders' dropout is on in training.
+        duplicates: "mask": two equal texts are no negative pair; "keep": they are, as in the paper.
 
     Defaults: K and the absence of dropout are those of the authors' code.
 
@@ -69,13 +72,16 @@ class ContrastiveTension(Objective):
         "Carlsson, Gyllensten, Gogoulou, Ylipää Hellqvist and Sahlgren. Semantic Re-tuning with Contrastive Tension. "
         "ICLR 2021."
     )
+    PRESETS: ClassVar = {"paper": {"duplicates": "keep"}}
     COST: ClassVar = 1.04
     TRAINING: ClassVar = {"learning_rate": 1e-5, "batch_size": 16, "epochs": 1.0}
 
     draws: Tensor
 
-    def __init__(self, model: nn.Module, *, negatives: int = 7, dropout: bool = False) -> None:
-        super().__init__(model)
+    def __init__(
+        self, model: nn.Module, *, negatives: int = 7, dropout: bool = False, duplicates: Duplicates = "mask"
+    ) -> None:
+        super().__init__(model, duplicates=duplicates)
         if negatives < 1:
             raise ValueError(f"negatives must be 1 or more, got {negatives}")
         self.negatives, self.dropout = negatives, dropout
@@ -92,9 +98,12 @@ class ContrastiveTension(Objective):
         first = self._vectors(self.encoder, sentences)
         second = self._vectors(Encoder(self.second_encoder), sentences)
         keys, offset = gather_keys(second)
-        return {"tension": self.compute_loss(first, keys, self.draw_shifts(len(keys)), offset)}
+        equal = self.equal_texts(sentences)
+        return {"tension": self.compute_loss(first, keys, self.draw_shifts(len(keys)), offset, equal)}
 
-    def compute_loss(self, first: Tensor, second: Tensor, shifts: Tensor, offset: int = 0) -> Tensor:
+    def compute_loss(
+        self, first: Tensor, second: Tensor, shifts: Tensor, offset: int = 0, equal: Tensor | None = None
+    ) -> Tensor:
         """Mean binary cross-entropy of all pairs.
 
         Args:
@@ -102,6 +111,7 @@ class ContrastiveTension(Objective):
             second: f₂ of the joined batch, (N, d).
             shifts: c_k, (K,), none of them 0.
             offset: row of ``second`` that belongs to ``first[0]``.
+            equal: (B, N), as `equal_texts` gives it.
         """
         rows = offset + torch.arange(len(first), device=first.device)
         others = (rows[:, None] + shifts.to(rows.device)) % len(second)  # (B, K)
@@ -111,7 +121,10 @@ class ContrastiveTension(Objective):
             negative = products.gather(1, others)
         self.diagnostics["positive_product"] = positive.detach().mean()
         self.diagnostics["negative_product"] = negative.detach().mean()
-        return torch.cat([F.softplus(-positive), F.softplus(negative)], dim=1).mean()
+        terms = F.softplus(negative)
+        if equal is not None:
+            terms = terms.masked_fill(equal.gather(1, others), 0.0)
+        return torch.cat([F.softplus(-positive), terms], dim=1).mean()
 
     def draw_shifts(self, rows: int) -> Tensor:
         """K different shifts of 1…rows−1, (K,), on the CPU."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import sentence_norm
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
@@ -64,6 +65,7 @@ class L2PCSR(Objective):
             climbs the same loss in a ball (Table 3, "Emb Noise").
         radius: ε of that noise's ball, in units of one embedding coordinate (L2 norm, per sentence); its step is β·ε.
         continuous: the probability itself is the mask (Table 3, "Continual Mask").
+        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
         as_released: reproduce the masks of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: φ, β, k and the training's are the paper's; t = 4 is the release's; ε is ours.
@@ -97,8 +99,8 @@ class L2PCSR(Objective):
         "Representations. IEEE/ACM TASLP 2023."
     )
     PRESETS: ClassVar = {
-        "paper": {},  # the defaults are the paper's wherever it gives a value
-        "as_released": {"step_size": 0.1, "as_released": True},
+        "paper": {"duplicates": "keep"},  # else the defaults are the paper's wherever it gives a value
+        "as_released": {"step_size": 0.1, "duplicates": "keep", "as_released": True},
     }
     COST: ClassVar = 3.93
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 512, "epochs": 1.0}
@@ -119,9 +121,10 @@ class L2PCSR(Objective):
         noise: Noise = "mask",
         radius: float = 5e-3,
         continuous: bool = False,
+        duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         if steps < 0 or min(step_size, temperature, radius) <= 0 or not 0.0 <= threshold <= 1.0:
             raise ValueError("steps ≥ 0, step_size, temperature and radius > 0 and 0 ≤ threshold ≤ 1 are required")
         check_words(noise=(noise, Noise))
@@ -142,21 +145,26 @@ class L2PCSR(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The perturbation, and the pass of both views under it; returns ``{"contrastive": scalar}``."""
         sentences, _ = self.columns(sentence_features)
-        encoder = self.encoder
+        self.diagnostics = {}
+        encoder, equal = self.encoder, self.equal_texts(sentences)
         if self.noise == "mask" and not (self.token_mask or self.feature_mask):
-            return {"contrastive": self.compute_loss(*self.head(encoder.encode(sentences, views=2)).chunk(2))}
+            z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
+            return {"contrastive": self.compute_loss(z, z_positive, equal)}
         sentences, x = self._embedded(encoder, sentences)
         learn = self._learn_masks if self.noise == "mask" else self._learn_noise
-        perturbation, losses = learn(encoder, sentences, x.detach())
-        loss = self._perturbed_loss(encoder, sentences, x, perturbation)
+        perturbation, losses = learn(encoder, sentences, x.detach(), equal)
+        loss = self._perturbed_loss(encoder, sentences, x, perturbation, equal)
         if losses:
             self.diagnostics["attack_loss_rise"] = loss.detach() - losses[0]
         return {"contrastive": loss}
 
-    def compute_loss(self, z: Tensor, z_positive: Tensor) -> Tensor:
-        """InfoNCE of the projected vectors of both views, each (B, d): what is climbed, and what is trained."""
+    def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
+        """InfoNCE of the projected vectors of both views, each (B, d): what is climbed, and what is trained.
+
+        ``equal`` is (B, N), as `equal_texts` gives it.
+        """
         keys, offset = gather_keys(z_positive)
-        return info_nce(z, [keys], temperature=self.temperature, offset=offset)
+        return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)
 
     def masks(self, encoder: Encoder, sentences: Features) -> Weakening:
         """The learned masks of B sentences, for (k, 2B) rows: all sentences in their first view, then in their second.
@@ -165,9 +173,10 @@ class L2PCSR(Objective):
         """
         if self.noise != "mask" or not (self.token_mask or self.feature_mask):
             raise ValueError("this L2P-CSR has no masks")
+        equal = self.equal_texts(sentences)
         with torch.no_grad():
             sentences, x = self._embedded(encoder, sentences)
-        return self._climb(encoder, sentences, x)[0]
+        return self._climb(encoder, sentences, x, equal)[0]
 
     def initial_probabilities(self, x: Tensor) -> Weakening:
         """P⁰ ~ U(0, 1) (eq. 4), in fp32, for embeddings x (2B, L, d) of the first views, then the second."""
@@ -186,43 +195,50 @@ class L2PCSR(Objective):
             sentences = {**sentences, "attention_mask": torch.ones_like(sentences["attention_mask"])}
         return sentences, x
 
-    def _perturbed_loss(self, encoder: Encoder, sentences: Features, x: Tensor, perturbation: dict[str, Any]) -> Tensor:
+    def _perturbed_loss(
+        self, encoder: Encoder, sentences: Features, x: Tensor, perturbation: dict[str, Any], equal: Tensor | None
+    ) -> Tensor:
         with encoder.perturbed(embeddings=x, **perturbation):
             z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
-        return self.compute_loss(z, z_positive)
+        return self.compute_loss(z, z_positive, equal)
 
-    def _learn_masks(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[dict[str, Any], list[Tensor]]:
-        masks, losses = self._climb(encoder, sentences, x)
+    def _learn_masks(
+        self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
+    ) -> tuple[dict[str, Any], list[Tensor]]:
+        masks, losses = self._climb(encoder, sentences, x, equal)
         real = _real_in_both_views(sentences)
-        self.diagnostics = {}
         if masks.tokens is not None:
             self.diagnostics["weakened_tokens"] = 1.0 - masks.tokens[:, real].mean()
         if masks.features is not None:
             self.diagnostics["weakened_features"] = 1.0 - masks.features.mean()
         return {"weakening": masks.pairs()}, losses
 
-    def _climb(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[Weakening, list[Tensor]]:
+    def _climb(
+        self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
+    ) -> tuple[Weakening, list[Tensor]]:
         """The last masks, for embeddings x (2B, L, d), and the loss at each step."""
         real = _real_in_both_views(sentences)
 
         def loss(masks: Weakening) -> Tensor:
-            return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.pairs()})
+            return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.pairs()}, equal)
 
         start = self.initial_probabilities(x).whole_at_padding(real)
         with encoder.attack_mode(dropout=True):
             keep, losses = self.ascent.climb(start, loss)
         return self.ascent.masks(keep), losses
 
-    def _learn_noise(self, encoder: Encoder, sentences: Features, x: Tensor) -> tuple[dict[str, Any], list[Tensor]]:
+    def _learn_noise(
+        self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
+    ) -> tuple[dict[str, Any], list[Tensor]]:
         """The noise δ (2B, L, d) for embeddings x (2B, L, d), and the loss at each step."""
         real = _real_in_both_views(sentences).to(x.dtype)
 
         def loss(delta: Tensor) -> Tensor:
-            return self._perturbed_loss(encoder, sentences, x, {"delta": delta})
+            return self._perturbed_loss(encoder, sentences, x, {"delta": delta}, equal)
 
         with encoder.attack_mode(dropout=True):
             delta, losses = self.noise_ascent.climb(self.initial_noise(x), real, loss)
-        self.diagnostics = {"delta_norm": sentence_norm(delta, real, "2").mean()}
+        self.diagnostics["delta_norm"] = sentence_norm(delta, real, "2").mean()
         return {"delta": delta}, losses
 
 

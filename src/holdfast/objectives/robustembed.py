@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
@@ -55,6 +56,7 @@ class RobustEmbed(Objective):
         negatives: "views": the other sentences' keys of the same views as the positives; "clean": of x⁺ alone.
         positives: of the first term: "both" x⁺ and x_adv, "clean" x⁺ alone or "adversarial" x_adv alone.
         attack_dropout: leave the encoder's dropout on in the attack's passes.
+        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
         as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
@@ -93,7 +95,7 @@ class RobustEmbed(Objective):
         "Pre-Training. Findings of EMNLP 2023."
     )
     PRESETS: ClassVar = {
-        "paper": {},  # the defaults are the paper's wherever it gives a value
+        "paper": {"duplicates": "keep"},  # else the defaults are the paper's wherever it gives a value
         "as_released": {
             "pgd_steps": 4,
             "fgsm_steps": 4,
@@ -102,6 +104,7 @@ class RobustEmbed(Objective):
             "radius": 1e-6,
             "init_std": 1e-5,
             "positives": "clean",
+            "duplicates": "keep",
             "as_released": True,
         },
         # One gradient step, L2 or sign, whose result is the positive; re-implemented from the papers' descriptions.
@@ -115,6 +118,7 @@ class RobustEmbed(Objective):
             "init_std": 0.0,
             "positives": "adversarial",
             "gamma": 0.0,
+            "duplicates": "keep",
         },
         "atcl": {
             "pgd_steps": 0,
@@ -126,6 +130,7 @@ class RobustEmbed(Objective):
             "init_std": 0.0,
             "positives": "adversarial",
             "gamma": 0.0,
+            "duplicates": "keep",
         },
     }
     COST: ClassVar = 3.29
@@ -150,9 +155,10 @@ class RobustEmbed(Objective):
         negatives: Negatives = "views",
         positives: Positives = "both",
         attack_dropout: bool = False,
+        duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         check_words(norm=(norm, Norm), trajectory=(trajectory, Trajectory))
         check_words(negatives=(negatives, Negatives), positives=(positives, Positives))
         _check_not_negative(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
@@ -177,25 +183,37 @@ class RobustEmbed(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The training pass, the attack, the pass of x_adv; returns ``{"robust", "adversarial"}``, both scalars."""
         sentences, _ = self.columns(sentence_features)
-        encoder = self.encoder
+        self.diagnostics = {}
+        encoder, equal = self.encoder, self.equal_texts(sentences)
         with encoder.recording() as recording:
             z, z_positive = self.head(encoder.encode(sentences, views=2)).chunk(2)
         x = recording.embeddings[: len(z)]
-        delta = self.attack(encoder, sentences, x.detach(), z_positive.detach())
+        delta = self.attack(encoder, sentences, x.detach(), z_positive.detach(), equal)
         z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
-        return self.compute_loss(z, z_positive, z_adversarial)
+        return self.compute_loss(z, z_positive, z_adversarial, equal)
 
-    def compute_loss(self, z: Tensor, z_positive: Tensor, z_adversarial: Tensor) -> dict[str, Tensor]:
-        """The two terms of eq. 8, from projected vectors (B, d): of x, of x⁺ and of x_adv."""
+    def compute_loss(
+        self, z: Tensor, z_positive: Tensor, z_adversarial: Tensor, equal: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Compute the two terms of eq. 8.
+
+        Args:
+            z: the projected vectors of x, (B, d).
+            z_positive: of x⁺.
+            z_adversarial: of x_adv.
+            equal: (B, N), as `equal_texts` gives it.
+        """
         clean, offset = gather_keys(z_positive)
         perturbed, _ = gather_keys(z_adversarial)
         robust = {"both": [clean, perturbed], "clean": [clean], "adversarial": [perturbed]}[self.positives]
         return {
-            "robust": self._contrast(z, robust, offset),
-            "adversarial": self.gamma * self._adversarial_term(z_adversarial, z_positive),
+            "robust": self._contrast(z, robust, offset, equal),
+            "adversarial": self.gamma * self._adversarial_term(z_adversarial, z_positive, equal),
         }
 
-    def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z_positive: Tensor) -> Tensor:
+    def attack(
+        self, encoder: Encoder, sentences: Features, x: Tensor, z_positive: Tensor, equal: Tensor | None = None
+    ) -> Tensor:
         """The perturbation δ (B, L, d) of embeddings x (B, L, d) against detached keys z_positive (B, d).
 
         Leaves parameters, their gradients, the module's mode and the random state as they were.
@@ -204,11 +222,11 @@ class RobustEmbed(Objective):
 
         def loss(delta: Tensor) -> Tensor:
             z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))
-            return self._adversarial_term(z_adversarial, z_positive)
+            return self._adversarial_term(z_adversarial, z_positive, equal)
 
         with encoder.attack_mode(dropout=self.attack_dropout):
             delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
-        self.diagnostics = {"delta_norm": sentence_norm(delta, mask, self.ascent.norm).mean()}
+        self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
         if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
             self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
         return delta
@@ -223,18 +241,18 @@ class RobustEmbed(Objective):
         with encoder.perturbed(embeddings=x, delta=delta):
             return encoder.encode(sentences)
 
-    def _adversarial_term(self, z_adversarial: Tensor, z_positive: Tensor) -> Tensor:
+    def _adversarial_term(self, z_adversarial: Tensor, z_positive: Tensor, equal: Tensor | None) -> Tensor:
         """``L_con(x_adv, {x⁺})``: what the attack climbs, and the second term of eq. 8."""
         if self.as_released:
             queries, keys = _released_pairs(z_positive, z_adversarial)
-            return info_nce(queries, [keys], temperature=self.temperature)
+            return info_nce(queries, [keys], temperature=self.temperature, equal=_of_released_pairs(equal))
         keys, offset = gather_keys(z_positive)
-        return info_nce(z_adversarial, [keys], temperature=self.temperature, offset=offset)
+        return info_nce(z_adversarial, [keys], temperature=self.temperature, offset=offset, equal=equal)
 
-    def _contrast(self, queries: Tensor, positives: list[Tensor], offset: int) -> Tensor:
+    def _contrast(self, queries: Tensor, positives: list[Tensor], offset: int, equal: Tensor | None) -> Tensor:
         if self.negatives == "views" or len(positives) == 1:
-            return info_nce(queries, positives, temperature=self.temperature, offset=offset)
-        return _clean_negatives(queries, positives, self.temperature, offset)
+            return info_nce(queries, positives, temperature=self.temperature, offset=offset, equal=equal)
+        return _clean_negatives(queries, positives, self.temperature, offset, equal)
 
 
 def _check_not_negative(**options: float | None) -> None:
@@ -243,13 +261,17 @@ def _check_not_negative(**options: float | None) -> None:
             raise ValueError(f"{name} must not be negative, got {value}")
 
 
-def _clean_negatives(queries: Tensor, positives: list[Tensor], temperature: float, offset: int) -> Tensor:
+def _clean_negatives(
+    queries: Tensor, positives: list[Tensor], temperature: float, offset: int, equal: Tensor | None
+) -> Tensor:
     """As :func:`info_nce`, with the negatives of the first view alone: {z_j⁺, j ≠ i} (B−1 of them, not 2B−2)."""
     rows = torch.arange(len(queries), device=queries.device)
     with full_precision(queries):
         similarities = torch.stack([cosine_matrix(queries, keys) for keys in positives], dim=1) / temperature
         matching = similarities[rows, :, rows + offset]  # (B, views)
         others = similarities[:, 0].scatter(1, (rows + offset)[:, None], float("-inf"))
+        if equal is not None:
+            others = others.masked_fill(equal, float("-inf"))
         return (torch.cat([matching, others], dim=1).logsumexp(dim=1) - matching.logsumexp(dim=1)).mean()
 
 
@@ -266,6 +288,11 @@ def _encode_twice_embedded(encoder: Encoder, sentences: Features, embeddings: Te
     features["attention_mask"] = sentences["attention_mask"][borrowed]
     vectors: Tensor = encoder.encode(features)
     return vectors
+
+
+def _of_released_pairs(equal: Tensor | None) -> Tensor | None:
+    """Take what is said of B sentences, (B, B), apart for the queries and keys of `_released_pairs`."""
+    return None if equal is None else equal.repeat(2, 2)[0::2, 1::2]
 
 
 def _released_pairs(z_positive: Tensor, z_adversarial: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.objectives.base import Objective
@@ -30,6 +31,7 @@ class SimCSE(Objective):
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), "none", or "bn" for V-advCSE's head with
             batch normalisation (its Table 4). There each of the two views is a batch, joined over all processes, with
             statistics of its own; the running ones move once a step, by the views' average.
+        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
 
     Differences from the release: the negatives of other processes carry gradient (there, only one's own do). With
     head="bn", V-advCSE's release moves the running statistics once per view; they are used in evaluation mode alone.
@@ -52,11 +54,19 @@ class SimCSE(Objective):
     TITLE: ClassVar = "SimCSE"
     IDEA: ClassVar = "two dropout passes of a sentence are pulled together, the batch's others pushed away (eq. 4)"
     CITATION: ClassVar = "Gao, Yao and Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021."
+    PRESETS: ClassVar = {"paper": {"duplicates": "keep"}}
     COST: ClassVar = 1.00
     TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
-    def __init__(self, model: nn.Module, *, temperature: float = 0.05, head: AnyHeadKind = "tanh") -> None:
-        super().__init__(model)
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        temperature: float = 0.05,
+        head: AnyHeadKind = "tanh",
+        duplicates: Duplicates = "mask",
+    ) -> None:
+        super().__init__(model, duplicates=duplicates)
         if not temperature > 0.0:
             raise ValueError(f"temperature must be positive, got {temperature}")
         self.temperature = temperature
@@ -71,9 +81,9 @@ class SimCSE(Objective):
         else:
             h = torch.cat([encoder.encode(sentences), encoder.encode(positives)])
         z, z_positive = self.head(h, views=2).chunk(2)
-        return {"contrastive": self.compute_loss(z, z_positive)}
+        return {"contrastive": self.compute_loss(z, z_positive, self.equal_texts(sentences, positives))}
 
-    def compute_loss(self, z: Tensor, z_positive: Tensor) -> Tensor:
-        """InfoNCE of projected vectors z and their positives, both (B, d)."""
+    def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
+        """InfoNCE of projected vectors z and their positives, both (B, d); ``equal`` as `equal_texts` gives it."""
         keys, offset = gather_keys(z_positive)
-        return info_nce(z, [keys], temperature=self.temperature, offset=offset)
+        return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)

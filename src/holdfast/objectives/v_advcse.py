@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.adversary.balls import per_coordinate, sentence_norm
 from holdfast.adversary.divergence import Divergence, divergence_between, kl
+from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.virtual import BallNorm, VirtualAdversary
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
@@ -54,6 +55,7 @@ class VAdvCSE(Objective):
         stop_gradient: whether the clean side of F is constant. False: its gradient flows too, as in the release.
         temperature: τ.
         head: "bn" for the paper's head with batch normalisation, "tanh" for SimCSE's, or "none".
+        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
         as_released: reproduce the attack and the loss of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: F, K and the head are the paper's. It prints λ = 1e-6 (``preset="paper"``), which leaves the term without
@@ -88,12 +90,13 @@ class VAdvCSE(Objective):
     )
     CITATION: ClassVar = "Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024."
     PRESETS: ClassVar = {
-        "paper": {"regularisation": 1e-6},
+        "paper": {"regularisation": 1e-6, "duplicates": "keep"},
         "as_released": {
             "regularisation": 5e-7,
             "step_size": 1e-3,
             "init_std": 1e-5,
             "stop_gradient": False,
+            "duplicates": "keep",
             "as_released": True,
         },
     }
@@ -115,9 +118,10 @@ class VAdvCSE(Objective):
         stop_gradient: bool = True,
         temperature: float = 0.05,
         head: AnyHeadKind = "bn",
+        duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model)
+        super().__init__(model, duplicates=duplicates)
         check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
         _check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
         if not regularisation >= 0 or steps < 0:
@@ -132,7 +136,8 @@ class VAdvCSE(Objective):
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The training pass, the attack, the perturbed pass; returns ``{"contrastive", "regulariser"}``, scalars."""
         sentences, positives = self.columns(sentence_features)
-        encoder = self.encoder
+        self.diagnostics = {}
+        encoder, equal = self.encoder, self.equal_texts(sentences, positives)
         with encoder.recording() as recording:
             h = encoder.encode(sentences, views=2 if positives is None else 1)
         if positives is not None:
@@ -140,24 +145,34 @@ class VAdvCSE(Objective):
         z, (statistics, _) = self.head.with_statistics(h, views=2)
         z, z_positive = z.chunk(2)
         if self.regularisation == 0.0:  # no random numbers are drawn either: SimCSE, to the bit
-            self.diagnostics = {"gradient_share": z.new_zeros(())}
-            return {"contrastive": self._contrastive(z, z_positive), "regulariser": z.new_zeros(())}
+            self.diagnostics["gradient_share"] = z.new_zeros(())
+            return {"contrastive": self._contrastive(z, z_positive, equal), "regulariser": z.new_zeros(())}
         x = h[: len(z), None] if self.space == "sentence" else recording.embeddings[: len(z)]
         r = self.attack(encoder, sentences, x.detach(), z.detach(), statistics)
         h_perturbed = self._perturbed(encoder, sentences, x, r)
-        terms = self.compute_loss(z, z_positive, self._project(h_perturbed, statistics))
+        terms = self.compute_loss(z, z_positive, self._project(h_perturbed, statistics), equal)
         if h.requires_grad:
             vectors = [h] if self.space == "sentence" else [h, h_perturbed]
             self.diagnostics["gradient_share"] = gradient_share(terms["regulariser"], terms["contrastive"], vectors)
         return terms
 
-    def compute_loss(self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor) -> dict[str, Tensor]:
-        """The two terms of eq. 10, from projected vectors (B, d): of x, of its positive and of x + r."""
+    def compute_loss(
+        self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor, equal: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Compute the two terms of eq. 10.
+
+        Args:
+            z: the projected vectors of x, (B, d).
+            z_positive: of its positive.
+            z_perturbed: of x + r.
+            equal: (B, N), as `equal_texts` gives it.
+        """
         clean = z.detach() if self.stop_gradient else z
         with full_precision(z):
             between = _released_js if self.as_released else divergence_between
             distance = between(clean, z_perturbed, self.divergence).mean()
-        return {"contrastive": self._contrastive(z, z_positive), "regulariser": self.regularisation * distance}
+        contrastive = self._contrastive(z, z_positive, equal)
+        return {"contrastive": contrastive, "regulariser": self.regularisation * distance}
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
         """The perturbation r of detached x, both (B, L, d), that takes the softmax away from that of z (B, d).
@@ -186,7 +201,7 @@ class VAdvCSE(Objective):
                     values.append(loss(r))
         norm = self.adversary.norm
         unit = per_coordinate(1.0, mask, x.shape[-1], norm)
-        self.diagnostics = {"delta_norm": (sentence_norm(r, mask, norm) / unit).mean()}
+        self.diagnostics["delta_norm"] = (sentence_norm(r, mask, norm) / unit).mean()
         if len(values) > 1:
             self.diagnostics["attack_loss_rise"] = values[-1] - values[0]
         return r
@@ -195,9 +210,9 @@ class VAdvCSE(Objective):
         """r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
         return self.adversary.noise(x, mask)
 
-    def _contrastive(self, z: Tensor, z_positive: Tensor) -> Tensor:
+    def _contrastive(self, z: Tensor, z_positive: Tensor, equal: Tensor | None) -> Tensor:
         keys, offset = gather_keys(z_positive)
-        return info_nce(z, [keys], temperature=self.temperature, offset=offset)
+        return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)
 
     def _mask(self, sentences: Features, x: Tensor) -> Tensor:
         if self.space == "sentence":

@@ -27,6 +27,9 @@ BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
 RISE = "attack_loss_rise"
 """How much the attack raised the loss that it ascends, in the last step."""
 RISES = (RISE, "weakening_loss_rise")
+DUPLICATES, IN_QUEUE = "duplicates", "duplicates_in_queue"
+"""The share of the sentences in a batch that have an equal one in it, and in the queue of old keys: a mean over the
+steps since the last record."""
 _FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # what V-advCSE called it
 
 DIAGNOSTICS = frozenset(
@@ -35,6 +38,7 @@ DIAGNOSTICS = frozenset(
         *("delta_norm", "gradient_share", "negatives_gradient_norm", "positive_similarity", "negatives_similarity"),
         *("positive_product", "negative_product", "queue_filled", "weakened_tokens", "weakened_features"),
         *("unattacked", "unchanged", "attacked", "replaced_words", "attack_seconds"),
+        *(DUPLICATES, IN_QUEUE),
         *("tokens", "tokens_per_second", "elapsed"),
     )
 )

@@ -39,8 +39,10 @@ from holdfast.training import folder as run_folder
 from holdfast.training.checkpoints import latest_intact
 from holdfast.training.config import TrainConfig, resolved_selection
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
+from holdfast.training.duplicates import logged_shares, told_before
 from holdfast.training.export import export, model_card
-from holdfast.training.log import METRICS_FILE, RESULT_FILE
+from holdfast.training.first_look import refuse_one_text, share_in_first_batches
+from holdfast.training.log import METRICS_FILE, RESULT_FILE, read_log
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
 from holdfast.training.selection import KeepBest
@@ -188,6 +190,7 @@ def _run(
         pairs = load_pairs("stsb", "dev", data=config.data)
         dev = StsDev(pairs, max_seq_length=limit, precision=record["training"]["precision"])
     encoder = Encoder(model)
+    _look_for_duplicates(config, corpus, encoder, record["options"], console)
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
     best = KeepBest(config.output)
     progress = TrainingProgress(console, (config.batch_size or 1) * config.accumulate)
@@ -223,6 +226,22 @@ def _run(
         best.restore(model)
         chosen |= {"step": best.step, "score": best.score}
     return _finish(config, model, record, {"selected": chosen, "truncated": truncated}, seconds, console, command)
+
+
+def _look_for_duplicates(
+    config: TrainConfig, corpus: SpooledCorpus, encoder: Encoder, options: dict[str, Any], console: Console
+) -> None:
+    """Say that many sentences have an equal one in their batch, where the method contrasts them.
+
+    Raises:
+        UserError: all are equal.
+    """
+    refuse_one_text(corpus, encoder)
+    if is_first_process() and (duplicates := options.get("duplicates")) is not None:
+        assert config.batch_size is not None
+        share, batches = share_in_first_batches(corpus, encoder, config.batch_size, config.seed)
+        if told := told_before(share, batches, duplicates):
+            console.print(told, highlight=False)
 
 
 _PROTOCOL = (
@@ -267,6 +286,8 @@ def _finish(
         device=str(model.device),
     )
     result |= made
+    if shares := logged_shares(read_log(output / METRICS_FILE)):
+        result["duplicates"] = shares
     write_result(output / RESULT_FILE, result)
     _clear(config)
     return result

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from holdfast.training.duplicates import LARGE, logged_shares, told_after
 from holdfast.training.log import RISES, Record, curve, number_of
 
 Level = Literal["good", "look", "bad", "told"]
@@ -40,7 +41,15 @@ def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = Non
         options: the options of the method or the defence, for the ball that δ lies in.
         selected: what a finished run's result says of the step that was kept; anything else is passed over.
     """
-    found = [_loss(log), _gradients(log), _rise(log), _ball(log, options), _share(log), _selected(selected)]
+    found = [
+        _loss(log),
+        _gradients(log),
+        _rise(log),
+        _ball(log, options),
+        _share(log),
+        _duplicates(log, options),
+        _selected(selected),
+    ]
     return [flag for flag in found if flag is not None]
 
 
@@ -126,6 +135,12 @@ def _share(log: Sequence[Record]) -> Flag | None:
     if middle < _HARDLY:
         return Flag("look", "regulariser", f"{told}: it hardly trains the encoder")
     return Flag("good", "regulariser", told)
+
+
+def _duplicates(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
+    shares = logged_shares(log)
+    told = told_after(shares, options)
+    return Flag("look" if max(shares.values()) >= LARGE else "told", "duplicates", told) if told else None
 
 
 def _selected(selected: Any) -> Flag | None:
