@@ -225,6 +225,25 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
     return result, state
 
 
+def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256: str) -> None:
+    """Refuse a result that an earlier start of a command has left, unless it is of the same model.
+
+    Args:
+        path: the file, for the line.
+        result: what was read.
+        model_sha256: of the model that it has to be of.
+
+    Raises:
+        UserError: it is of another model; the line names both.
+    """
+    found = str(result["model_sha256"])
+    if found != model_sha256:
+        raise UserError(
+            f"{path} is of another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
+            f"{model_sha256[:12]}): move it out of the folder"
+        )
+
+
 def changed_files(paths: Iterable[Path]) -> list[Path]:
     """Those of some result files that were changed since they were written.
 

@@ -238,6 +238,8 @@ def _make(
     left = store.left(cells)
     for damage in filter(None, left.values()):
         console.print(f"{damage}: it is made again", markup=False, highlight=False)
+    for line in store.told(cell for cell in cells if cell.key not in left):
+        console.print(line, markup=False, highlight=False)
     todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     if jobs > 1 and len(todo) > 1:

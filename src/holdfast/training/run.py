@@ -42,6 +42,7 @@ from holdfast.training.export import export, model_card
 from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
+from holdfast.training.record import RUN, digest_of
 from holdfast.training.selection import KeepBest
 from holdfast.training.sharding import asked_for as sharding_asked_for
 from holdfast.training.trainer import HoldfastTrainer
@@ -77,7 +78,7 @@ def _train(
         PartialState(cpu=not torch.cuda.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
     said = _said(config, {**option_defaults(objective_type), **options})
-    if (resume or is_first_process()) and (finished := _finished(config, said, resume)) is not None:
+    if (resume or is_first_process()) and (finished := _finished(config, said, resume, console)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
         return finished
     _quiet_transformers()
@@ -259,15 +260,15 @@ def _finish(
         timing={"train_seconds": seconds},
         device=str(model.device),
     )
-    result["selected"] = chosen
+    result |= {"selected": chosen, RUN: digest_of(record)}
     write_result(output / RESULT_FILE, result)
     _clear(config)
     return result
 
 
-def _finished(config: TrainConfig, said: dict[str, Any], resume: bool) -> dict[str, Any] | None:
+def _finished(config: TrainConfig, said: dict[str, Any], resume: bool, console: Console) -> dict[str, Any] | None:
     """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
-    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said)
+    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said, console)
     if finished is not None:
         _clear(config)
     return finished
