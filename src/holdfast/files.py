@@ -25,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from safetensors import SafetensorError
 
-from holdfast.errors import UserError, first_line
+from holdfast.errors import EndsRun, UserError, first_line
 from holdfast.launch import is_first_process
 from holdfast.values import expanded
 
@@ -100,8 +100,8 @@ def append_line(target: Path, line: str) -> None:
             before = file.tell()
             data = f"{line}\n".encode()
             try:
-                if file.write(data) != len(data):  # the rest did not fit
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+                while data:  # what does not fit in whole is written in part; the next attempt says why
+                    data = data[file.write(data) :]
             except OSError:
                 file.truncate(before)  # half a line would be joined to the next one
                 raise
@@ -130,7 +130,7 @@ def remembered(memo: Path) -> dict[str, Any]:
     if "key" not in facts:
         return {}
     if facts["key"] != memo.stem:
-        raise UserError(f"{memo} is of {facts['key']!s:.32}, which is not its name: delete it, and it is made again")
+        raise EndsRun(f"{memo} is of {facts['key']!s:.32}, which is not its name: delete it, and it is made again")
     return facts
 
 
@@ -304,15 +304,15 @@ def telling_write_errors(target: Path) -> Iterator[None]:
         raise cannot_write(target, error) from error
 
 
-def cannot_write(target: Path, error: Exception) -> UserError:
+def cannot_write(target: Path, error: Exception) -> EndsRun:
     """The line to show when ``target`` could not be written."""
     number = system_error(error)
     if number in NO_SPACE or "No space left" in str(error) or _is_full(target):
-        return UserError(f"no space left on the disk while writing {target}: free some space and run again")
+        return EndsRun(f"no space left on the disk while writing {target}: free some space and run again")
     if number is not None:
-        return UserError(f"cannot write {target}: {os.strerror(number)}")
+        return EndsRun(f"cannot write {target}: {os.strerror(number)}")
     unsaid = " (perhaps a quota, or the limit of `ulimit -f`)" if _OF_CPP.search(str(error)) else ""
-    return UserError(f"cannot write {target}: {first_line(error)}{unsaid}")
+    return EndsRun(f"cannot write {target}: {first_line(error)}{unsaid}")
 
 
 def system_error(error: BaseException) -> int | None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast import __version__
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
 from holdfast.finding import model_identity
 
@@ -238,7 +238,7 @@ def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256
     """
     found = str(result["model_sha256"])
     if found != model_sha256:
-        raise UserError(
+        raise EndsRun(
             f"{path} is of another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
             f"{model_sha256[:12]}): move it out of the folder"
         )

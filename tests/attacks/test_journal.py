@@ -85,7 +85,7 @@ def test_an_unfinished_run_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_journal_of_other_settings_is_refused_by_name(tmp_path: Path) -> None:
     Journal(tmp_path / "r.json", SETTINGS).open(resume=False)
-    with pytest.raises(UserError, match="of the attack [0-9a-f]{12}, and this is the attack .*another seed"):
+    with pytest.raises(UserError, match=r"of the attack [0-9a-f]{12}, and this is the attack .*another seed"):
         Journal(tmp_path / "r.json", {**SETTINGS, "seed": 2}).open(resume=True)
 
 
@@ -139,9 +139,7 @@ def test_a_row_of_another_run_is_not_taken_over(tmp_path: Path) -> None:
     first, second = ((next(journals(tmp_path / f"{n}.json"))).read_bytes() for n in (1, 2))
     own = next(journals(tmp_path / "1.json"))
     own.write_bytes(first + second.split(b"\n")[1] + b"\n")
-    with pytest.raises(
-        UserError, match=rf"{own}:3 is of the attack [0-9a-f]{{12}}, and this is the attack [0-9a-f]{{12}}:"
-    ):
+    with pytest.raises(UserError, match=rf"{own}:3 is of the attack \w{{12}}, and this is the attack \w{{12}}:"):
         Journal(tmp_path / "1.json", SETTINGS).open(resume=True)
     assert own.read_bytes().count(b"\n") == 3, "nothing is taken out"
 

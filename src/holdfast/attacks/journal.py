@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.attacks.examples import Attempt
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import append_line, atomic_path, cannot_write
 
 _SECONDS = "seconds"
@@ -225,7 +225,7 @@ def _refuse_line_of_another(place: str, line: bytes, run: str) -> None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return
     if whole and named != run:
-        raise UserError(
+        raise EndsRun(
             f"{place} is of the attack {named[:12]}, and this is the attack {run[:12]}: delete the line, or the file "
             "if it is not this attack's"
         )
@@ -244,7 +244,7 @@ def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) ->
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
     if names and whole:
-        raise UserError(
+        raise EndsRun(
             f"{path} is of the attack {_digest(old)[:12]}, and this is the attack {_digest(settings)[:12]}, "
             f"with another {' and '.join(names)}: delete it, or give the same again"
         )

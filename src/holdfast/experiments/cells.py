@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import locked, made_for, read_object, write_json
 from holdfast.finding import altered_files
 from holdfast.results import content_sha256, read_with_state
@@ -142,7 +142,7 @@ class Store:
             return f"{file} was changed after it was written"
         kept, found = read_object(path).get("result_sha256"), content_sha256(result)
         if kept is not None and kept != found:
-            raise UserError(
+            raise EndsRun(
                 f"{file} is the result {shown(found)}, and the cell in {path.parent} ended in {shown(kept)}: put its "
                 "own back, or remove the folder to have it made again"
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.adversary.translation import Translator, back_translate
 from holdfast.data.corpus import SpooledCorpus
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import sha256, write_text
 from holdfast.results import read_result
 
@@ -75,7 +75,7 @@ def _part_of(path: Path, sentences: Sequence[str]) -> str:
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged: delete it, and its sentences are translated again") from error
     if found != list(sentences):
-        raise UserError(f"{path} is of other sentences than this cell's: delete it, and they are translated")
+        raise EndsRun(f"{path} is of other sentences than this cell's: delete it, and they are translated")
     return text
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.run import is_of, materials
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
 from holdfast.finding import model_identity, resolve_model
@@ -259,6 +259,8 @@ def _similarity(
             for model, name, pooling in models
         )
         row = similarity.average_row(before, after, settings.output)
+    except EndsRun:
+        raise
     except UserError as error:  # a training must not be lost to vectors that have no score
         if console is not None:
             console.print(f"not measured on the STS test sets: {error}", highlight=False, markup=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import locked, made_for, remove_temporary, telling_write_errors, write_json
 from holdfast.finding import altered_files
 from holdfast.launch import is_first_process
@@ -152,11 +152,11 @@ def _refuse_parts_of_others(folder: Path, console: Console) -> None:
 def _refuse_foreign_result(folder: Path, path: Path, result: dict[str, Any], verb: str, run: str) -> None:
     """Refuse a result that is not of the run in ``folder``, and a model there that the run did not make."""
     if result["kind"] != verb:
-        raise UserError(f"{path} is a result of {result['kind']}, and {folder} holds a run of {verb}: move it away")
+        raise EndsRun(f"{path} is a result of {result['kind']}, and {folder} holds a run of {verb}: move it away")
     refuse_foreign(path, result.get(RUN), run)
     for name in altered_files(folder, result["model_files"]):
         if name.endswith(".safetensors"):
-            raise UserError(
+            raise EndsRun(
                 f"{folder / name} is not what run {shown(run)} wrote there, by the hash in {path}: put its own back, "
                 "or train into another folder"
             )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.training.log import BEGUN, METRICS_FILE, RUN_FILE, damaged_lines, read_log
 
 RUN = "run"
@@ -82,7 +82,7 @@ def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
         UserError: they are different runs; the line names both.
     """
     if named is not None and run is not None and named != run:
-        raise UserError(
+        raise EndsRun(
             f"{path} is of run {shown(named)}, and this is run {shown(run)}: move it out of the folder, and put this "
             "run's own back if it took its place"
         )
