@@ -23,6 +23,13 @@ class UserError(Exception):
         super().__init__(line)
 
 
+class EndsRun(UserError):
+    """A mistake that ends the whole command, also where a part of its work may fail and the rest goes on.
+
+    Such are a disk that is full, and a file in a run's folder that is another run's.
+    """
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'x'?)"`` for the known name nearest to ``name``, or ``""`` when none is near."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -24,12 +25,14 @@ from typing import Any, ParamSpec, TypeVar
 
 from safetensors import SafetensorError
 
-from holdfast.errors import UserError, first_line
+from holdfast.errors import EndsRun, UserError, first_line
 from holdfast.launch import is_first_process
 from holdfast.values import expanded
 
 # Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_OF_RUST = re.compile(r"\(os error (\d+)\)")  # tokenizers raises a plain Exception, safetensors an error of its own
+_OF_CPP = re.compile(r"basic_ios|iostream|PytorchStreamWriter|inline_container")  # torch.save, which tells no reason
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
@@ -84,6 +87,28 @@ def write_json(target: Path, value: Any) -> None:
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def append_line(target: Path, line: str) -> None:
+    """Append a line to ``target``, all of it or, where the disk is full, nothing.
+
+    The file is closed at once, so that what is in it outlives the process.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        with target.open("ab", buffering=0) as file:
+            before = file.tell()
+            data = f"{line}\n".encode()
+            try:
+                while data:  # what does not fit in whole is written in part; the next attempt says why
+                    data = data[file.write(data) :]
+            except OSError:
+                file.truncate(before)  # half a line would be joined to the next one
+                raise
+    except OSError as error:
+        raise cannot_write(target, error) from error
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON object; an empty one where there is no such file, or it is damaged or not whole yet."""
     try:
@@ -91,6 +116,22 @@ def read_object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def remembered(memo: Path) -> dict[str, Any]:
+    """Return what a file of the cache remembers; nothing where there is none, or it is damaged or says not of what.
+
+    Such a file is called by the hash of what it is of, and holds the same as its ``key``.
+
+    Raises:
+        UserError: it has the name of something else than it is of.
+    """
+    facts = read_object(memo)
+    if "key" not in facts:
+        return {}
+    if facts["key"] != memo.stem:
+        raise EndsRun(f"{memo} is of {facts['key']!s:.32}, which is not its name: delete it, and it is made again")
+    return facts
 
 
 def sha256(path: Path) -> str:
@@ -257,19 +298,29 @@ def telling_write_errors(target: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         raise cannot_write(target, error) from error
-    except RuntimeError as error:
-        if "PytorchStreamWriter" in str(error) or "inline_container" in str(error):
-            raise cannot_write(target, error) from error
-        raise
+    except Exception as error:
+        if isinstance(error, UserError) or not (_OF_CPP.search(str(error)) or _OF_RUST.search(str(error))):
+            raise
+        raise cannot_write(target, error) from error
 
 
-def cannot_write(target: Path, error: Exception) -> UserError:
+def cannot_write(target: Path, error: Exception) -> EndsRun:
     """The line to show when ``target`` could not be written."""
-    full = isinstance(error, OSError) and error.errno in _NO_SPACE
-    if full or "No space left" in str(error) or _is_full(target):
-        return UserError(f"no space left on the disk while writing {target}: free some space and run again")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
-    return UserError(f"cannot write {target}: {reason}")
+    number = system_error(error)
+    if number in NO_SPACE or "No space left" in str(error) or _is_full(target):
+        return EndsRun(f"no space left on the disk while writing {target}: free some space and run again")
+    if number is not None:
+        return EndsRun(f"cannot write {target}: {os.strerror(number)}")
+    unsaid = " (perhaps a quota, or the limit of `ulimit -f`)" if _OF_CPP.search(str(error)) else ""
+    return EndsRun(f"cannot write {target}: {first_line(error)}{unsaid}")
+
+
+def system_error(error: BaseException) -> int | None:
+    """Return the system's number (errno) of an error, also of one that a Rust library raised; None: it has none."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = _OF_RUST.search(str(error))
+    return int(found[1]) if found else None
 
 
 def _is_full(target: Path) -> bool:

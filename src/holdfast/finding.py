@@ -14,7 +14,8 @@ import hashlib
 import importlib.util
 import json
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 _HUB_SKIPPED = ["onnx/*", "openvino/*", "*/onnx/*", "*/openvino/*"]
 _IDENTITY_FILES = ("*.safetensors", "*.json", "*.txt")
+# Beside a model's own files lie a run's record and results, whose times differ from one making to the next.
+_OF_MODEL = re.compile(
+    r".*\.safetensors|.*\.safetensors\.index\.json|(.*_)?config(_.*)?\.json|modules\.json|classes\.json|tokenizer.*\.json"
+    r"|special_tokens_map\.json|added_tokens\.json|vocab.*\.(json|txt)|merges\.txt|chat_template\.json"
+)
 _NATIVE = "sentence_transformers."
 
 
@@ -104,15 +110,15 @@ def model_identity(path: Path) -> dict[str, Any]:
     Returns:
         ``model_sha256``: the SHA-256 of the weights file; of a model with several (or no) safetensors files, that of
         the lines ``"<sha256>  <relative path>\\n"`` of all of them, sorted by path. ``model_files``: relative path to
-        SHA-256 for every JSON, safetensors and text file of the model; checkpoints kept in the same folder are not
-        part of it.
+        SHA-256 for every JSON, safetensors and text file of the model; what a run or a person keeps in the same folder
+        (checkpoints, records, results, notes) is not part of it.
     """
     names = {
         file.relative_to(path).as_posix(): file
         for folder, deep in _module_folders(path)
         for pattern in _IDENTITY_FILES
         for file in (folder.rglob(pattern) if deep else folder.glob(pattern))
-        if file.is_file()
+        if file.is_file() and (deep or _OF_MODEL.fullmatch(file.name))
     }
     files = {name: sha256(names[name]) for name in sorted(names)}
     weights = {name: digest for name, digest in files.items() if name.endswith(".safetensors")}
@@ -122,6 +128,16 @@ def model_identity(path: Path) -> dict[str, Any]:
         lines = "".join(f"{digest}  {name}\n" for name, digest in weights.items())
         identity = hashlib.sha256(lines.encode()).hexdigest()
     return {"model_sha256": identity, "model_files": files}
+
+
+def altered_files(path: Path, written: Mapping[str, str]) -> list[str]:
+    """Return the names of those files of a model that are not as a result says that they were written, or are gone.
+
+    Args:
+        path: the model's folder.
+        written: ``model_files`` of the result.
+    """
+    return [name for name, digest in written.items() if not (path / name).is_file() or sha256(path / name) != digest]
 
 
 @contextlib.contextmanager

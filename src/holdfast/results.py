@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast import __version__
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
 from holdfast.finding import model_identity
 
@@ -260,6 +260,25 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
     state: State = "as written" if result[HASH] == content_sha256(result) else "changed"
     del result[HASH]
     return result, state
+
+
+def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256: str) -> None:
+    """Refuse a result that an earlier start of a command has left, unless it is of the same model.
+
+    Args:
+        path: the file, for the line.
+        result: what was read.
+        model_sha256: of the model that it has to be of.
+
+    Raises:
+        UserError: it is of another model; the line names both.
+    """
+    found = str(result["model_sha256"])
+    if found != model_sha256:
+        raise EndsRun(
+            f"{path} is of another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
+            f"{model_sha256[:12]}): move it out of the folder"
+        )
 
 
 def changed_files(paths: Iterable[Path]) -> list[Path]:

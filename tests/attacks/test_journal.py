@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_an_unfinished_run_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_journal_of_other_settings_is_refused_by_name(tmp_path: Path) -> None:
     Journal(tmp_path / "r.json", SETTINGS).open(resume=False)
-    with pytest.raises(UserError, match="another seed"):
+    with pytest.raises(UserError, match=r"of the attack [0-9a-f]{12}, and this is the attack .*another seed"):
         Journal(tmp_path / "r.json", {**SETTINGS, "seed": 2}).open(resume=True)
 
 
@@ -138,7 +139,23 @@ def test_a_row_of_another_run_is_not_taken_over(tmp_path: Path) -> None:
     first, second = ((next(journals(tmp_path / f"{n}.json"))).read_bytes() for n in (1, 2))
     own = next(journals(tmp_path / "1.json"))
     own.write_bytes(first + second.split(b"\n")[1] + b"\n")
-    assert set(Journal(tmp_path / "1.json", SETTINGS).open(resume=True)) == {("pwws", 1)}
+    with pytest.raises(UserError, match=rf"{own}:3 is of the attack \w{{12}}, and this is the attack \w{{12}}:"):
+        Journal(tmp_path / "1.json", SETTINGS).open(resume=True)
+    assert own.read_bytes().count(b"\n") == 3, "nothing is taken out"
+
+
+def test_lines_of_an_earlier_version_name_no_run_and_are_taken(tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    journal = Journal(output, SETTINGS)
+    journal.open(resume=False)
+    journal.add(attempt(1), SECONDS)
+    (path,) = journals(output)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert all(line.pop("run") for line in lines)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told: list[str] = []
+    assert set(Journal(output, SETTINGS).open(resume=True, tell=told.append)) == {("pwws", 1)}
+    assert told == []
 
 
 def test_processes_share_and_wait(tmp_path: Path) -> None:

@@ -4,8 +4,12 @@
 
 A run is killed (SIGKILL), asked to stop (SIGINT, SIGTERM), or finds the disk full; several times before it may end.
 Half of the moments are uniform over the processor time of an unbroken run; half are the n-th change of a file or a
-folder, n uniform over all of an unbroken run, so that the moments between two writes are met too. A disk is full at
-such a change alone. Runs are made in processes forked from one that has imported everything.
+folder, n uniform over all of an unbroken run, so that the moments between two writes are met too. Runs are made in
+processes forked from one that has imported everything.
+
+A disk is full in three ways, drawn alike: Python is refused a change; the run's folder is a file system in memory that
+holds so many bytes (Linux, as root), which the writers in Rust and C++ meet too; or no file may grow beyond a size
+(`ulimit -f`).
 
 What a run ends in is compared file by file: weights, checkpoints and texts byte by byte, JSON without `MAY_DIFFER`.
 """
@@ -13,19 +17,22 @@ What a run ends in is compared file by file: weights, checkpoints and texts byte
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +41,7 @@ if __name__ == "__main__":  # before torch looks: a process with threads cannot 
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     os.environ.pop("HOLDFAST_DATA", None)
 
-from small_world import RESUMABLE, jobs, make_world
+from small_world import ANEW, JOBS, RESUMABLE, jobs, make_world
 
 MAY_DIFFER = {
     **dict.fromkeys(("created", "time"), "when it was written"),
@@ -47,26 +54,35 @@ MAY_DIFFER = {
     "train_seconds": "how long it took",
     "train_loss": "the mean over the steps since the run was begun or continued",
     "passes": "forward passes that were made again",
+    "seconds_of_last_run": "how long it took",
+    "result_sha256": "of a result that holds times",
 }
 """Keys of JSON that are not compared, and what they tell."""
 _OF_PARTS = {"train_runtime", "state"}
 """In records of metrics.jsonl on a part of a run: when it began, how it ended, how long it took."""
 _TOOK = re.compile(rb"^\| took \|.*$", re.MULTILINE)
 """A line of a model card."""
+_MADE = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?")
+"""When a page was made."""
 _ROUNDED = {"value"}  # of an attack's verdicts: its last digits change with the batch that a text is in
 _SEALS = {"sealed.json"}  # hashes of files that hold times; checked by themselves
 _WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link", "os.symlink"}
+_ROOM = 1 << 28  # bytes of a disk that is not full
+_PAGE = 1 << 12  # what such a disk counts in; one of no bytes has no end
+_LEAST = 1 << 13  # bytes of a file that is cut: what a run tells has to fit
 _KINDS = {"kills": "SIGKILL", "stops": "SIGINT or SIGTERM", "full": "disk full"}
 
 
 @dataclass(frozen=True)
 class Break:
-    """How a run is broken: at a change of a file, or after a processor time."""
+    """How a run is broken: at a change of a file, after a processor time, or by the bytes that its disk takes."""
 
     kind: str
     change: int | None = None
     seconds: float = 0.0
     number: int = signal.SIGKILL
+    disk: int | None = None
+    file: int | None = None
 
 
 @dataclass
@@ -76,6 +92,8 @@ class Unbroken:
     content: dict[str, Any]
     changes: int
     seconds: float
+    disk: int
+    file: int
 
 
 @dataclass
@@ -94,7 +112,7 @@ def main() -> int:
     for kind, what in _KINDS.items():
         parser.add_argument(f"--{kind}", type=int, default=0, help=f"breaks of this kind: {what}")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", default="train,finetune,pretrain,attack,evaluate")
+    parser.add_argument("--jobs", default=",".join(JOBS))
     parser.add_argument("--keep", type=Path, help="keep the folders of runs that went wrong here")
     given = parser.parse_args()
     _import_everything()
@@ -125,8 +143,14 @@ class Harness:
 
     def __init__(self, scratch: Path, names: list[str], draw: random.Random, keep: Path | None = None) -> None:
         self.scratch, self.draw, self.keep = scratch, draw, keep
+        self.mounts = _can_mount(scratch)
         world = make_world(scratch / "world")
         self.jobs = {name: words for name, words in jobs(world).items() if name in names}
+        if "report" in self.jobs:
+            made = world.trained.parent.parent
+            made.mkdir()
+            code, told = self._start("train", made, None, words=jobs(world)["train"])
+            assert code == 0, told
         self.unbroken = {name: self._unbroken(name) for name in self.jobs}
 
     def run(self, wanted: dict[str, int]) -> Tally:
@@ -136,22 +160,38 @@ class Harness:
             number += 1
             name = self.draw.choice(sorted(self.jobs))
             left = [kind for kind, count in wanted.items() if tally.broken[kind] < count]
-            folder = self.scratch / f"{number}-{name}"
-            folder.mkdir()
-            if problems := self._broken_run(name, folder, left, tally):
-                tally.wrong.append(f"run {number} ({name}): {'; '.join(problems)}")
-                if self.keep is not None:
-                    shutil.copytree(folder, self.keep / folder.name, dirs_exist_ok=True)
-            shutil.rmtree(folder)
+            with self._folder(f"{number}-{name}") as folder:
+                if problems := self._broken_run(name, folder, left, tally):
+                    tally.wrong.append(f"run {number} ({name}): {'; '.join(problems)}")
+                    if self.keep is not None:
+                        shutil.copytree(folder, self.keep / folder.name, dirs_exist_ok=True)
             if number % 10 == 0:
                 print(f"{number} runs, {dict(tally.broken)}, {len(tally.wrong)} wrong", file=sys.stderr, flush=True)
         return tally
 
+    @contextlib.contextmanager
+    def _folder(self, name: str) -> Iterator[Path]:
+        """A folder of a run, on a disk of its own where that can be had."""
+        folder = self.scratch / name
+        folder.mkdir()
+        if self.mounts:
+            _mount(folder, _ROOM)
+        try:
+            yield folder
+        finally:
+            if self.mounts:
+                subprocess.run(["umount", str(folder)], check=True)
+            shutil.rmtree(folder)
+
     def _broken_run(self, name: str, folder: Path, kinds: list[str], tally: Tally) -> list[str]:
         """One run, broken up to four times and continued to its end; what is wrong with it."""
         for _ in range(self.draw.randint(1, 4)):
-            how = self._moment(name, self.draw.choice(kinds))
+            how = self._moment(name, folder, self.draw.choice(kinds))
+            if how.disk is not None:
+                _mount(folder, how.disk, again=True)
             code, told = self._start(name, folder, how)
+            if how.disk is not None:
+                _mount(folder, _ROOM, again=True)
             if code == 0:
                 tally.ended_before += 1
                 break
@@ -167,8 +207,14 @@ class Harness:
             return [f"it did not end well ({code}): {told[-2000:]}"]
         return [*_differences(self.unbroken[name].content, content(folder)), *_left_over(folder)]
 
-    def _moment(self, name: str, kind: str) -> Break:
+    def _moment(self, name: str, folder: Path, kind: str) -> Break:
         whole = self.unbroken[name]
+        way = self.draw.choice(["change", "disk", "file"] if self.mounts else ["change", "file"])
+        if kind == "full" and way == "disk":
+            used = _used(folder)
+            return Break(kind, disk=self.draw.randint(used, max(used, whole.disk)) + _PAGE)
+        if kind == "full" and way == "file":
+            return Break(kind, file=self.draw.randint(_LEAST, max(_LEAST, whole.file)))
         numbers = {"kills": [signal.SIGKILL], "stops": [signal.SIGINT, signal.SIGTERM], "full": [0]}
         number = self.draw.choice(numbers[kind])
         if kind == "full" or self.draw.random() < 0.5:
@@ -176,24 +222,26 @@ class Harness:
         return Break(kind, seconds=self.draw.uniform(0, whole.seconds), number=number)
 
     def _unbroken(self, name: str) -> Unbroken:
-        folder = self.scratch / f"unbroken-{name}"
-        folder.mkdir()
-        counted = folder / ".changes"
-        code, told = self._start(name, folder, None, count=counted)
-        assert code == 0, told
-        changes, seconds = counted.read_text().split()
-        counted.unlink()
-        return Unbroken(content(folder), int(changes), float(seconds))
+        counted = self.scratch / f"{name}.changes"
+        with self._folder(f"unbroken-{name}") as folder:
+            code, told = self._start(name, folder, None, count=counted)
+            assert code == 0, told
+            changes, seconds, disk, file = counted.read_text().split()
+            return Unbroken(content(folder), int(changes), float(seconds), int(disk), int(file))
 
-    def _start(self, name: str, folder: Path, how: Break | None, count: Path | None = None) -> tuple[int, str]:
+    def _start(
+        self, name: str, folder: Path, how: Break | None, count: Path | None = None, words: list[str] | None = None
+    ) -> tuple[int, str]:
         """Run a job in a process of its own; its exit code, or minus the signal that ended it, and what it told."""
-        words = self.jobs[name] + (["--resume"] if name in RESUMABLE else [])
-        log = folder / ".log"
+        words = words or self.jobs[name] + (["--resume"] if name in RESUMABLE else [])
+        log = self.scratch / f"{folder.name}.log"  # beside the folder, whose disk may be full
+        if name in ANEW:
+            shutil.rmtree(folder / "out", ignore_errors=True)
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             _be_child(words, folder, log, how, count)
-        if how is not None and how.change is None:
+        if how is not None and how.change is None and how.kind != "full":
             _signal_after(child, how.seconds, how.number)
         _, status = os.waitpid(child, 0)
         told = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
@@ -210,13 +258,15 @@ def _be_child(words: list[str], folder: Path, log: Path, how: Break | None, coun
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
-        changes = _watch(folder, how)
+        seen = _watch(folder, how, measured=count is not None)
+        if how is not None and how.file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (how.file, resource.RLIM_INFINITY))
         from holdfast.cli import main as command
 
         began = time.process_time()
         code = command(words)
         if count is not None:
-            count.write_text(f"{changes()} {time.process_time() - began}")
+            count.write_text(f"{seen.changes} {time.process_time() - began} {seen.disk} {seen.file}")
     except BaseException:
         traceback.print_exc()
     finally:
@@ -225,18 +275,30 @@ def _be_child(words: list[str], folder: Path, log: Path, how: Break | None, coun
         os._exit(code)
 
 
-def _watch(folder: Path, how: Break | None) -> Callable[[], int]:
+@dataclass
+class Seen:
+    """What a run did to its folder: changes by Python, and the most bytes that disk and largest file came to."""
+
+    changes: int = 0
+    disk: int = 0
+    file: int = 0
+
+
+def _watch(folder: Path, how: Break | None, *, measured: bool) -> Seen:
     """Count what Python is about to change below a folder, and break the process at the change that was drawn."""
-    done, root = 0, str(folder)
+    seen, root = Seen(), str(folder)
 
     def see(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal done
         if not (event in _WRITES or (event == "open" and _writes(arguments))):
             return
         if isinstance(arguments[0], int) or not str(Path(os.fsdecode(arguments[0])).absolute()).startswith(root):
             return
-        done += 1
-        if how is None or done != how.change:
+        seen.changes += 1
+        if measured:
+            seen.disk = max(seen.disk, _used(folder))
+            sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+            seen.file = max([seen.file, *sizes])
+        if how is None or seen.changes != how.change:
             return
         if how.kind == "full":
             # A full disk refuses what needs room; names can be taken away on it.
@@ -246,7 +308,7 @@ def _watch(folder: Path, how: Break | None) -> Callable[[], int]:
             os.kill(os.getpid(), how.number)
 
     sys.addaudithook(see)
-    return lambda: done
+    return seen
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
@@ -254,6 +316,29 @@ def _writes(arguments: tuple[Any, ...]) -> bool:
     if isinstance(mode, str):
         return any(letter in mode for letter in "wax+")
     return bool(path is not None and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+def _used(folder: Path) -> int:
+    return shutil.disk_usage(folder).used
+
+
+def _mount(folder: Path, size: int, *, again: bool = False) -> None:
+    """Put a file system in memory on a folder, of so many bytes, or change the size of the one that is there."""
+    options = f"remount,size={size}" if again else f"size={size}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
+
+
+def _can_mount(scratch: Path) -> bool:
+    """Whether this process may mount file systems: as root on Linux, outside of most containers."""
+    place = scratch / "mounted"
+    place.mkdir()
+    try:
+        _mount(place, _ROOM)
+    except (OSError, subprocess.CalledProcessError):
+        print("no file system can be mounted here: a full disk is met in two ways, not in three", file=sys.stderr)
+        return False
+    subprocess.run(["umount", str(place)], check=True)
+    return True
 
 
 def _signal_after(child: int, seconds: float, number: int) -> None:
@@ -286,7 +371,7 @@ def content(folder: Path) -> dict[str, Any]:
             if records := [_without(record) for record in records if _OF_PARTS.isdisjoint(record)]:
                 found[name] = records
         else:
-            found[name] = _TOOK.sub(b"", path.read_bytes()) if path.suffix == ".md" else path.read_bytes()
+            found[name] = _MADE.sub(b"", _TOOK.sub(b"", path.read_bytes()))
     return found
 
 
@@ -351,7 +436,8 @@ def _check_break(how: Break, code: int, told: str, name: str) -> list[str]:
     if how.kind == "kills":
         return [] if code == -signal.SIGKILL else [f"exit code {code} after a kill: {told[-2000:]}"]
     if how.kind == "full":
-        fits = code == 2 and len(lines) == 1 and "no space left" in lines[0]
+        said = ("no space left",) if how.file is None else ("File too large", "a quota, or the limit of")
+        fits = code == 2 and len(lines) == 1 and any(part in lines[0] for part in said)
         return [] if fits and "Traceback" not in told else [f"a full disk: exit code {code}: {told[-2000:]}"]
     line = "holdfast: stopped" + ("; continue with --resume" if name in RESUMABLE else "")
     # Before the command line has taken over, a signal ends the process as it ends any.
@@ -363,12 +449,20 @@ def _check_break(how: Break, code: int, told: str, name: str) -> list[str]:
 def _import_everything() -> None:
     """What the runs import, so that each fork has it."""
     import holdfast.attacks.run
+    import holdfast.audit
+    import holdfast.baselines.run
     import holdfast.classifiers
     import holdfast.cli
+    import holdfast.evaluation.masks
     import holdfast.evaluation.run
     import holdfast.evaluation.space
+    import holdfast.experiments.run
+    import holdfast.hardening.run
+    import holdfast.objectives.anchored
     import holdfast.objectives.simcse
     import holdfast.pretraining.run
+    import holdfast.report.plots
+    import holdfast.report.run
     import holdfast.training.run  # noqa: F401
 
 

@@ -8,6 +8,18 @@ from pathlib import Path
 
 import torch
 
+TABLE = """\
+title: Small
+source: a test
+rows:
+  encoder:
+    SimCSE: {encoder: {method: simcse, max_steps: 3, batch_size: 8, precision: fp32, selection: last}}
+columns:
+  Acc.: {classifier: &sst2 {task: sst2, max_steps: 4, batch_size: 16, learning_rate: 0.005, precision: fp32},
+         measure: accuracy}
+  Typos: {classifier: *sst2, attack: {recipe: typos, examples: 4, precision: fp32}, measure: success_rate}
+published: {SimCSE: [90, 80]}
+"""
 OTHERS = "the a man woman child runs sleeps eats plays sings on under in park house bed red big old".split()
 WORDS = [*OTHERS, "dog", "cat"]
 
@@ -22,6 +34,8 @@ class World:
         classifier: the same with a random head of two classes.
         corpus: 60 sentences.
         data: sst2, stsb dev and test.
+        table: a table of an encoder, its classifier, and an attack.
+        trained: where the result of the job `train` lies, once it has been run in the folder ``made``.
     """
 
     folder: Path
@@ -42,6 +56,14 @@ class World:
     def data(self) -> Path:
         return self.folder / "data"
 
+    @property
+    def table(self) -> Path:
+        return self.folder / "small.yaml"
+
+    @property
+    def trained(self) -> Path:
+        return self.folder / "made" / "out" / "results.json"
+
 
 def make_world(folder: Path) -> World:
     """Make it all in an empty folder."""
@@ -49,6 +71,7 @@ def make_world(folder: Path) -> World:
     _make_models(world)
     lines = [_sentence(draw, draw.choice(["cat", "dog"])) for _ in range(60)]
     world.corpus.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    world.table.write_text(TABLE, encoding="utf-8")
     for split, count in {"train": 96, "dev": 24, "test": 24}.items():
         labelled = [(_sentence(draw, ["cat", "dog"][n % 2]), str(n % 2)) for n in range(count)]
         _write(world.data / "sst2" / f"{split}.tsv", ("sentence", "label"), labelled)
@@ -77,10 +100,38 @@ def jobs(world: World) -> dict[str, list[str]]:
             *("--precision", "fp32", "--output", "out.json"),
         ],
         "evaluate": ["evaluate", str(world.model), "--tasks", "stsb,space", *data, "--output", "out.json"],
+        "harden": [
+            *("harden", str(world.model), "--pooling", "mean", *corpus, *data, "--synonyms", "none"),
+            *("--max-steps", "8", "--batch-size", "8", *steps, "--texts", str(world.corpus), "--examples", "2"),
+            *("--output", "out"),
+        ],
+        "audit": [
+            *("audit", str(world.model), "--texts", str(world.corpus), "--examples", "2", *data),
+            *("--output", "out.json"),
+        ],
+        "baseline": [
+            *("baseline", "flow", "--model", str(world.model), *corpus, "--set", "batch_size=16", "--output", "out"),
+        ],
+        "masks": [
+            *("masks", str(world.model), "--text", "the dog sleeps", "--draws", "2", "--set", "layers=1"),
+            *("--output", "out.json"),
+        ],
+        "space": ["space", str(world.model), *data, "--output", "out.json"],
+        "report": ["report", str(world.trained), "--output", "out.html", "--plots", "plots"],
+        "reproduce": [
+            *("reproduce", str(world.table), "--scale", "paper", "--model", str(world.model), *corpus, *data),
+            *("--resources", "light", "--output", "out"),
+        ],
     }
 
 
-RESUMABLE = ("train", "finetune", "pretrain", "attack")
+JOBS = (
+    *("train", "finetune", "pretrain", "attack", "evaluate", "harden", "audit", "baseline", "masks", "space"),
+    *("report", "reproduce"),
+)
+RESUMABLE = ("train", "finetune", "pretrain", "attack", "harden")
+ANEW = ("baseline",)
+"""Jobs that take an empty folder: what a broken one has left is removed by whoever starts it again."""
 
 
 def _make_models(world: World) -> None:

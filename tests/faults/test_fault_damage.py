@@ -213,7 +213,7 @@ def test_every_bit_of_every_file_of_a_checkpoint_counts(tmp_path: Path) -> None:
     (newest / "model.safetensors").write_bytes(b"")
     found, told = run.begin()
     assert found == "checkpoint-10"
-    assert told == "removing checkpoint-20: it is damaged\nresuming from checkpoint-10\n"
+    assert told == "removing checkpoint-20: it is damaged (model.safetensors)\nresuming from checkpoint-10\n"
     assert not newest.exists()
 
 
@@ -283,9 +283,9 @@ def test_a_kill_while_the_best_weights_are_exchanged_leaves_good_ones(
 
 def test_a_damaged_record_of_the_run_is_one_line(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
-    for text in ('{"what": "a r', "[]", "\udcff"):
+    for text, line in (('{"what":\n "a r', 2), ("[]", 1), ("\udcff", 1)):
         (run.folder / run_folder.RUN_FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
-        with pytest.raises(UserError, match=r"run\.json is damaged"):
+        with pytest.raises(UserError, match=rf"run\.json:{line} is damaged.*begin anew in another folder"):
             run.begin()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.adversary.similarity import read_vectors
 from holdfast.adversary.synonyms import VectorNeighbours
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, sha256
+from holdfast.files import NO_SPACE, atomic_path, cannot_write, sha256, system_error, telling_write_errors
 
 COUNTERFITTED_URL = "https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/counter-fitted-vectors.txt.zip"
 COUNTERFITTED_SHA256 = "6f67f40c9b2e757695b3af2209bcd4393377962ca440dd4fad542937d01e7d56"
@@ -59,6 +59,8 @@ def _download(target: Path) -> None:
         with urllib.request.urlopen(COUNTERFITTED_URL, timeout=_TIMEOUT) as stream, target.open("wb") as file:
             _copy(stream, file)
     except (OSError, ValueError) as error:  # URLError and timeouts are OSErrors
+        if system_error(error) in NO_SPACE:
+            raise cannot_write(target, error) from error
         reason = getattr(error, "reason", error)
         raise UserError(f"cannot download {COUNTERFITTED_URL} ({reason}): {instead}") from error
     found = sha256(target)
@@ -80,7 +82,7 @@ def _copy(stream: IO[bytes], file: IO[bytes]) -> None:
 
 def _convert(archive: Path, target: Path) -> None:
     """Keep the archive's vectors as arrays, which are read ten times as fast as text."""
-    with zipfile.ZipFile(archive) as opened:
+    with zipfile.ZipFile(archive) as opened, telling_write_errors(archive.parent / _MEMBER):
         text = Path(opened.extract(_MEMBER, archive.parent))
     words, vectors = read_vectors(text)
     if vectors.shape != COUNTERFITTED_SHAPE:

@@ -2,7 +2,8 @@
 
 A journal is a file of JSON lines beside the result: first what the run is, then a row per finished example. Each
 process of a run writes one of its own; whichever number of processes goes on reads all of them. A line carries the
-SHA-256 of the run's settings and of itself, so that what a disk has damaged is not taken for a finished example.
+SHA-256 of the run's settings, which names the run, and of itself: what a disk has damaged is not taken for a finished
+example, and a line of another run is refused.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.attacks.examples import Attempt
-from holdfast.errors import UserError
-from holdfast.files import atomic_path, cannot_write
+from holdfast.errors import EndsRun, UserError
+from holdfast.files import append_line, atomic_path, cannot_write
 
 _SECONDS = "seconds"
 
@@ -112,13 +113,11 @@ class Journal:
             path.unlink()
 
     def _write(self, row: dict[str, Any]) -> None:
-        line = json.dumps({"row": row, "sha256": _checksum(row, self._run)}) + "\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="ascii") as file:  # closed at once: what is in it outlives the process
-                file.write(line)
         except OSError as error:
             raise cannot_write(self._path, error) from error
+        append_line(self._path, json.dumps({"row": row, "run": self._run, "sha256": _checksum(row, self._run)}))
 
     def _keep_whole_lines(self) -> None:
         """Take out what a kill has cut short and what is damaged, and the end: a run that goes on is not at its end."""
@@ -174,6 +173,7 @@ def _read(path: Path, settings: dict[str, Any], run: str) -> _Read:
         row = _row_of(line, run)
         if row is None:
             _refuse_other_settings(path, line, settings)
+            _refuse_line_of_another(f"{path}:{number}", line, run)
             read.damaged.append(number)
         elif "done" not in row and "settings" not in row:
             seconds = float(row.pop(_SECONDS))
@@ -196,8 +196,10 @@ def _row_of(line: bytes, run: str) -> dict[str, Any] | None:
     try:
         held = json.loads(line)
         row = held["row"]
-        whole = held["sha256"] == _checksum(row, run)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        # Earlier versions wrote no "run" into a line; the checksum is of the run as well.
+        keys = held.keys() in ({"row", "run", "sha256"}, {"row", "sha256"})
+        whole = keys and held.get("run", run) == run and held["sha256"] == _checksum(row, run)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return row if whole and isinstance(row, dict) else None
 
@@ -209,6 +211,24 @@ def _checksum(row: dict[str, Any], run: str) -> str:
 def _digest(settings: dict[str, Any]) -> str:
     """Says which run a line is of."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_line_of_another(place: str, line: bytes, run: str) -> None:
+    """Refuse a line that is whole and names another run.
+
+    Raises:
+        UserError: it does; the line names both runs.
+    """
+    try:
+        named = json.loads(line)["run"]
+        whole = isinstance(named, str) and _row_of(line, named) is not None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+    if whole and named != run:
+        raise EndsRun(
+            f"{place} is of the attack {named[:12]}, and this is the attack {run[:12]}: delete the line, or the file "
+            "if it is not this attack's"
+        )
 
 
 def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) -> None:
@@ -224,4 +244,7 @@ def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) ->
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
     if names and whole:
-        raise UserError(f"{path} is of an attack with another {' and '.join(names)}: delete it, or give the same again")
+        raise EndsRun(
+            f"{path} is of the attack {_digest(old)[:12]}, and this is the attack {_digest(settings)[:12]}, "
+            f"with another {' and '.join(names)}: delete it, or give the same again"
+        )

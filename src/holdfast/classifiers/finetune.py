@@ -37,6 +37,7 @@ from holdfast.training import folder as run_folder
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.log import METRICS_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
+from holdfast.training.record import RUN, digest_of
 from holdfast.training.selection import KeepBest
 from holdfast.values import expanded, paths_in
 
@@ -66,7 +67,7 @@ def finetune(
     settings = settings.completed()
     console = console or Console(quiet=True)
     said = _said(settings)
-    finished = run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume, said)
+    finished = run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume, said, console)
     if finished is not None:
         console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
         run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
@@ -232,7 +233,7 @@ def _finish(
         timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},
         device=str(classifier.device),
     )
-    result |= {"selected": made["selected"], "truncated": made["truncated"]}
+    result |= {"selected": made["selected"], "truncated": made["truncated"], RUN: digest_of(record)}
     for line in cut_lines(rows):
         console.print(line, highlight=False, markup=False)
     write_result(settings.result_file, result)

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from holdfast.errors import UserError, did_you_mean
+from holdfast.files import NO_SPACE, system_error
 from holdfast.launch import is_first_process, number_here, processes, rank
 
 # Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
@@ -75,8 +76,9 @@ def one_line(error: Exception) -> str | None:
     if _lost_another(error):
         return "another process of this run has ended without a word, killed perhaps: continue with --resume"
     for cause in _causes(error):
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = f" while writing {cause.filename}" if cause.filename else ""
+        if system_error(cause) in NO_SPACE:
+            name = getattr(cause, "filename", None)
+            where = f" while writing {name}" if name else ""
             return f"no space left on the disk{where}: free some space and run again"
         if isinstance(cause, OSError) and cause.errno in _NOT_OURS and cause.filename:
             name = str(cause.filename)

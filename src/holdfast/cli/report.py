@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
-from holdfast.cli.mistakes import tell_changed
+from holdfast.cli.mistakes import complain, tell_changed
 
 
 @app.command(
@@ -36,6 +36,8 @@ def report(
     with work_quietly(), progress_console(as_json).status("reading results"):
         written = write_report(results, output, title=title, plots=plots, examples=examples)
     tell_changed(written.changed)
+    for line in written.damaged:
+        complain(line)
     if as_json:
         print_json(
             {
@@ -48,6 +50,7 @@ def report(
                 "examples_there": written.examples_there,
                 "plots": [str(path) for path in written.plots],
                 "changed_after_written": [str(path) for path in written.changed],
+                "damaged": list(written.damaged),
             }
         )
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json
+from holdfast.cli.mistakes import complain
 from holdfast.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,14 +45,16 @@ def watch(
 
     if not _LEAST <= every <= _MOST:  # nan lies nowhere
         raise UserError(f"--every must be from {_LEAST} seconds to {_MOST} (a day), got {every:g}")
-    if as_json:
-        print_json({"runs": [as_record(standing_of(run)) for run in runs]})
+    if as_json or once:
+        standings = [standing_of(run) for run in runs]
+        _tell_damaged(standings)
+        if as_json:
+            print_json({"runs": [as_record(standing) for standing in standings]})
+            return
+        for standing in standings:
+            console().print(panel(standing))
         return
     out = console()
-    if once:
-        for run in runs:
-            out.print(panel(standing_of(run)))
-        return
     try:
         (_follow if out.is_terminal else _tell)(runs, every, out)
     except KeyboardInterrupt:  # the way to stop looking; the runs go on
@@ -65,10 +68,12 @@ def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
     from holdfast.training.watching import ENDED, standing_of
 
     standings = [standing_of(run) for run in runs]
+    told = _tell_damaged(standings)
     with Live(_all(standings), console=out, auto_refresh=False) as live:
         while any(standing.state not in ENDED for standing in standings):
             time.sleep(every)
             standings = [standing_of(run) for run in runs]
+            told |= _tell_damaged(standings, told)
             live.update(_all(standings), refresh=True)
 
 
@@ -77,8 +82,10 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
     from holdfast.training.watching import ENDED, standing_of
 
     before: dict[Path, tuple[str, int]] = {}
+    told: set[str] = set()
     while True:
         standings = {run: standing_of(run) for run in runs}
+        told |= _tell_damaged(standings.values(), told)
         for run, standing in standings.items():
             if before.get(run) != (standing.state, standing.step):
                 before[run] = standing.state, standing.step
@@ -86,6 +93,14 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
         if all(standing.state in ENDED for standing in standings.values()):
             return
         time.sleep(every)
+
+
+def _tell_damaged(standings: Iterable[Standing], told: Collection[str] = ()) -> set[str]:
+    """Say once what is damaged of runs' records and logs; return what there is to say."""
+    lines = {line for standing in standings for line in standing.damaged}
+    for damaged in sorted(lines - set(told)):
+        complain(damaged)
+    return lines
 
 
 def _all(standings: Sequence[Standing]) -> RenderableType:

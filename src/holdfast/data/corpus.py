@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.data.records import Columns, Record, read_records
 from holdfast.data.sources import Part, resolve
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, cache_folder, cannot_write, sha256, write_json
+from holdfast.files import atomic_path, cache_folder, cannot_write, remembered, sha256, write_json
 
 if TYPE_CHECKING:
     import datasets
@@ -122,13 +122,13 @@ def spool_corpus(
     columns = (column,) if positive_column is None else (column, positive_column)
     before = _fingerprint(parts, columns, max_chars)
     memo = None if before is None else folder / f"{hashlib.sha256(before.encode()).hexdigest()[:32]}.json"
-    spooled = _recall(memo, folder, source)
+    spooled = None if memo is None else _recall(memo, folder, source)
     if spooled is None:
         records = read_records(parts, columns, max_chars)
         spooled, written = _spool(source, records, _NAMES[: len(columns)], folder, at_least, progress)
         # A file that changed while it was being read must not be remembered as either of its two states.
         if memo is not None and _fingerprint(parts, columns, max_chars) == before:
-            write_json(memo, written)
+            write_json(memo, {"key": memo.stem, **written})
     if spooled.sentences < at_least:
         raise _too_few(source, spooled.sentences, at_least)
     return spooled
@@ -233,12 +233,14 @@ def _map(path: Path) -> datasets.Dataset:
     return datasets.Dataset.from_file(str(path))
 
 
-def _recall(memo: Path | None, folder: Path, source: str) -> SpooledCorpus | None:
-    """The spooled corpus that ``memo`` remembers, or ``None`` when there is none or anything about it is off."""
-    if memo is None or not memo.is_file():
-        return None
+def _recall(memo: Path, folder: Path, source: str) -> SpooledCorpus | None:
+    """The spooled corpus that ``memo`` remembers, or ``None`` when there is none or anything about it is off.
+
+    Raises:
+        UserError: it is the memory of another corpus.
+    """
+    facts = remembered(memo)
     try:
-        facts = json.loads(memo.read_text(encoding="utf-8"))
         path = folder / f"{facts['sha256']}.arrow"
         # Hashing a gigabyte takes a second or two; training for hours on damaged text would go unnoticed.
         if sha256(path) != facts["file_sha256"]:

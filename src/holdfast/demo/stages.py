@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.demo.probe import Probe, measure
 from holdfast.demo.settings import CLASSIFIERS, CORPUS_FILE, METHODS, PAIRS_FILE, TASK_FOLDER, DemoSettings
-from holdfast.finding import has_masked_lm_head, resolve_model
+from holdfast.errors import UserError
+from holdfast.finding import has_masked_lm_head, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.results import new_result, read_result, write_result
+from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,9 +73,9 @@ def measure_encoder(stage: Stage, name: str, probe: Probe) -> dict[str, Any]:
     """An encoder on the pairs and the noise, as a result of ``evaluate``."""
     settings = stage.settings
     output = settings.similarity_file(name)
-    if output.exists():
-        return read_result(output)
     spec = settings.encoder(name)
+    if output.exists():
+        return _kept(output, spec, settings.seed)
     encoder = load_sentence_transformer(spec)
     result = new_result(
         "evaluate",
@@ -130,7 +131,7 @@ def attack_classifier(stage: Stage, name: str, judge: str) -> dict[str, Any]:
     settings = stage.settings
     output = settings.attack_file(name)
     if output.exists():
-        return read_result(output)
+        return _kept(output, str(settings.file(name)), settings.seed)
     chosen = AttackSettings(
         model=str(settings.file(name)),
         recipes=stage.recipes,
@@ -165,7 +166,7 @@ def audit_encoder(stage: Stage, name: str) -> dict[str, Any]:
     settings = stage.settings
     output = settings.audit_file(name)
     if output.exists():
-        return read_result(output)
+        return _kept(output, settings.encoder(name), settings.seed)
     chosen = AuditSettings(
         model=settings.encoder(name),
         texts=str(settings.file(PAIRS_FILE)),
@@ -176,6 +177,21 @@ def audit_encoder(stage: Stage, name: str) -> dict[str, Any]:
     )
     result = audit(chosen, console=stage.console, command=stage.command)
     write_result(output, result)
+    return result
+
+
+def _kept(path: Path, model: str, seed: int) -> dict[str, Any]:
+    """Read what an earlier start of this demo has measured.
+
+    Raises:
+        UserError: the file is damaged, or of another model or another seed than this demo's.
+    """
+    result = read_result(path)
+    refuse_result_of_another(path, result, model_identity(resolve_model(model))["model_sha256"])
+    if result["seed"] != seed:
+        raise UserError(
+            f"{path} is of seed {result['seed']}, and this demo is of seed {seed}: move it out of the folder"
+        )
     return result
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import locked, made_for, read_object, write_json
-from holdfast.finding import model_identity
-from holdfast.results import read_with_state
+from holdfast.finding import altered_files
+from holdfast.results import content_sha256, read_with_state
 from holdfast.training.log import RESULT_FILE
+from holdfast.training.record import RUN, damage_in, digest_in, refuse_foreign, shown
 
 CELL_FILE = "cell.json"
 """Written last of all into a cell's folder: where it is, the cell is finished."""
@@ -122,24 +123,41 @@ class Store:
         return True
 
     def damage(self, cell: Cell) -> str | None:
-        """What is wrong with a finished cell on disk, which has to be made again then; None where nothing is."""
+        """What is wrong with a finished cell on disk, which has to be made again then; None where nothing is.
+
+        Raises:
+            UserError: its result is whole, and another cell's or another run's.
+        """
         path = self.place(cell) / CELL_FILE
         if cell.kind == "model" or not path.exists():
             return None
         if _key_in(path) is None:
             return f"{path} is damaged"
-        product = self.product(cell)
-        file = product / RESULT_FILE if cell.kind in _MODELS else product
+        product, file = self.product(cell), self._result_file(cell)
         try:
             result, state = read_with_state(file)
-            files = model_identity(product)["model_files"] if file.parent == product else {}
         except UserError as error:
             return str(error)
         if state == "changed":
             return f"{file} was changed after it was written"
-        written = result["model_files"] if file.parent == product else {}
-        other = [name for name, digest in written.items() if files.get(name) != digest]
+        kept, found = read_object(path).get("result_sha256"), content_sha256(result)
+        if kept is not None and kept != found:
+            raise EndsRun(
+                f"{file} is the result {shown(found)}, and the cell in {path.parent} ended in {shown(kept)}: put its "
+                "own back, or remove the folder to have it made again"
+            )
+        if file.parent != product:
+            return None
+        try:
+            run = digest_in(product)
+        except UserError as error:
+            return str(error)
+        refuse_foreign(file, result.get(RUN), run)
+        other = altered_files(product, result["model_files"])
         return f"{product} does not hold what was written: {', '.join(other)}" if other else None
+
+    def _result_file(self, cell: Cell) -> Path:
+        return self.place(cell) / "model" / RESULT_FILE if cell.kind in _MODELS else self.place(cell) / RESULT_FILE
 
     def left(self, cells: Iterable[Cell]) -> dict[str, str]:
         """By their keys the cells that have to be made, with what is wrong with those that are there and damaged."""
@@ -171,7 +189,13 @@ class Store:
         """
         seconds = time.monotonic() - began
         record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds, "jobs": jobs}
-        write_json(self.place(cell) / CELL_FILE, record)
+        result = content_sha256(read_object(self._result_file(cell)))
+        write_json(self.place(cell) / CELL_FILE, {**record, "result_sha256": result})
+
+    def told(self, cells: Iterable[Cell]) -> list[str]:
+        """Return a line for each log of a finished training that is damaged; its cell is of use all the same."""
+        trained = [self.product(cell) for cell in cells if cell.kind in _MODELS and self.finished(cell)]
+        return [line for product in trained for line in damage_in(product)]
 
     def jobs(self, cell: Cell) -> int:
         """How many cells were made at once when a finished one was; 1 where its record does not say."""

@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.durations import time_left
 from holdfast.experiments.stages import Setting
@@ -147,6 +147,8 @@ def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: 
             make(cell, store, setting, Console(quiet=True), command, jobs=jobs)
         except InUse:
             time.sleep(WAIT)
+        except EndsRun:
+            raise
         except UserError as error:
             return str(error)
         else:

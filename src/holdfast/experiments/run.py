@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.resources import PAPER, ResourceNames
-from holdfast.errors import UserError, one_of
+from holdfast.errors import EndsRun, UserError, one_of
 from holdfast.experiments.against import baselines
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
@@ -192,6 +192,8 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
             for seed in range(FIRST_SEED, FIRST_SEED + settings.seeds):
                 try:
                     cells.append(planner.plan(pipeline, seed))
+                except EndsRun:
+                    raise
                 except UserError as error:
                     cells.append(str(error))
             entries.append(Entry(row, column, measure, digits, cells))
@@ -238,6 +240,8 @@ def _make(
     left = store.left(cells)
     for damage in filter(None, left.values()):
         console.print(f"{damage}: it is made again", markup=False, highlight=False)
+    for line in store.told(cell for cell in cells if cell.key not in left):
+        console.print(line, markup=False, highlight=False)
     todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     if jobs > 1 and len(todo) > 1:
@@ -265,6 +269,8 @@ def _make_in_turn(
             if new:
                 console.print(f"left for later: {error}", markup=False, highlight=False)
             return False
+        except EndsRun:
+            raise
         except UserError as error:
             failed[cell.key] = str(error)
             console.print(f"not made: {error}", markup=False, highlight=False)

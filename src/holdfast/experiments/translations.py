@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.adversary.translation import Translator, back_translate
 from holdfast.data.corpus import SpooledCorpus
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import sha256, write_text
 from holdfast.results import read_result
 
@@ -53,7 +53,7 @@ def write_pairs(
         done = min(len(sentences), (there_already + made) * _PART)
         left = (time.monotonic() - began) / made * (len(missing) - made) / 60
         console.print(f"translated {done:,}  ETA {left:.1f} min", highlight=False)
-    text = "".join(part.read_text(encoding="utf-8") for part in parts)
+    text = "".join(_part_of(part, chosen) for part, chosen in parts.items())
     write_text(folder / PAIRS_FILE, text)
     for part in parts:
         part.unlink()
@@ -61,6 +61,22 @@ def write_pairs(
     alike = 100.0 * sum(record[COLUMN] == record[POSITIVE_COLUMN] for record in records) / len(records)
     row = {"task": "back-translation", "split": "train", "n": len(records), "metrics": {"unchanged": alike}}
     return [{**row, "pairs_sha256": sha256(folder / PAIRS_FILE)}]
+
+
+def _part_of(path: Path, sentences: Sequence[str]) -> str:
+    """Read the pairs of a part.
+
+    Raises:
+        UserError: it is damaged, or of other sentences.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        found = [json.loads(line)[COLUMN] for line in text.splitlines()]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: delete it, and its sentences are translated again") from error
+    if found != list(sentences):
+        raise EndsRun(f"{path} is of other sentences than this cell's: delete it, and they are translated")
+    return text
 
 
 def pairs_of(result_file: Path) -> Path:

@@ -158,12 +158,11 @@ def _corpus_of_task(work: Work, name: str) -> Path:
     from holdfast.classifiers.material import load_material
 
     path = work.output.parent / "corpus.jsonl"
-    if not path.exists():
-        task, _, split = name.partition("/")
-        seed = work.cell.settings["seed"]
-        material = load_material(task, train_split=split or None, examples=None, seed=seed, data=work.setting.data)
-        texts = dict.fromkeys(side for text in material.train.texts for side in text if side.strip())
-        write_text(path, "".join(json.dumps({"sentence": text}) + "\n" for text in texts))
+    task, _, split = name.partition("/")
+    seed = work.cell.settings["seed"]
+    material = load_material(task, train_split=split or None, examples=None, seed=seed, data=work.setting.data)
+    texts = dict.fromkeys(side for text in material.train.texts for side in text if side.strip())
+    write_text(path, "".join(json.dumps({"sentence": text}) + "\n" for text in texts))
     return path
 
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.run import is_of, materials
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
-from holdfast.finding import resolve_model
+from holdfast.finding import model_identity, resolve_model
 from holdfast.hardening import similarity
 from holdfast.launch import is_first_process
-from holdfast.results import new_result, read_result, write_result
+from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
 from holdfast.training.config import TrainConfig
+from holdfast.training.record import RUN
 from holdfast.training.run import train
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ def harden(
     )
     if "truncated" in trained:  # in training; the audits and the test sets say their own
         result["truncated"] = trained["truncated"]
+    result[RUN] = trained.get(RUN)
     write_result(settings.output / RESULT_FILE, result)
     return result
 
@@ -230,8 +232,13 @@ def _audit(
     """The audit of a model, made now or by the run that is continued."""
     audited = _of_audit(settings, model, name, masked_lm)
     path = settings.output / name
-    if path.exists() and is_of(made := read_result(path), audited):
-        return made
+    if path.exists():
+        made = read_result(path)
+        refuse_result_of_another(path, made, model_identity(resolve_model(model))["model_sha256"])
+        if is_of(made, audited):
+            return made
+        if console is not None:
+            console.print(f"{path} is an audit with other settings: it is made again", highlight=False, markup=False)
     if console is not None:
         console.print(f"auditing {model}", highlight=False, markup=False)
     result = audit(audited, console=console, command=command)
@@ -254,6 +261,8 @@ def _similarity(
             for model, name, pooling in models
         )
         row = similarity.average_row(before, after, settings.output)
+    except EndsRun:
+        raise
     except UserError as error:  # a training must not be lost to vectors that have no score
         if console is not None:
             console.print(f"not measured on the STS test sets: {error}", highlight=False, markup=False)

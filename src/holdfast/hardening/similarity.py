@@ -14,7 +14,7 @@ from holdfast.evaluation.sts import STS_TASKS
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import cut_lines
 from holdfast.models import load_sentence_transformer
-from holdfast.results import read_result, write_result
+from holdfast.results import read_result, refuse_result_of_another, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,9 +54,11 @@ def measured(
     wanted, identity = asked(STS_TASKS, pooling=pooling), model_identity(folder)
     if path.exists():
         made = read_result(path)
-        same = all(made["protocol"].get(name) == value for name, value in wanted.items())
-        if same and made["model_sha256"] == identity["model_sha256"]:
+        refuse_result_of_another(path, made, identity["model_sha256"])
+        if all(made["protocol"].get(name) == value for name, value in wanted.items()):
             return made
+        if console is not None:
+            console.print(f"{path} has other settings: it is made again", highlight=False, markup=False)
     if console is not None:
         console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
     encoder = load_sentence_transformer(model, pooling=pooling)

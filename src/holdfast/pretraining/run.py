@@ -45,6 +45,7 @@ from holdfast.training import folder as run_folder
 from holdfast.training.cpu import FreedMemory
 from holdfast.training.log import METRICS_FILE, RESULT_FILE
 from holdfast.training.progress import MetricsFile, logging_steps
+from holdfast.training.record import RUN, digest_of
 
 CPU_GROUP_TOKENS = 2048
 """Tokens of a group on a CPU: benchmarks/pretrain_step.py."""
@@ -93,7 +94,7 @@ def pretrain(
     console = console or Console(quiet=True)
     output = settings.output
     said = _said(settings)
-    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume, said)
+    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume, said, console)
     if finished is not None:
         console.print(f"{output} is finished already: nothing to resume", highlight=False)
         run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
@@ -278,7 +279,7 @@ def _finish(
         timing={"train_seconds": made["train_seconds"], "evaluate_seconds": time.monotonic() - began},
         device=str(model.device),
     )
-    result |= {"made": made, "prompts": prompts}
+    result |= {"made": made, "prompts": prompts, RUN: digest_of(record)}
     write_result(output / RESULT_FILE, result)
     run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
     return result

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, cache_folder, sha256, write_json
+from holdfast.files import atomic_path, cache_folder, remembered, sha256, write_json
 from holdfast.pretraining.vocabulary import tokenizer_hash
 
 Ids = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ def tokenise_corpus(
         kind = np.uint16 if len(tokenizer) <= 65_536 else np.int32
         forbidden = set() if without is None else {without.sentence(row).tobytes() for row in range(len(without))}
         facts = _write(memo, corpus, tokenizer, max_length, forbidden, kind, progress)
-        write_json(memo, facts)
+        write_json(memo, {"key": memo.stem, **facts})
         kept = _recall(memo)
         assert kept is not None
     if not len(kept):
@@ -147,9 +147,13 @@ def _tokens_of(tokenizer: Any, sentences: list[str], max_length: int) -> tuple[l
 
 
 def _recall(memo: Path) -> TokenisedCorpus | None:
-    """What ``memo`` remembers, or None where there is nothing or anything about it is off."""
+    """What ``memo`` remembers, or None where there is nothing or anything about it is off.
+
+    Raises:
+        UserError: it is the memory of another corpus.
+    """
+    facts = remembered(memo)
     try:
-        facts = json.loads(memo.read_text(encoding="utf-8"))
         if [sha256(_ids_file(memo)), sha256(_starts_file(memo))] != facts["sha256"]:
             return None
         starts = np.load(_starts_file(memo))

@@ -137,6 +137,7 @@ def origin_of(source: Source) -> Origin:
         "file": str(source.path),
         "file's SHA-256": sha256(source.path),
         "content": _STATES[source.state],
+        "damaged beside it": "; ".join(source.damaged),
         "model": source.model,
         "model's SHA-256": str(result["model_sha256"]),
         "seed": "none: no random number was drawn" if seed is None else str(seed),

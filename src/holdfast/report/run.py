@@ -29,6 +29,7 @@ class Written:
         examples_there: how many the results hold.
         plots: the pictures.
         changed: the result files that were changed since they were written; the page marks them.
+        damaged: a line for each record and each log of a training that is damaged; what is left of a log is shown.
     """
 
     output: Path
@@ -40,6 +41,7 @@ class Written:
     examples_there: int
     plots: tuple[Path, ...]
     changed: tuple[Path, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 def write_report(
@@ -90,6 +92,7 @@ def write_report(
         examples_there=contents.examples.there,
         plots=tuple(drawn),
         changed=tuple(source.path for source in contents.sources if source.state == "changed"),
+        damaged=tuple(dict.fromkeys(line for source in contents.sources for line in source.damaged)),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.results import State, examples_of, read_with_state, shown
 from holdfast.training.log import METRICS_FILE, TRAININGS, read_log
+from holdfast.training.record import RUN, damage_in, refuse_log_of_another
 from holdfast.values import paths_in
 
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
@@ -29,6 +30,7 @@ class Source:
         group: the number of the argument that named it; seeds of one model share it.
         label: the short name of its model, the same for results of the same model; "" where it is of several.
         state: whether the file is as it was written.
+        damaged: a line for the record and one for the log beside it, where they are damaged.
     """
 
     number: int
@@ -38,6 +40,7 @@ class Source:
     group: int
     label: str = ""
     state: State = "unhashed"
+    damaged: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -66,7 +69,8 @@ def read_sources(words: Sequence[str]) -> list[Source]:
     """The results that paths name; several seeds of one model are joined by commas, as for ``compare``.
 
     Raises:
-        UserError: no result, the same file twice, or examples that are none.
+        UserError: no result, the same file twice, examples that are none, or beside a training's result the log of
+            another run.
     """
     found: list[Source] = []
     seen: dict[Path, Path] = {}
@@ -80,8 +84,13 @@ def read_sources(words: Sequence[str]) -> list[Source]:
             _check_rows(result, path)
             if "examples" in result:
                 examples_of(result, path)
-            log = tuple(map(shown, read_log(_log_file(path)))) if result["kind"] in TRAININGS else ()
-            found.append(Source(len(found) + 1, path, result, log, group, state=state))
+            log: tuple[dict[str, Any], ...] = ()
+            damaged: tuple[str, ...] = ()
+            if result["kind"] in TRAININGS:
+                file = _log_file(path)
+                refuse_log_of_another(file, result.get(RUN))
+                log, damaged = tuple(map(shown, read_log(file))), tuple(damage_in(file.parent))
+            found.append(Source(len(found) + 1, path, result, log, group, state=state, damaged=damaged))
     if not found:
         raise UserError("a result file is missing: holdfast report RESULT.json... --output report.html")
     return named(found)

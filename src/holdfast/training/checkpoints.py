@@ -3,40 +3,93 @@
 The best weights so far lie beside the checkpoints, in ``best/``, with a seal of their own. A checkpoint says of which
 step they were when it was written. Where they are gone or damaged, only a checkpoint from before that step is of use:
 a run that goes on from there meets the same evaluations again, and keeps the same weights.
+
+Each seal names its run (`holdfast.training.record`): what lies here and belongs to another one is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from holdfast.files import read_object, sha256, write_json
+from holdfast.training.record import RUN, digest_in, refuse_foreign
 
 SEAL = "sealed.json"
 BEST_FOLDER = "best"
 BEST_FILE = "model.safetensors"
 _BEST_NOTE = "best.json"
+_FILES, _OWN_HASH = "files", "sha256"  # of a seal
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def seal(checkpoint: Path) -> None:
-    """Mark a checkpoint as complete: write the SHA-256 of each of its files, last of all."""
+    """Mark a checkpoint as complete: write its run and the SHA-256 of each of its files, last of all."""
     best = checkpoint.parent / BEST_FOLDER / BEST_FILE
     write_json(checkpoint / _BEST_NOTE, {"step": best_step(best) if best.exists() else None})
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
-    write_json(checkpoint / SEAL, {str(path.relative_to(checkpoint)): sha256(path) for path in files})
+    hashes = {str(path.relative_to(checkpoint)): sha256(path) for path in files}
+    sealed = {RUN: digest_in(checkpoint.parent), _FILES: hashes}
+    write_json(checkpoint / SEAL, {**sealed, _OWN_HASH: _hash_of(sealed)})
 
 
 def is_intact(checkpoint: Path) -> bool:
     """Whether the checkpoint was sealed and every file is still as it was then."""
-    hashes = read_object(checkpoint / SEAL)
-    try:
-        return bool(hashes) and all(sha256(checkpoint / name) == digest for name, digest in hashes.items())
-    except (OSError, ValueError):  # a file is gone, or the name of one is damaged
-        return False
+    hashes = _read_seal(checkpoint).get(_FILES, {})
+    return bool(hashes) and _first_changed(checkpoint, hashes) is None
+
+
+def _read_seal(checkpoint: Path) -> dict[str, Any]:
+    """A checkpoint's seal, ``{files: {name: hash}, run: digest}``; empty where there is none or it is damaged.
+
+    Earlier versions sealed with the hashes alone: such a seal names no run.
+    """
+    sealed = read_object(checkpoint / SEAL)
+    if _OWN_HASH not in sealed:
+        return {_FILES: sealed} if all(isinstance(digest, str) for digest in sealed.values()) else {}
+    own_hash = sealed.pop(_OWN_HASH)
+    return sealed if own_hash == _hash_of(sealed) and isinstance(sealed.get(_FILES), dict) else {}
+
+
+def _hash_of(sealed: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+
+
+def _first_changed(checkpoint: Path, hashes: dict[str, Any]) -> str | None:
+    for name, digest in hashes.items():
+        try:
+            if sha256(checkpoint / name) != digest:
+                return name
+        except (OSError, ValueError):  # the file is gone, or its name is damaged
+            return name
+    return None
+
+
+def refuse_those_of_others(folder: Path) -> list[Path]:
+    """Refuse checkpoints and best weights in a run's folder that are another run's.
+
+    Returns:
+        The checkpoints and best weights that do not say of which run they are: earlier versions wrote them.
+
+    Raises:
+        UserError: one is of another run; the line names it and both runs.
+    """
+    run, unnamed = digest_in(folder), []
+    for checkpoint in checkpoints(folder):
+        sealed = _read_seal(checkpoint)
+        refuse_foreign(checkpoint, sealed.get(RUN), run)
+        if sealed.get(_FILES) and RUN not in sealed:
+            unnamed.append(checkpoint)
+    best = folder / BEST_FOLDER / BEST_FILE
+    notes = best_notes(best)
+    refuse_foreign(best, notes.get(RUN), run)
+    return [*unnamed, best] if notes and RUN not in notes else unnamed
 
 
 def seal_best(path: Path, digest: str) -> None:
@@ -69,11 +122,23 @@ def best_step(path: Path) -> int:
         return int(file.metadata()["step"])
 
 
+def best_notes(path: Path) -> dict[str, str]:
+    """Return what the best weights at ``path`` say of themselves: step, score, run; nothing where they are damaged."""
+    try:
+        with safe_open(str(path), framework="np") as file:
+            return dict(file.metadata() or {})
+    except (OSError, SafetensorError):
+        return {}
+
+
 def why_unfit(checkpoint: Path) -> str:
     """Why a run does not go on from a checkpoint that `latest_intact` has passed over."""
     if is_intact(checkpoint):
         return "the best weights that belong to it are damaged"
-    return "it is damaged" if (checkpoint / SEAL).exists() else "it is unfinished"
+    if not (checkpoint / SEAL).exists():
+        return "it is unfinished"
+    changed = _first_changed(checkpoint, _read_seal(checkpoint).get(_FILES, {}))
+    return "it is damaged" + (f" ({changed})" if changed is not None else "")
 
 
 def step_of(checkpoint: Path) -> int:

@@ -11,8 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import locked, made_for, remove_temporary, telling_write_errors, write_json
+from holdfast.finding import altered_files
 from holdfast.launch import is_first_process
 from holdfast.results import read_result
 from holdfast.training.checkpoints import (
@@ -20,18 +21,28 @@ from holdfast.training.checkpoints import (
     best_is_damaged,
     checkpoints,
     latest_intact,
+    refuse_those_of_others,
     remove,
     remove_rest,
     why_unfit,
 )
 from holdfast.training.log import METRICS_FILE, RUN_FILE
+from holdfast.training.record import (
+    RUN,
+    damage_in,
+    differences,
+    digest_in,
+    digest_of,
+    read_record,
+    refuse_foreign,
+    refuse_log_of_another,
+    shown,
+)
 
 LOCK_FILE = ".lock"
 """Where it is, and locked, a run is at work in the folder."""
 _STAGING = ".export"
 _EMPTY = "eval"  # sentence-transformers' trainer makes it for reports of its own
-# Where a model or a file lies; the hashes of both are compared.
-_MAY_DIFFER = {"versions", "base_model", "source"}
 # Either of them makes the folder a model, and is written last of all.
 _MODEL_FILES = ("modules.json", "config.json")
 
@@ -55,7 +66,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def finished_run(
-    folder: Path, result_file: Path, verb: str, resume: bool, said: Mapping[str, Any]
+    folder: Path, result_file: Path, verb: str, resume: bool, said: Mapping[str, Any], console: Console
 ) -> dict[str, Any] | None:
     """The result of this run where it is finished already; None where there is something to do.
 
@@ -65,10 +76,11 @@ def finished_run(
         verb: what makes such runs, as the command line calls it.
         resume: whether a run that is there was to be continued.
         said: what the settings alone say of the run's record, before any data is read.
+        console: where it is said what is damaged.
 
     Raises:
         UserError: the folder is a file, or holds something else, a run that was not to be continued or, finished,
-            another one.
+            another one; something in it is of another run.
     """
     if not folder.exists():
         return None
@@ -84,21 +96,26 @@ def finished_run(
     if names.isdisjoint(_MODEL_FILES) or not result_file.exists():
         return None
     now = json.loads(json.dumps(said))
-    _refuse_another(folder, _shared(_read_record(folder / RUN_FILE), now), now)
-    return read_result(result_file)
+    record = _own_record(folder)
+    _refuse_another(folder, _shared(record, now), now)
+    _refuse_parts_of_others(folder, console)
+    result = read_result(result_file)
+    _refuse_foreign_result(folder, result_file, result, verb, digest_of(record))
+    return result
 
 
 def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None:
     """Write the run's record, or check it against the one that is there and tell the checkpoint to go on from.
 
     Raises:
-        UserError: the run in the folder is another one; the line says in what.
+        UserError: the run in the folder is another one, and the line says in what; something in it is of another run.
     """
     path = folder / RUN_FILE
     if not path.exists():
         write_json(path, record)
         return None
-    _refuse_another(folder, _read_record(path), json.loads(json.dumps(record)))
+    _refuse_another(folder, _own_record(folder), json.loads(json.dumps(record)))
+    _refuse_parts_of_others(folder, console)
     if best_is_damaged(folder):
         console.print(f"{folder / BEST_FOLDER} is damaged: the run goes back to before its step", highlight=False)
     checkpoint, damaged = latest_intact(folder)
@@ -109,19 +126,40 @@ def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None
     return checkpoint
 
 
-def _read_record(path: Path) -> dict[str, Any]:
-    """What the run in a folder is.
+def _own_record(folder: Path) -> dict[str, Any]:
+    try:
+        return read_record(folder / RUN_FILE)
+    except UserError as error:
+        raise UserError(f"{error}; begin anew in another folder") from error
+
+
+def _refuse_parts_of_others(folder: Path, console: Console) -> None:
+    """Refuse what of a run's folder is another run's; say what is damaged of its log, and what names no run.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: there is a file of another run; the line names it and both runs.
     """
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is damaged, so what run it is cannot be told: begin anew in another folder") from error
-    if not isinstance(record, dict):
-        raise UserError(f"{path} is damaged, so what run it is cannot be told: begin anew in another folder")
-    return record
+    unnamed = [path.relative_to(folder).as_posix() for path in refuse_those_of_others(folder)]
+    refuse_log_of_another(folder / METRICS_FILE, digest_in(folder))
+    if unnamed:
+        what = ", ".join(unnamed)
+        told = f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
+        console.print(told, highlight=False, markup=False)
+    for line in damage_in(folder):
+        console.print(line, highlight=False, markup=False)
+
+
+def _refuse_foreign_result(folder: Path, path: Path, result: dict[str, Any], verb: str, run: str) -> None:
+    """Refuse a result that is not of the run in ``folder``, and a model there that the run did not make."""
+    if result["kind"] != verb:
+        raise EndsRun(f"{path} is a result of {result['kind']}, and {folder} holds a run of {verb}: move it away")
+    refuse_foreign(path, result.get(RUN), run)
+    for name in altered_files(folder, result["model_files"]):
+        if name.endswith(".safetensors"):
+            raise EndsRun(
+                f"{folder / name} is not what run {shown(run)} wrote there, by the hash in {path}: put its own back, "
+                "or train into another folder"
+            )
 
 
 def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
@@ -171,7 +209,7 @@ def forget_unless_resumable(folder: Path) -> None:
 
 
 def _refuse_another(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    for name, was, given in _differences(before, now):
+    for name, was, given in differences(before, now):
         raise UserError(f"cannot resume {folder}: {name} was {was!r} and is now {given!r}")
 
 
@@ -182,12 +220,3 @@ def _shared(record: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
         own, new = record[name], said[name]
         found[name] = _shared(own, new) if isinstance(own, dict) and isinstance(new, dict) else own
     return found
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
-    for name in sorted({*before, *now} - _MAY_DIFFER):
-        was, given = before.get(name), now.get(name)
-        if isinstance(was, dict) and isinstance(given, dict):
-            yield from _differences(was, given, f"{within}{name} ")
-        elif was != given:
-            yield f"{within}{name}", was, given

@@ -58,13 +58,28 @@ def read_log(path: Path) -> tuple[dict[str, Any], ...]:
     Raises:
         UserError: the file is there and cannot be read.
     """
+    return parse_log(_text_of(path))
+
+
+def damaged_lines(path: Path) -> list[int]:
+    """Return the numbers, from 1, of the lines of a log that hold no record; none where there is no file.
+
+    A last line without a line break is not counted: it is being written, or a kill has cut it short.
+
+    Raises:
+        UserError: the file is there and cannot be read.
+    """
+    whole = _text_of(path).split("\n")[:-1]
+    return [number for number, line in enumerate(whole, start=1) if line.strip() and _record(line) is None]
+
+
+def _text_of(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return ()
+        return ""
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    return parse_log(text)
 
 
 def parse_log(text: str) -> tuple[dict[str, Any], ...]:

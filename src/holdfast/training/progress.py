@@ -14,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.errors import UserError
-from holdfast.files import telling_write_errors, write_text
+from holdfast.files import append_line, write_text
 from holdfast.training.log import BEGUN, FAILED, STOPPED, TRAINED, read_log
 from holdfast.training.process import this_process
+from holdfast.training.record import RUN, digest_in
 from holdfast.training.selection import METRIC
 
 
@@ -134,7 +135,9 @@ class MetricsFile(TrainerCallback):
             kept = [record for record in read_log(self.path) if record["step"] <= state.global_step]
             write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
         self._step = int(state.global_step)
-        self._append({"step": self._step, "state": BEGUN, "max_steps": state.max_steps, "process": this_process()})
+        begun = {"step": self._step, "state": BEGUN, "max_steps": state.max_steps, "process": this_process()}
+        run = digest_in(self.path.parent)
+        self._append(begun if run is None else {**begun, RUN: run})
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Remember where the run is."""
@@ -147,9 +150,8 @@ class MetricsFile(TrainerCallback):
             self._append({"step": state.global_step, **kwargs["logs"]})
 
     def _append(self, record: dict[str, Any]) -> None:
-        """One record, with the time; the file is closed at once, so that what is in it outlives the process."""
-        with telling_write_errors(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**record, "time": round(time.time(), 1)}) + "\n")
+        """One record, with the time."""
+        append_line(self.path, json.dumps({**record, "time": round(time.time(), 1)}))
 
 
 def logging_steps(steps: float | None) -> int:

@@ -68,7 +68,7 @@ class Resumable:
                 keep_newest(folder, self.keep_checkpoints)
         except UserError as error:
             remove(checkpoint)
-            raise UserError(f"{error}; {self._last_good()}; continue with --resume") from error
+            raise type(error)(f"{error}; {self._last_good()}; continue with --resume") from error
 
     def _last_good(self) -> str:
         if not checkpoints(Path(self.args.output_dir)):

@@ -45,6 +45,7 @@ from holdfast.training.first_look import refuse_one_text, share_in_first_batches
 from holdfast.training.log import METRICS_FILE, RESULT_FILE, read_log
 from holdfast.training.options import method_options, objective_class, option_defaults
 from holdfast.training.progress import MetricsFile, TrainingProgress, logging_steps
+from holdfast.training.record import RUN, digest_of
 from holdfast.training.selection import KeepBest
 from holdfast.training.sharding import asked_for as sharding_asked_for
 from holdfast.training.trainer import HoldfastTrainer
@@ -80,7 +81,7 @@ def _train(
         PartialState(cpu=not torch.cuda.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
     said = _said(config, {**option_defaults(objective_type), **options})
-    if (resume or is_first_process()) and (finished := _finished(config, said, resume)) is not None:
+    if (resume or is_first_process()) and (finished := _finished(config, said, resume, console)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
         return finished
     _quiet_transformers()
@@ -285,7 +286,7 @@ def _finish(
         timing={"train_seconds": seconds},
         device=str(model.device),
     )
-    result |= made
+    result |= {**made, RUN: digest_of(record)}
     if shares := logged_shares(read_log(output / METRICS_FILE)):
         result["duplicates"] = shares
     write_result(output / RESULT_FILE, result)
@@ -293,9 +294,9 @@ def _finish(
     return result
 
 
-def _finished(config: TrainConfig, said: dict[str, Any], resume: bool) -> dict[str, Any] | None:
+def _finished(config: TrainConfig, said: dict[str, Any], resume: bool, console: Console) -> dict[str, Any] | None:
     """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
-    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said)
+    finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said, console)
     if finished is not None:
         _clear(config)
     return finished

@@ -13,6 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, sha256, telling_write_errors
 from holdfast.training.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, seal_best
+from holdfast.training.record import RUN, digest_in
 
 __all__ = ["BEST_FOLDER", "METRIC", "KeepBest"]
 
@@ -46,6 +47,8 @@ class KeepBest(TrainerCallback):
         if args.should_save:
             with atomic_path(self.path) as temporary, telling_write_errors(self.path):
                 metadata = {"step": str(self.step), "score": repr(score)}
+                if (run := digest_in(self.folder)) is not None:
+                    metadata[RUN] = run
                 save_model(kwargs["model"], str(temporary), metadata=metadata)
                 seal_best(self.path, sha256(temporary))
 

@@ -29,6 +29,7 @@ from holdfast.training.log import (
     terms_of,
 )
 from holdfast.training.process import is_alive
+from holdfast.training.record import damage_in, digest_of, refuse_log_of_another
 from holdfast.training.soundness import Flag, flags, options_of, radius_of
 
 State = Literal["absent", "preparing", "running", "measuring", "finished", "stopped", "failed", "gone", "unseen"]
@@ -61,6 +62,7 @@ class Standing:
         radius: of the ball that δ lies in.
         curves: (step, value) of each quantity in ``values``.
         flags: whether it is sound so far.
+        damaged: a line for its record and one for its log, where they are damaged.
     """
 
     folder: Path
@@ -78,6 +80,7 @@ class Standing:
     radius: float | None = None
     curves: Mapping[str, Curve] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 def standing_of(folder: Path, now: float | None = None) -> Standing:
@@ -88,15 +91,19 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
         now: the time in seconds since 1970; None: this moment.
 
     Raises:
-        UserError: something else than a folder, or one that cannot be read.
+        UserError: something else than a folder, or one that cannot be read; a log of another run than the record's.
     """
     now = time.time() if now is None else now
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: watch takes the folder of a run (its --output)")
     log, record, result = read_log(folder / METRICS_FILE), read_object(folder / RUN_FILE), _result(folder)
-    state, told = _state(log, record, result, now)
+    begun = bool(record) or (folder / RUN_FILE).exists()
+    state, told = _state(log, begun, result, now)
+    damaged = tuple(damage_in(folder))
+    if record:
+        refuse_log_of_another(folder / METRICS_FILE, digest_of(record))
     if not log:
-        return Standing(folder, state, told, what=_what(record))
+        return Standing(folder, state, told, what=_what(record), damaged=damaged)
     own = record or result.get("protocol", {})
     step, steps = int(log[-1]["step"]), _steps(log)
     rate = _rate(log)
@@ -118,6 +125,7 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
         radius=radius_of(options),
         curves={name: curve(log, name) for name in names},
         flags=tuple(flags(log, options, result.get("selected"))),
+        damaged=damaged,
     )
 
 
@@ -133,12 +141,10 @@ def _result(folder: Path) -> dict[str, Any]:
 # --- the state ---------------------------------------------------------------------------------------------------
 
 
-def _state(
-    log: Sequence[Record], record: Mapping[str, Any], result: Mapping[str, Any], now: float
-) -> tuple[State, str]:
+def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], now: float) -> tuple[State, str]:
     if result:
         return "finished", "finished"
-    if not record and not log:
+    if not begun_here and not log:
         return "absent", "no run here yet"
     if not log:
         return "preparing", "begun; nothing is logged yet"

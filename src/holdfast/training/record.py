@@ -1,0 +1,127 @@
+"""A run's record, ``run.json``: read, compared with what is asked for, and its digest, which names the run.
+
+Whatever a run writes for itself carries the digest: checkpoints, best weights, log, result. So what was copied from
+another run's folder is told from the run's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import EndsRun, UserError
+from holdfast.training.log import BEGUN, METRICS_FILE, RUN_FILE, damaged_lines, read_log
+
+RUN = "run"
+"""The key under which a file of a run names its run."""
+
+# Where a model or a file lies; the hashes of both are compared.
+_MAY_DIFFER = {"versions", "base_model", "source"}
+_NAME_DIGITS = 12
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read what the run in a folder is.
+
+    Raises:
+        UserError: the file is damaged; the line names the place.
+    """
+    told = "is damaged: what run it is cannot be told"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno} {told}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}:1 {told}") from error
+    if not isinstance(record, dict):
+        raise UserError(f"{path}:1 {told}")
+    return record
+
+
+def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name and both values of whatever makes two records those of different runs."""
+    for name in sorted({*before, *now} - _MAY_DIFFER):
+        was, given = before.get(name), now.get(name)
+        if isinstance(was, dict) and isinstance(given, dict):
+            yield from differences(was, given, f"{within}{name} ")
+        elif was != given:
+            yield f"{within}{name}", was, given
+
+
+def digest_of(record: dict[str, Any]) -> str:
+    """Return the SHA-256 of what of a record decides the run: equal where `differences` finds none.
+
+    A run keeps its digest when its base model or its corpus is moved, and when the installed versions change.
+    """
+    decides = _deciding(json.loads(json.dumps(record)))
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def digest_in(folder: Path) -> str | None:
+    """Return the digest of the run in a folder; None where there is no record.
+
+    Raises:
+        UserError: the record is damaged.
+    """
+    path = folder / RUN_FILE
+    return digest_of(read_record(path)) if path.exists() else None
+
+
+def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
+    """Refuse a file that names another run than the one it is found with.
+
+    Args:
+        path: the file, for the line.
+        named: the run that it names; None: it names none, as the files of earlier versions.
+        run: the run that it is found with; None where that is not known.
+
+    Raises:
+        UserError: they are different runs; the line names both.
+    """
+    if named is not None and run is not None and named != run:
+        raise EndsRun(
+            f"{path} is of run {shown(named)}, and this is run {shown(run)}: move it out of the folder, and put this "
+            "run's own back if it took its place"
+        )
+
+
+def refuse_log_of_another(path: Path, run: str | None) -> None:
+    """Refuse a log that another run than ``run`` has written, or has written a part of.
+
+    Raises:
+        UserError: it has; the line names both runs.
+    """
+    for record in read_log(path):
+        if record.get("state") == BEGUN:
+            refuse_foreign(path, record.get(RUN), run)
+
+
+def shown(run: Any) -> str:
+    """Return the first digits of a digest, for people."""
+    return str(run)[:_NAME_DIGITS]
+
+
+def damage_in(folder: Path) -> list[str]:
+    """Return a line for what is damaged of a run's record, and one for its log; the places stand in them."""
+    lines = []
+    if (folder / RUN_FILE).exists():
+        try:
+            read_record(folder / RUN_FILE)
+        except UserError as error:
+            lines.append(str(error))
+    if numbers := damaged_lines(folder / METRICS_FILE):
+        more = f" (and {len(numbers) - 1} more line{'s' * (len(numbers) > 2)})" if len(numbers) > 1 else ""
+        lines.append(f"{folder / METRICS_FILE}:{numbers[0]}{more} is damaged: what it told is left out")
+    return lines
+
+
+def _deciding(record: dict[str, Any]) -> dict[str, Any]:
+    """The part of a record that is compared; what is None is as good as absent there."""
+    return {
+        name: _deciding(value) if isinstance(value, dict) else value
+        for name, value in record.items()
+        if name not in _MAY_DIFFER and value is not None
+    }
