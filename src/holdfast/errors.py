@@ -1,8 +1,9 @@
-"""The one exception that a user ever sees."""
+"""The one exception that a user ever sees, and the one warning."""
 
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Sequence
 
 _LONGEST, _END = 2000, 300
@@ -21,6 +22,21 @@ class UserError(Exception):
         if len(line) > _LONGEST:  # what a file holds can be in it: what to do about it stands at the end
             line = f"{line[: _LONGEST - _END]} … {line[-_END:]}"
         super().__init__(line)
+
+
+class Notice(UserWarning):
+    """What a user has to know of a result, told in one line: what was read in another way than might be thought.
+
+    The command line prints it once, to standard error; library users get it as a warning.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(str(UserError(message)))
+
+
+def say(message: str) -> None:
+    """Say a `Notice`, from wherever it comes to light."""
+    warnings.warn(Notice(message), stacklevel=3)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
