@@ -63,6 +63,7 @@ _LOADER_SETTINGS = {
 _METHOD = re.compile(r"forward|get_[a-z]+_features")
 _LONGEST_PATH = 4096
 _LARGEST_TOKEN_ID = 10_000_000
+_TOKEN_PROPERTIES = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 
 
@@ -121,6 +122,12 @@ def check_files(place: Path, root: Path, spec: str) -> None:
                 _refuse_loader_settings(values, where)
             if name == "tokenizer_config.json":
                 _refuse_boundless_vocabulary(values, where)
+            if name in ("tokenizer_config.json", "special_tokens_map.json"):
+                _refuse_odd_tokens(name, values, where)
+    tokenizer = place / "tokenizer.json"
+    if tokenizer.is_file():
+        where = f"{spec}: refused, {tokenizer.relative_to(root)}"
+        _refuse_odd_tokens(tokenizer.name, read_json_object(tokenizer), where)
 
 
 # --- links ---------------------------------------------------------------------------------------------------------
@@ -175,6 +182,8 @@ def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
 
 def _refuse_outward_paths(values: dict[str, Any], place: Path, root: Path, where: str) -> None:
     for key, value in _entries(values):
+        if isinstance(value, float) and value != value:  # NaN, which passes every check of a range
+            raise UserError(f"{where} has NaN as its {key}")
         if key in _REFUSED_KEYS and value not in (None, "", {}):
             raise UserError(f"{where} has {key}, {_REFUSED_KEYS[key]}")
         if isinstance(value, str) and key not in _RECORDS and _names_outside(key, value, place, root):
@@ -238,6 +247,30 @@ def _refuse_boundless_vocabulary(values: dict[str, Any], where: str) -> None:
     for number in added if isinstance(added, dict) else ():
         if len(number) > 9 or not number.isdecimal() or int(number) > _LARGEST_TOKEN_ID:
             raise UserError(f"{where} adds a token with the number {number[:40]!r}: at most {_LARGEST_TOKEN_ID:,}")
+
+
+def _refuse_odd_tokens(name: str, values: dict[str, Any], where: str) -> None:
+    """Refuse properties of a token that the tokenizers library does not know: it prints their names as they are."""
+    for token in _tokens(name, values):
+        if isinstance(token, dict) and (odd := token.keys() - _TOKEN_PROPERTIES):
+            raise UserError(f"{where} has a token with the property {min(odd)!r}")
+
+
+def _tokens(name: str, values: dict[str, Any]) -> Iterator[Any]:
+    """Yield what transformers makes tokens of, in a file of a tokeniser."""
+    if name == "tokenizer.json":
+        yield from _parts(values.get("added_tokens"))
+        return
+    if name == "tokenizer_config.json":
+        yield from _parts(values.get("added_tokens_decoder"))
+    else:
+        for key, value in values.items():
+            yield from _parts(value) if isinstance(value, list) or key == "extra_special_tokens" else [value]
+    yield from (value for _, value in _entries(values) if isinstance(value, dict) and "__type" in value)
+
+
+def _parts(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def _entries(values: Any) -> Iterator[tuple[str, Any]]:

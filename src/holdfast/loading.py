@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 _LIBRARIES = ("transformers", "sentence_transformers", "huggingface_hub")
-_REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISMATCH)\s*\|(.*)")
+_REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISSING|MISMATCH)\s*\|(.*)")
 _SHAPES = re.compile(r"ckpt: torch\.Size\(\[(.*?)\]\) vs model:\s*torch\.Size\(\[(.*?)\]\)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PASSING = re.compile(r"deprecat|will be removed|is_decoder|LOAD REPORT|num_labels|gradient", re.IGNORECASE)
@@ -45,7 +45,8 @@ _USUAL_HEADS = re.compile(
 )
 """Tensors of a pre-training head, and tables that are computed: what an encoder is expected to leave out."""
 _LAYERS = re.compile(r"(^|_)(n_?layers?|layers|n_blocks|num_blocks|depth)$|hidden_layers|num_.*_layers$|_layers$")
-_MOST_LAYERS_UNSEEN, _MOST_LABELS = 1000, 1_000_000
+_MOST_LAYERS_UNSEEN, _MOST_LABELS_UNSEEN = 1000, 10_000
+_LONGEST_UNSEEN = 4096
 _SPARE_TENSORS, _SPARE_NUMBERS, _COPIES = 64, 1 << 24, 4
 """What a model may have beyond its weights: a new head, tied tensors that are made before they are tied."""
 _LARGEST_TABLES = 1 << 28
@@ -57,9 +58,11 @@ class Reading:
 
     Attributes:
         left_out: tensors of the weights that the model has no place for, those of pre-training heads left aside.
+        missing: tensors of the model that are not in its weights.
     """
 
     left_out: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -106,8 +109,11 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
     reading = Reading()
     with quiet() as heard, _one_line_errors(folder, spec, heard), _within(folder, spec):
         yield reading
-    reading.left_out += [name for name, kind, _ in _report(heard) if kind == "UNEXPECTED"]
-    reading.left_out = [name for name in reading.left_out if not _USUAL_HEADS.match(name)]
+    for name, kind, _ in _report(heard):
+        if kind == "MISSING":
+            reading.missing.append(name)
+        elif kind == "UNEXPECTED" and not _USUAL_HEADS.match(name):
+            reading.left_out.append(name)
     for line in dict.fromkeys(message.strip().partition("\n")[0] for message in heard):
         if not _PASSING.search(line):
             say(f"{spec}: {line}")
@@ -132,6 +138,12 @@ class _Held:
     @property
     def tensors(self) -> int:
         return sum(map(len, self.shapes.values()))
+
+    @property
+    def longest(self) -> int:
+        return max(
+            (length for shapes in self.shapes.values() for shape in shapes.values() for length in shape), default=0
+        )
 
     @property
     def numbers(self) -> int:
@@ -164,7 +176,7 @@ def _within(folder: Path, spec: str) -> Iterator[None]:
         count["tensors"] += 1
         count["numbers"] += 0 if value is None else value.numel()
         if count["tensors"] > tensors or count["numbers"] > numbers:
-            asked = f"{count['tensors']:,} tensors of {count['numbers']:,} numbers and more"
+            asked = f"{count['tensors']:,} tensors or more, of {count['numbers']:,} numbers or more"
             raise UserError(
                 f"{spec}: the weights do not match config.json: it asks for {asked} (at {name}), and the weights hold "
                 f"{held.tensors:,} tensors of {held.numbers:,} numbers"
@@ -212,8 +224,11 @@ def _check_settings(module: Module, held: _Held, spec: str) -> None:
                     f"{spec}: the weights do not match config.json: it asks for {value:,} layers ({key}), and the "
                     f"weights hold {held.tensors:,} tensors"
                 )
-            if key == "num_labels" and value > _MOST_LABELS:
-                raise UserError(f"{spec}: config.json asks for {value:,} labels: at most {_MOST_LABELS:,}")
+            if key == "num_labels" and value > max(_MOST_LABELS_UNSEEN, held.longest):
+                raise UserError(
+                    f"{spec}: the weights do not match config.json: it asks for {value:,} labels (num_labels), and no "
+                    f"tensor is longer than {held.longest:,}"
+                )
     elif own:
         _check_module(module.kind, settings, own, f"{spec}: the weights do not match {path.parent.name}/{path.name}")
 
@@ -223,7 +238,7 @@ def _check_module(kind: str, settings: dict[str, Any], own: dict[str, tuple[int,
         asked, found = (settings.get("out_features"), settings.get("in_features")), own["linear.weight"]
         if asked != found:
             raise UserError(f"{where}: linear.weight is {_shape(found)}, and it asks for {_shape(asked)}")
-    largest = max([4096, *(length for shape in own.values() for length in shape)])
+    largest = max(_LONGEST_UNSEEN, _Held({Path(): own}).longest)
     for key, value in _numbers(settings):
         if key != "max_seq_length" and value > largest:
             raise UserError(f"{where}: it asks for {value:,} ({key}), and no tensor is longer than {largest:,}")

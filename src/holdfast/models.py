@@ -56,9 +56,9 @@ def load_sentence_transformer(
             model = _load_existing(folder)
         else:
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
-    _tell_reading(model, reading, spec, pooling=pooling, own_modules=own_modules)
-    _settle_unfilled_weights(model, spec)
+    _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
+    _tell_reading(model, reading, spec, pooling=pooling, own_modules=own_modules)
     if not own_modules and pooling == "prompt":
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
@@ -169,29 +169,27 @@ def _best_device() -> str:
     return str(get_device_name())
 
 
-def _settle_unfilled_weights(model: SentenceTransformer, spec: str) -> None:
+def _settle_unfilled_weights(model: SentenceTransformer, reading: Reading, spec: str) -> None:
     """Refuse a model some of whose parameters are in no weights file: they would be random, and the run would go on.
 
-    transformers marks the parameters that it filled from a file. Where no parameter has the mark (a model without a
-    transformer, or another release of the library) nothing can be said, and nothing is refused. The pooler on top of
-    [CLS] is missing from every masked language model and is not part of the sentence vector: it is set to zero.
+    transformers marks the parameters that it filled from a file, and reports those that it did not. Where it does
+    neither (another release of the library) nothing can be said, and nothing is refused. The pooler on top of [CLS] is
+    missing from every masked language model and is not part of the sentence vector: it is set to zero.
     """
     for backbone in _transformers(model):
-        _settle_unfilled(backbone, spec)
-
-
-def _settle_unfilled(backbone: torch.nn.Module, spec: str) -> None:
-    filled = {name: getattr(value, "_is_hf_initialized", False) for name, value in backbone.named_parameters()}
-    missing = [name for name, done in filled.items() if not done and "pooler." not in name]
-    if missing and any(filled.values()):
-        raise UserError(
-            f"{spec}: the weights do not match config.json: {len(missing)} of the model's {len(filled)} tensors are "
-            f"missing (first: {missing[0]})"
-        )
-    for name, value in backbone.named_parameters():
-        # Unused, but saved with the model: left random, two runs that agree would be saved as two different files.
-        if not filled[name] and any(filled.values()):
-            value.detach().zero_()
+        filled = {name: getattr(value, "_is_hf_initialized", False) for name, value in backbone.named_parameters()}
+        if not any(filled.values()) and not reading.missing:
+            continue
+        missing = [name for name, done in filled.items() if not done and "pooler." not in name]
+        if missing:
+            raise UserError(
+                f"{spec}: the weights do not match config.json: {len(missing)} of the model's {len(filled)} tensors "
+                f"are missing (first: {missing[0]})"
+            )
+        for name, value in backbone.named_parameters():
+            # Unused, but saved with the model: left random, two runs that agree would be saved as two different files.
+            if not filled[name]:
+                value.detach().zero_()
 
 
 def _refuse_missing_vocabulary(model: SentenceTransformer, spec: str) -> None:
