@@ -109,7 +109,7 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
     reading = Reading()
     with quiet() as heard, _one_line_errors(folder, spec, heard), _within(folder, spec):
         yield reading
-    for name, kind, _ in _report(heard):
+    for name, kind, _ in sorted(_report(heard)):
         if kind == "MISSING":
             reading.missing.append(name)
         elif kind == "UNEXPECTED" and not _USUAL_HEADS.match(name):
@@ -318,7 +318,7 @@ def _cause(folder: Path, error: Exception) -> str:
             AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except Exception as own:
             return f"its tokeniser: {first_line(own)}"
-    return first_line(error)
+    return f"there is no {error}" if isinstance(error, KeyError) else first_line(error)
 
 
 # --- what the libraries say ------------------------------------------------------------------------------------------

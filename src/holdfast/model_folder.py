@@ -189,9 +189,10 @@ def _module_weights(module: Module, root: Path, spec: str) -> list[Path]:
 
 
 def _shards(index: Path) -> list[Path]:
-    weight_map = read_json_object(index).get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise UserError(f"{index}: not an index of weights: it has no weight_map")
+    entries = read_json_object(index)
+    weight_map = entries.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map or not isinstance(entries.get("metadata"), dict):
+        raise UserError(f"{index}: not an index of weights: it has a metadata and a weight_map that is not empty")
     names = list({str(name): name for name in weight_map.values()}.values())
     for name in names:
         if not inside(name):
