@@ -68,7 +68,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
     (tmp_path / "data" / "sst2").mkdir(parents=True)
     for split in ("train", "dev", "test"):
-        rows = "".join(f"the dog runs {n}\t{n % 2}\n" for n in range(20))
+        rows = "".join(f"the dog runs {split} {n}\t{n % 2}\n" for n in range(20))
         (tmp_path / "data" / "sst2" / f"{split}.tsv").write_text("sentence\tlabel\n" + rows)
     (tmp_path / "texts.txt").write_text("the dog runs\na cat sleeps\n" * 20)
 
@@ -97,8 +97,8 @@ def test_a_pickle_is_refused_by_every_verb(
 
 
 @pytest.mark.usefixtures("task")
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_cross_encoder_is_refused_by_every_verb(
+@pytest.mark.parametrize("verb", ["evaluate", "audit", "train", "space"])
+def test_a_cross_encoder_is_refused_by_every_verb_that_takes_sentence_vectors(
     verb: str, masked_lm: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}]
