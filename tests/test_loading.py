@@ -22,6 +22,7 @@ from holdfast.adversary.translation import Translator
 from holdfast.attacks.classifier import load_classifier
 from holdfast.cli.console import work_quietly
 from holdfast.errors import Notice, UserError, say
+from holdfast.evaluation.record import evaluation
 from holdfast.loading import quiet
 from holdfast.models import load_sentence_transformer
 
@@ -151,7 +152,7 @@ def test_the_head_of_a_masked_lm_is_expected_to_be_left_out(masked_lm: Path) -> 
 def test_tensors_that_are_left_out_are_told(masked_lm: Path) -> None:
     change_weights(masked_lm, lambda held: held | {f"adapter.{n}": torch.zeros(2) for n in "abcd"})
     (line,) = told(lambda: load_sentence_transformer(str(masked_lm), device="cpu"))
-    assert "adapter.a, adapter.b, adapter.c, … of its weights are left out: what it is read as has no place" in line
+    assert "is read without adapter.a, adapter.b, adapter.c, … of its weights: what it is read as has no place" in line
 
 
 def test_what_a_library_warns_of_is_told(masked_lm: Path, tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_a_classifier_is_read_as_an_encoder_and_that_is_told(masked_lm: Path, tm
     AutoModelForSequenceClassification.from_pretrained(masked_lm, num_labels=3).save_pretrained(tmp_path / "classifier")
     shutil.copy(masked_lm / "tokenizer.json", tmp_path / "classifier")
     (line,) = told(lambda: load_sentence_transformer(str(tmp_path / "classifier"), device="cpu"))
-    assert "classifier.bias, classifier.weight of its weights are left out" in line
+    assert "is read without classifier.bias, classifier.weight of its weights" in line
 
 
 def test_a_checkpoint_of_simcse_whose_head_would_be_dropped(masked_lm: Path) -> None:
@@ -225,5 +226,6 @@ def test_a_checkpoint_of_simcse_whose_head_would_be_dropped(masked_lm: Path) -> 
     change_weights(masked_lm, lambda held: held | head)
     with pytest.raises(UserError, match=r"holds a layer that its vectors pass through \(mlp\.dense\..*name a pooling"):
         load_sentence_transformer(str(masked_lm), device="cpu")
-    (line,) = told(lambda: load_sentence_transformer(str(masked_lm), pooling="cls", device="cpu"))
-    assert "mlp.dense.bias, mlp.dense.weight of its weights are left out" in line
+    model = load_sentence_transformer(str(masked_lm), pooling="cls", device="cpu")
+    (line,) = evaluation("it", model, [], asked={}, identity={})["protocol"]["read_as"]
+    assert "is read without mlp.dense.bias, mlp.dense.weight of its weights" in line

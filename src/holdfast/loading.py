@@ -59,10 +59,17 @@ class Reading:
     Attributes:
         left_out: tensors of the weights that the model has no place for, those of pre-training heads left aside.
         missing: tensors of the model that are not in its weights.
+        told: what was said of how the model is read, without its name.
     """
 
     left_out: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def tell(self, line: str, spec: str) -> None:
+        """Say a line of the model that ``spec`` names."""
+        self.told.append(line)
+        say(f"{spec} {line}")
 
 
 @contextlib.contextmanager
@@ -116,14 +123,14 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
             reading.left_out.append(name)
     for line in dict.fromkeys(message.strip().partition("\n")[0] for message in heard):
         if not _PASSING.search(line):
-            say(f"{spec}: {line}")
+            reading.tell(f"is loaded with this warning: {line}", spec)
 
 
-def say_left_out(reading: Reading, spec: str) -> None:
+def tell_left_out(reading: Reading, spec: str) -> None:
     """Say which tensors of a model's weights are not read."""
     if names := reading.left_out:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        say(f"{spec}: {shown} of its weights are left out: what it is read as has no place for them")
+        reading.tell(f"is read without {shown} of its weights: what it is read as has no place for them", spec)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------

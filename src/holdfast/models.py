@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UserError, did_you_mean, say
+from holdfast.errors import UserError, did_you_mean
 from holdfast.finding import resolve_model
-from holdfast.loading import Reading, loading, say_left_out
+from holdfast.loading import Reading, loading, tell_left_out
 from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 POOLINGS = ("cls", "mean", "max", "prompt")
 DEFAULT_POOLING = "cls"
+_READ_AS = "_holdfast_read_as"
+"""The attribute of a loaded model that keeps what was said of how it is read."""
 
 
 def load_sentence_transformer(
@@ -67,8 +69,15 @@ def load_sentence_transformer(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
             f"masked language model to use {pooling}"
         )
+    setattr(model, _READ_AS, reading.told)
     # Loaded on the CPU first: the check above reads marks on the parameters, which do not survive a move.
     return model.to(device or _best_device())
+
+
+def read_as(model: SentenceTransformer) -> dict[str, list[str]]:
+    """Return what a result's protocol says of how a model was read: ``{read_as: lines}`` where anything was said."""
+    told = getattr(model, _READ_AS, None)
+    return {"read_as": list(told)} if told else {}
 
 
 @contextlib.contextmanager
@@ -240,10 +249,10 @@ def _tell_reading(
             f"{spec} holds a layer that its vectors pass through ({head[0]}, as in SimCSE's checkpoints), which is not "
             "loaded: name a pooling (cls, mean or max) to leave it out"
         )
-    say_left_out(reading, spec)
+    tell_left_out(reading, spec)
     for module in model.children():
         if isinstance(module, Router):
             routes = ", ".join(module.sub_modules)
             if module.default_route is None:
                 raise UserError(f"{spec} routes texts ({routes}) and has no default_route to encode plain texts by")
-            say(f"{spec} routes texts ({routes}): all are encoded by its default route, {module.default_route}")
+            reading.tell(f"routes texts ({routes}): all are encoded by its default route, {module.default_route}", spec)

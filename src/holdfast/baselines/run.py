@@ -26,6 +26,7 @@ from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
 from holdfast.errors import UserError
 from holdfast.files import holding, sha256, telling_write_errors
 from holdfast.finding import model_identity, resolve_model
+from holdfast.models import read_as
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
 from holdfast.training.folder import LOCK_FILE, alone
@@ -210,6 +211,7 @@ def _base(settings: BaselineSettings, pooling: str | None) -> tuple[SentenceTran
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
         "pooling": called,
+        **read_as(model),
         "max_seq_length": model.max_seq_length,
     }
 

@@ -15,6 +15,7 @@ from holdfast.cli.console import console, encoding_bar, print_json, progress_con
 from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
+from holdfast.models import read_as
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -208,6 +209,7 @@ def _protocol(
     protocol: dict[str, Any] = {
         "precision": precision,
         "pooling": pooling,
+        **read_as(encoder),
         "max_seq_length": encoder.max_seq_length,
         "spectrum": "of normalised vectors, centred",
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
+from holdfast.models import read_as
 from holdfast.results import new_result
 
 if TYPE_CHECKING:
@@ -60,7 +61,12 @@ def evaluation(
         command=command,
         model=model,
         identity=identity,
-        protocol={**asked, **_made_by([row["task"] for row in rows]), "max_seq_length": encoder.max_seq_length},
+        protocol={
+            **asked,
+            **_made_by([row["task"] for row in rows]),
+            **read_as(encoder),
+            "max_seq_length": encoder.max_seq_length,
+        },
         seed=None,
         results=rows,
         timing={} if seconds is None else {"evaluate_seconds": seconds},
