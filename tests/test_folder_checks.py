@@ -48,6 +48,7 @@ OUTSIDE = "names a file outside of the model's folder as its"
         ("tokenizer_config.json", {"mecab_kwargs": {"mecab_dic": "../outside"}}, OUTSIDE),
         ("tokenizer_config.json", {"fast_tokenizer_files": ["../outside/tokenizer.json"]}, OUTSIDE),
         ("special_tokens_map.json", {"tokenizer_file": "../outside/tokenizer.json"}, OUTSIDE),
+        ("special_tokens_map.json", {"is_local": False}, "has 'is_local', which is no special token"),
         ("processor_config.json", {"tokenizer_path": "../outside"}, OUTSIDE),
         ("config.json", {"text_config": {"weights": "../outside"}}, OUTSIDE),
         ("config.json", {"transformers_weights": "other.safetensors"}, "has transformers_weights, which names another"),

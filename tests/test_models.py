@@ -348,6 +348,7 @@ def test_damaged_json_is_told_with_its_line(raw: Path, saved: Path) -> None:
     (saved / "tokenizer.json").write_text('{\n  "version": ]')
     with pytest.raises(UserError, match=r"tokenizer\.json:2: not JSON"):
         load_sentence_transformer(str(saved), device="cpu")
+    (saved / "tokenizer.json").unlink()
     (saved / "modules.json").write_text('{"a": 1}')
     with pytest.raises(UserError, match=r"modules\.json: not a sentence-transformers module list"):
         resolve_model(str(saved))

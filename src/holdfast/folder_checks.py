@@ -63,6 +63,7 @@ _LOADER_SETTINGS = {
 _METHOD = re.compile(r"forward|get_[a-z]+_features")
 _LONGEST_PATH = 4096
 _LARGEST_TOKEN_ID = 10_000_000
+_TOKEN_KEY = re.compile(r"_tokens?$")
 _TOKEN_PROPERTIES = {"__type", "content", "id", "lstrip", "normalized", "rstrip", "single_word", "special"}
 _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 
@@ -122,6 +123,8 @@ def check_files(place: Path, root: Path, spec: str) -> None:
                 _refuse_loader_settings(values, where)
             if name == "tokenizer_config.json":
                 _refuse_boundless_vocabulary(values, where)
+            if name == "special_tokens_map.json" and (odd := [key for key in values if not _TOKEN_KEY.search(key)]):
+                raise UserError(f"{where} has {odd[0]!r}, which is no special token")
             if name in ("tokenizer_config.json", "special_tokens_map.json"):
                 _refuse_odd_tokens(name, values, where)
     tokenizer = place / "tokenizer.json"

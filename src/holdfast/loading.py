@@ -44,7 +44,7 @@ _USUAL_HEADS = re.compile(
     r"|decoder\.(weight|bias)$|(^|.*\.)(pooler\..*|position_ids|inv_freq|masked_bias|attn\.bias)$"
 )
 """Tensors of a pre-training head, and tables that are computed: what an encoder is expected to leave out."""
-_LAYERS = re.compile(r"(^|_)(n_?layers?|layers|n_blocks|num_blocks|depth)$|hidden_layers|num_.*_layers$|_layers$")
+_LAYERS = re.compile(r"(layers?|blocks|depth)$")
 _MOST_LAYERS_UNSEEN, _MOST_LABELS_UNSEEN = 1000, 10_000
 _LONGEST_UNSEEN = 4096
 _SPARE_TENSORS, _SPARE_NUMBERS, _COPIES = 64, 1 << 24, 4
