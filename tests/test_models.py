@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 import sys
 import time
 import types
@@ -289,7 +287,7 @@ def test_a_trainers_leftovers_beside_the_weights_are_no_reason_to_refuse(saved: 
 
 def test_no_weights_at_all(raw: Path) -> None:
     (raw / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"has no weights: no \.safetensors file"):
+    with pytest.raises(UserError, match=r"has no weights: there is no model\.safetensors in its folder"):
         resolve_model(str(raw))
 
 
@@ -323,7 +321,7 @@ def test_weights_that_are_cut_short(raw: Path, kept: int) -> None:
 
 def test_weights_of_another_width_than_the_configuration(raw: Path) -> None:
     edit_json(raw / "config.json", hidden_size=32)
-    with pytest.raises(UserError, match=r"masked-lm: the weights do not match config\.json: tensors of other sizes"):
+    with pytest.raises(UserError, match=r"do not match config\.json: .* is .*16.*, and config\.json asks for .*32"):
         load_sentence_transformer(str(raw), device="cpu")
 
 
@@ -350,6 +348,7 @@ def test_damaged_json_is_told_with_its_line(raw: Path, saved: Path) -> None:
     (saved / "tokenizer.json").write_text('{\n  "version": ]')
     with pytest.raises(UserError, match=r"tokenizer\.json:2: not JSON"):
         load_sentence_transformer(str(saved), device="cpu")
+    (saved / "tokenizer.json").unlink()
     (saved / "modules.json").write_text('{"a": 1}')
     with pytest.raises(UserError, match=r"modules\.json: not a sentence-transformers module list"):
         resolve_model(str(saved))
@@ -364,27 +363,3 @@ def test_a_model_without_a_vocabulary(kind: str, removed: str, request: pytest.F
         file.unlink()
     with pytest.raises(UserError, match=rf"{folder.name} has no tokeniser vocabulary"):
         load_sentence_transformer(str(folder), device="cpu")
-
-
-# --- identity --------------------------------------------------------------------------------------------------------
-
-
-def test_identity_of_one_weights_file(saved: Path) -> None:
-    identity = model_identity(saved)
-    weights = hashlib.sha256((saved / "model.safetensors").read_bytes()).hexdigest()
-    assert identity["model_sha256"] == identity["model_files"]["model.safetensors"] == weights
-    assert {"config.json", "modules.json", "1_Pooling/config.json"} <= identity["model_files"].keys()
-
-
-def test_identity_leaves_out_checkpoints_kept_beside_the_model(saved: Path, raw: Path) -> None:
-    before = model_identity(saved)
-    shutil.copytree(raw, saved / "checkpoint-5")
-    assert model_identity(saved) == before
-
-
-def test_identity_of_several_weights_files_changes_with_any(raw: Path) -> None:
-    one = model_identity(raw)["model_files"]["model.safetensors"]
-    save_file({"a": torch.zeros(2)}, raw / "b.safetensors")
-    two = hashlib.sha256((raw / "b.safetensors").read_bytes()).hexdigest()
-    lines = f"{two}  b.safetensors\n{one}  model.safetensors\n"
-    assert model_identity(raw)["model_sha256"] == hashlib.sha256(lines.encode()).hexdigest()

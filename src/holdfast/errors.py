@@ -1,8 +1,9 @@
-"""The one exception that a user ever sees."""
+"""The one exception that a user ever sees, and the one warning."""
 
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Sequence
 
 _LONGEST, _END = 2000, 300
@@ -28,6 +29,21 @@ class EndsRun(UserError):
 
     Such are a disk that is full, and a file in a run's folder that is another run's.
     """
+
+
+class Notice(UserWarning):
+    """What a user has to know of a result, told in one line: what was read in another way than might be thought.
+
+    The command line prints it once, to standard error; library users get it as a warning.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(str(UserError(message)))
+
+
+def say(message: str) -> None:
+    """Say a `Notice`, from wherever it comes to light."""
+    warnings.warn(Notice(message), stacklevel=3)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

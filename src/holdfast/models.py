@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UserError, did_you_mean, first_line
-from holdfast.finding import quiet, read_json, resolve_model
+from holdfast.errors import UserError, did_you_mean
+from holdfast.finding import resolve_model
 from holdfast.limits import settle_limits
+from holdfast.loading import Reading, loading, tell_left_out
+from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 POOLINGS = ("cls", "mean", "max", "prompt")
 DEFAULT_POOLING = "cls"
+_READ_AS = "_holdfast_read_as"
+"""The attribute of a loaded model that keeps what was said of how it is read."""
 
 
 def load_sentence_transformer(
@@ -31,27 +35,34 @@ def load_sentence_transformer(
     Args:
         spec: as for `resolve_model`.
         pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"prompt"``; ``None`` means ``"cls"`` for a raw masked language
-            model and "its own" for a SentenceTransformer.
+            model and "its own" for a SentenceTransformer. Of a CrossEncoder, a SparseEncoder and the like a pooling
+            asks for the transformer alone.
         device: where to put the model (``"cpu"``, ``"cuda"``, ...); ``None`` takes the machine's best.
 
     Raises:
         UserError: what `resolve_model` refuses; an unknown pooling; a pooling other than a SentenceTransformer's own;
-            weights that are damaged or do not fit the configuration; prompt pooling of a model whose tokeniser is slow
-            or has no mask token.
+            another kind of model without a pooling; weights that are damaged or do not fit the configuration; prompt
+            pooling of a model whose tokeniser is slow or has no mask token.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise UserError(
             f"unknown pooling {pooling!r}{did_you_mean(pooling, POOLINGS)}: use one of {', '.join(POOLINGS)}"
         )
     folder = resolve_model(spec)
+    kind = model_kind(folder)
+    _refuse_other_kinds(kind, pooling, spec)
     from holdfast.prompt import freeze_pooling, with_prompt  # takes seconds: not before the name is known to be good
 
-    existing = (folder / "modules.json").is_file()
-    with quiet(), one_line_errors(folder, spec):
-        model = _load_existing(folder) if existing else _load_raw(folder, pooling or DEFAULT_POOLING)
-    _settle_unfilled_weights(model, spec)
+    own_modules = (folder / "modules.json").is_file() and kind == SENTENCE_TRANSFORMER
+    with loading(folder, spec) as reading:
+        if own_modules:
+            model = _load_existing(folder)
+        else:
+            model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
+    _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
-    if not existing and pooling == "prompt":
+    _tell_reading(model, reading, spec, pooling=pooling, own_modules=own_modules)
+    if not own_modules and pooling == "prompt":
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
     settle_limits(model, spec)
@@ -60,8 +71,15 @@ def load_sentence_transformer(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
             f"masked language model to use {pooling}"
         )
+    setattr(model, _READ_AS, reading.told)
     # Loaded on the CPU first: the check above reads marks on the parameters, which do not survive a move.
     return model.to(device or _best_device())
+
+
+def read_as(model: SentenceTransformer) -> dict[str, list[str]]:
+    """Return what a result's protocol says of how a model was read: ``{read_as: lines}`` where anything was said."""
+    told = getattr(model, _READ_AS, None)
+    return {"read_as": list(told)} if told else {}
 
 
 @contextlib.contextmanager
@@ -114,40 +132,13 @@ def saved_plainly(tokenizer: Any) -> Iterator[None]:
             backend.enable_padding(**padded)
 
 
-@contextlib.contextmanager
-def one_line_errors(folder: Path, spec: str) -> Iterator[None]:
-    """Turn whatever the loaders raise for a damaged model into one line that names the model."""
-    import torch
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        raise UserError(f"{spec}: the weights file is damaged or cut short ({first_line(error)})") from error
-    except torch.OutOfMemoryError as error:
-        raise UserError(f"{spec} does not fit in this device's memory") from error
-    except UserError:
-        raise
-    # Four libraries read these files and raise errors of a dozen unrelated classes; the cause stays attached.
-    except Exception as error:
-        if isinstance(error, ImportError) and "sentencepiece" in str(error).lower():
-            raise UserError(f"the tokeniser of {spec} needs SentencePiece: pip install sentencepiece") from error
-        if "ignore_mismatched_sizes" in str(error):
-            raise UserError(f"{spec}: the weights do not match config.json: tensors of other sizes") from error
-        # A damaged file makes the loaders complain of something else; its own name and line say more.
-        for file in sorted(folder.glob("*.json")):
-            read_json(file)
-        raise UserError(f"{spec} cannot be loaded: {first_line(error)}") from error
-
-
 def _load_existing(folder: Path) -> SentenceTransformer:
     import torch
     from sentence_transformers import SentenceTransformer
 
     # transformers 5 takes the file's own type by default; a half-precision file would silently give other numbers.
-    return SentenceTransformer(
-        str(folder), device="cpu", local_files_only=True, model_kwargs={"dtype": torch.float32}
-    ).float()
+    settings = {"dtype": torch.float32, "use_safetensors": True}
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True, model_kwargs=settings).float()
 
 
 def _load_raw(folder: Path, pooling: str) -> SentenceTransformer:
@@ -159,7 +150,7 @@ def _load_raw(folder: Path, pooling: str) -> SentenceTransformer:
     offline = {"local_files_only": True}
     transformer = Transformer(
         str(folder),
-        model_kwargs={"dtype": torch.float32, **offline},
+        model_kwargs={"dtype": torch.float32, "use_safetensors": True, **offline},
         processor_kwargs=dict(offline),
         config_kwargs=dict(offline),
     )
@@ -189,33 +180,81 @@ def _best_device() -> str:
     return str(get_device_name())
 
 
-def _settle_unfilled_weights(model: SentenceTransformer, spec: str) -> None:
+def _settle_unfilled_weights(model: SentenceTransformer, reading: Reading, spec: str) -> None:
     """Refuse a model some of whose parameters are in no weights file: they would be random, and the run would go on.
 
-    transformers marks the parameters that it filled from a file. Where no parameter has the mark (a model without a
-    transformer, or another release of the library) nothing can be said, and nothing is refused. The pooler on top of
-    [CLS] is missing from every masked language model and is not part of the sentence vector: it is set to zero.
+    transformers marks the parameters that it filled from a file, and reports those that it did not. Where it does
+    neither (another release of the library) nothing can be said, and nothing is refused. The pooler on top of [CLS] is
+    missing from every masked language model and is not part of the sentence vector: it is set to zero.
     """
-    backbone = model.transformers_model
-    if backbone is None:
-        return
-    filled = {name: getattr(value, "_is_hf_initialized", False) for name, value in backbone.named_parameters()}
-    missing = [name for name, done in filled.items() if not done and "pooler." not in name]
-    if missing and any(filled.values()):
-        raise UserError(
-            f"{spec}: the weights do not match config.json: {len(missing)} of the model's {len(filled)} tensors are "
-            f"missing (first: {missing[0]})"
-        )
-    for name, value in backbone.named_parameters():
-        # Unused, but saved with the model: left random, two runs that agree would be saved as two different files.
-        if not filled[name] and any(filled.values()):
-            value.detach().zero_()
+    for backbone in _transformers(model):
+        filled = {name: getattr(value, "_is_hf_initialized", False) for name, value in backbone.named_parameters()}
+        if not any(filled.values()) and not reading.missing:
+            continue
+        missing = [name for name, done in filled.items() if not done and "pooler." not in name]
+        if missing:
+            raise UserError(
+                f"{spec}: the weights do not match config.json: {len(missing)} of the model's {len(filled)} tensors "
+                f"are missing (first: {missing[0]})"
+            )
+        for name, value in backbone.named_parameters():
+            # Unused, but saved with the model: left random, two runs that agree would be saved as two different files.
+            if not filled[name]:
+                value.detach().zero_()
 
 
 def _refuse_missing_vocabulary(model: SentenceTransformer, spec: str) -> None:
     """Refuse a tokeniser without words: transformers 5 makes one up where its files are missing, all of it [UNK]."""
-    if model.transformers_model is None:
+    from sentence_transformers.base.modules import Transformer
+
+    for module in model.modules():
+        if isinstance(module, Transformer):
+            tokenizer = module.tokenizer
+            if tokenizer is None or set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+                raise UserError(
+                    f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it"
+                )
+
+
+def _transformers(model: SentenceTransformer) -> list[torch.nn.Module]:
+    """Return the transformers of a model: several where it routes texts."""
+    from sentence_transformers.base.modules import Transformer
+
+    return [module.model for module in model.modules() if isinstance(module, Transformer)]
+
+
+def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
+    """Refuse what was saved as another kind of model, unless its transformer is asked for by a pooling."""
+    if kind == SENTENCE_TRANSFORMER or pooling is not None:
         return
-    tokenizer = model.tokenizer
-    if tokenizer is None or set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
+    why = {
+        "CrossEncoder": "it scores pairs of texts and has no sentence vectors",
+        "SparseEncoder": "its vectors are sparse ones over a vocabulary",
+        "MultiVectorEncoder": "it has a vector for each token and none for the sentence",
+    }.get(kind, "holdfast measures sentence encoders")
+    raise UserError(f"{spec} is a {kind}: {why}; name a pooling (cls, mean or max) to read its transformer alone")
+
+
+def _tell_reading(
+    model: SentenceTransformer, reading: Reading, spec: str, *, pooling: str | None, own_modules: bool
+) -> None:
+    """Say how a model is read where it could be read in another way; refuse to guess between two.
+
+    The tensors ``mlp.*`` of SimCSE's own checkpoints are a layer that its sentence vectors pass through in training
+    and, in the supervised models, in use: without it the vectors are others.
+    """
+    from sentence_transformers.base.modules import Router
+
+    head = [name for name in reading.left_out if name.startswith("mlp.")]
+    if head and pooling is None and not own_modules:
+        raise UserError(
+            f"{spec} holds a layer that its vectors pass through ({head[0]}, as in SimCSE's checkpoints), which is not "
+            "loaded: name a pooling (cls, mean or max) to leave it out"
+        )
+    tell_left_out(reading, spec)
+    for module in model.children():
+        if isinstance(module, Router):
+            routes = ", ".join(module.sub_modules)
+            if module.default_route is None:
+                raise UserError(f"{spec} routes texts ({routes}) and has no default_route to encode plain texts by")
+            reading.tell(f"routes texts ({routes}): all are encoded by its default route, {module.default_route}", spec)

@@ -4,8 +4,9 @@
 
 An input is a good file of its kind, damaged: bits turned, parts cut out, doubled or exchanged with another file's,
 words put in that have broken readers before, values of JSON exchanged for other values; packed, where the reader
-unpacks, before or after that. A reader that raises anything but `UserError`, takes more than `SECONDS` of processor
-time or more than `MEMORY` of memory is told, with the file.
+unpacks, before or after that. Model folders get hostile entries besides (`fuzz_models.py`). A reader that raises
+anything but `UserError`, takes more than `SECONDS` of processor time or more than `MEMORY` of memory is told, with the
+file; and so is, where there is strace, each file outside of the model's folder that was opened.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import opened_files
 import zstandard
 from fuzz_kinds import Kind, all_kinds
+from fuzz_models import OUTSIDE, model_kinds
 
 from holdfast.errors import UserError
 
 SECONDS = 10.0
+_NUMBERS = "holdfast-fuzz-number"
+"""A folder of files that are looked for, so that strace's log says which input comes next; none is there."""
 MEMORY = 1 << 30
 """Bytes above what the process has when it begins."""
 
@@ -91,13 +96,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default="", help="only kinds whose name holds this")
     parser.add_argument("--keep", type=Path, help="keep the inputs that went wrong here")
+    parser.add_argument("--traced", action="store_true", help="strace watches already")
     given = parser.parse_args()
+    reason = opened_files.why_not()
+    if reason is None and not given.traced:
+        return _watched()
     warnings.simplefilter("ignore")
     began = time.process_time()
     with tempfile.TemporaryDirectory(prefix="holdfast-fuzz-") as scratch:
         os.environ["HOLDFAST_CACHE"] = scratch + "/cache"
         os.environ.pop("HOLDFAST_DATA", None)
-        kinds = [kind for kind in all_kinds() if given.kinds in kind.name]
+        kinds = [kind for kind in [*all_kinds(), *model_kinds()] if given.kinds in kind.name]
         tally = fuzz(kinds, given.inputs, given.seed, Path(scratch), given.keep)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(f"{tally.read + tally.refused} inputs of {len(kinds)} kinds: {tally.read} read, {tally.refused} refused")
@@ -108,7 +117,26 @@ def main() -> int:
     for where, told in tally.wrong.items():
         print(f"WRONG: {where}\n{told}")
     print("no traceback, no hang, no memory without end" if not tally.wrong else f"{len(tally.wrong)} faults")
+    if not given.traced:
+        print(f"which files were opened is not known: {reason}")
     return 1 if tally.wrong else 0
+
+
+def _watched() -> int:
+    """Run the same under strace, and tell the files outside of the models' folders that were opened."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-opened-") as scratch:
+        log = Path(scratch) / "log"
+        code = opened_files.run_traced([sys.executable, *sys.argv, "--traced"], log).returncode
+        paths = opened_files.opened(log)
+    number, found = "", []
+    for path in paths:
+        number = path.name if path.parent.name == _NUMBERS else number
+        if OUTSIDE in path.parts[:-1] and number:
+            found.append(f"{path} at input {number}")
+    for line in found[:20]:
+        print(f"OPENED: {line}")
+    print(f"{len(found)} files opened outside the folder")
+    return code or (1 if found else 0)
 
 
 def fuzz(kinds: list[Kind], inputs: int, seed: int, scratch: Path, keep: Path | None = None) -> Tally:
@@ -120,6 +148,8 @@ def fuzz(kinds: list[Kind], inputs: int, seed: int, scratch: Path, keep: Path | 
         for number in range(inputs):
             kind = kinds[number % len(kinds)]
             data = damaged(kind, kinds, draw)
+            with contextlib.suppress(FileNotFoundError):
+                (scratch / _NUMBERS / str(number)).open().close()
             began = time.process_time()
             try:
                 if _is_refused(kind, data, scratch):
@@ -202,6 +232,8 @@ def _limited_memory() -> Iterator[None]:
 def damaged(kind: Kind, kinds: list[Kind], draw: random.Random) -> bytes:
     """A good file, damaged."""
     data = kind.good
+    if kind.hostile is not None and draw.random() < 0.6 and (bad := kind.hostile(data, draw)) is not None:
+        return bad
     packer = {".gz": gzip.compress, ".zst": zstandard.compress}.get(Path(kind.name).suffix)
     if packer is not None:  # half of the time what is packed is good and the packing is not
         text = gzip.decompress(data) if kind.name.endswith(".gz") else zstandard.decompress(data)

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import random
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -30,11 +31,13 @@ class Kind:
         name: of the file; a folder's file may be named with its folder.
         good: a file as it should be.
         read: reads it to the end; takes the folder that the file lies in.
+        hostile: returns the good file with an entry that a careful reader refuses, or None where it has no place.
     """
 
     name: str
     good: bytes
     read: Callable[[Path], Any]
+    hostile: Callable[[bytes, random.Random], bytes | None] | None = None
 
 
 _SENTENCES = (

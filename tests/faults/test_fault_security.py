@@ -61,25 +61,50 @@ VERBS = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_pickle_only_model_is_refused_by_every_verb(
-    verb: str, masked_lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the verbs take besides a model, in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
     (tmp_path / "data" / "sst2").mkdir(parents=True)
     for split in ("train", "dev", "test"):
-        rows = "".join(f"the dog runs {n}\t{n % 2}\n" for n in range(20))
+        rows = "".join(f"the dog runs {split} {n}\t{n % 2}\n" for n in range(20))
         (tmp_path / "data" / "sst2" / f"{split}.tsv").write_text("sentence\tlabel\n" + rows)
     (tmp_path / "texts.txt").write_text("the dog runs\na cat sleeps\n" * 20)
-    (masked_lm / "model.safetensors").unlink()
+
+
+def refusal(verb: str, model: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the line that a verb refuses a model with."""
+    words = ["simcse", "--model", str(model)] if verb == "train" else [str(model)]
+    assert main([verb, *words, *VERBS[verb]]) == 2
+    assert not Path("out").exists()
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("task")
+@pytest.mark.parametrize("decoy", [None, "decoy.safetensors"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_pickle_is_refused_by_every_verb(
+    verb: str, decoy: str | None, masked_lm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where other weights lie beside it, which are not those that would be loaded."""
+    weights = masked_lm / "model.safetensors"
+    weights.rename(masked_lm / decoy) if decoy else weights.unlink()
     (masked_lm / "pytorch_model.bin").write_bytes(EVIL)
-    model = ["simcse", "--model", str(masked_lm)] if verb == "train" else [str(masked_lm)]
-    assert main([verb, *model, *VERBS[verb]]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert "refused, its weights are a pickle (pytorch_model.bin) and a pickle can run code" in lines[-1]
+    line = refusal(verb, masked_lm, capsys)
+    assert "refused, its weights are a pickle (pytorch_model.bin) and a pickle can run code" in line
     assert not (tmp_path / "opened").exists()
-    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("task")
+@pytest.mark.parametrize("verb", ["evaluate", "audit", "train", "space"])
+def test_a_cross_encoder_is_refused_by_every_verb_that_takes_sentence_vectors(
+    verb: str, masked_lm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}]
+    (masked_lm / "modules.json").write_text(json.dumps(modules))
+    (masked_lm / "config_sentence_transformers.json").write_text('{"model_type": "CrossEncoder"}')
+    assert f"{masked_lm} is a CrossEncoder: " in refusal(verb, masked_lm, capsys)
 
 
 def test_a_pickle_beside_good_weights_is_never_opened(

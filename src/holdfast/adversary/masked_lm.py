@@ -14,9 +14,9 @@ from holdfast.adversary.batches import in_batches
 from holdfast.adversary.similarity import Similarity
 from holdfast.adversary.words import Words, is_content_word, others
 from holdfast.errors import UserError
-from holdfast.finding import quiet, resolve_model
+from holdfast.finding import resolve_model
 from holdfast.limits import require_padding, token_limit
-from holdfast.models import one_line_errors
+from holdfast.loading import loading
 
 PROPOSALS = 100
 """How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
@@ -236,10 +236,10 @@ def _load(spec: str) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     folder = resolve_model(spec)
-    with quiet(), one_line_errors(folder, spec):
+    with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])[0]

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from holdfast.adversary.batches import in_batches
-from holdfast.finding import quiet, resolve_model
-from holdfast.models import one_line_errors
+from holdfast.errors import UserError
+from holdfast.finding import resolve_model
+from holdfast.loading import loading
 
 
 class Translator:
@@ -33,9 +34,13 @@ class Translator:
 
         self.prefix, self.beams, self.longest = prefix, beams, longest
         folder = resolve_model(spec)
-        with quiet(), one_line_errors(folder, spec):
+        with loading(folder, spec):
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+            model, report = AutoModelForSeq2SeqLM.from_pretrained(
+                folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
+            )
+        if report["missing_keys"]:
+            raise UserError(f"{spec} does not translate: it has no {min(report['missing_keys'])}")
         self.model: Any = model.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     @torch.inference_mode()

@@ -18,9 +18,10 @@ from holdfast.adversary.batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
-from holdfast.finding import quiet, resolve_model
+from holdfast.finding import resolve_model
 from holdfast.limits import UNLIMITED, Cuts, cut_rows, input_limit, require_padding, token_limit
-from holdfast.models import load_sentence_transformer, one_line_errors
+from holdfast.loading import loading
+from holdfast.models import load_sentence_transformer
 
 CLASSES_FILE = "classifier.json"
 """What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""
@@ -236,7 +237,7 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
     from sentence_transformers.util import get_device_name
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    with quiet(), one_line_errors(folder, spec):
+    with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True

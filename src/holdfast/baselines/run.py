@@ -27,6 +27,7 @@ from holdfast.errors import UserError
 from holdfast.files import holding, sha256, telling_write_errors
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import Cuts, cut_line, input_limit
+from holdfast.models import read_as
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
 from holdfast.training.folder import LOCK_FILE, alone
@@ -230,6 +231,7 @@ def _base(settings: BaselineSettings, pooling: str | None) -> tuple[SentenceTran
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
         "pooling": called,
+        **read_as(model),
         "max_seq_length": input_limit(model),
     }
 

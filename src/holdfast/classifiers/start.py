@@ -11,9 +11,10 @@ from torch import nn
 
 from holdfast.classifiers.material import Material
 from holdfast.errors import UserError
-from holdfast.finding import quiet, resolve_model
+from holdfast.finding import resolve_model
 from holdfast.limits import require_padding, token_limit
-from holdfast.models import load_sentence_transformer, one_line_errors
+from holdfast.loading import loading
+from holdfast.models import load_sentence_transformer
 from holdfast.prompt import Prompt
 
 
@@ -37,7 +38,7 @@ def new_classifier(spec: str, material: Material, max_length: int) -> tuple[Any,
 
     folder = _transformer_folder(spec)
     names = dict(enumerate(material.classes))
-    with quiet(), one_line_errors(folder, spec):
+    with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForSequenceClassification.from_pretrained(
             folder,

@@ -6,9 +6,12 @@ import contextlib
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.mistakes import complain
+from holdfast.errors import Notice
 from holdfast.launch import is_first_process
 
 if TYPE_CHECKING:
@@ -35,13 +38,30 @@ def progress_console(as_json: bool) -> Console:
 
 @contextlib.contextmanager
 def work_quietly() -> Iterator[None]:
-    """Send what libraries print to standard error, and leave out their warnings unless Python was asked for them."""
-    import warnings
+    """Send what libraries print to standard error, and leave out their warnings unless Python was asked for them.
 
+    A `Notice` is told whatever Python was asked for, and once.
+    """
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = _telling_notices(warnings.showwarning)
         yield
+
+
+def _telling_notices(show: Callable[..., None]) -> Callable[..., None]:
+    """Return what shows a warning: a `Notice` as a line, unless it was told before, and any other as ``show`` does."""
+    told: set[str] = set()
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, Notice):
+            show(message, category, *where, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            complain(str(message))
+
+    return shown
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from holdfast.cli.console import console, encoding_bar, print_json, progress_con
 from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
+from holdfast.models import read_as
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -217,6 +218,7 @@ def _protocol(
         "precision": precision,
         "pooling": pooling,
         **reading(encoder),
+        **read_as(encoder),
         "spectrum": "of normalised vectors, centred",
     }
     if attacked is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
 from holdfast.limits import reading
+from holdfast.models import read_as
 from holdfast.results import new_result
 
 if TYPE_CHECKING:
@@ -61,7 +62,12 @@ def evaluation(
         command=command,
         model=model,
         identity=identity,
-        protocol={**asked, **_made_by([row["task"] for row in rows]), **reading(encoder)},
+        protocol={
+            **asked,
+            **_made_by([row["task"] for row in rows]),
+            **reading(encoder),
+            **read_as(encoder),
+        },
         seed=None,
         results=rows,
         timing={} if seconds is None else {"evaluate_seconds": seconds},

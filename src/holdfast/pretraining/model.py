@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.errors import UserError
-from holdfast.finding import quiet, resolve_model
+from holdfast.finding import resolve_model
 from holdfast.limits import token_limit
-from holdfast.models import evaluating, one_line_errors
+from holdfast.loading import loading, quiet
+from holdfast.models import evaluating
 from holdfast.pretraining.batches import Group
 from holdfast.pretraining.settings import PretrainSettings
 from holdfast.training.cpu import fast_on_cpu
@@ -53,9 +54,9 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
     from transformers import AutoModelForMaskedLM
 
     folder = resolve_model(spec)
-    with quiet(), one_line_errors(folder, spec):
+    with loading(folder, spec):
         model, report = AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     if report["missing_keys"]:
         raise UserError(f"--model {spec} has no masked-LM head ({sorted(report['missing_keys'])[0]} is missing)")
@@ -196,7 +197,9 @@ def load_finished(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     with quiet():
-        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        model = AutoModelForMaskedLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, use_safetensors=True
+        )
         return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
 from holdfast.files import cache_folder, write_json
-from holdfast.finding import quiet, resolve_model
-from holdfast.models import one_line_errors
+from holdfast.finding import resolve_model
+from holdfast.folder_checks import check_files
+from holdfast.loading import loading
 from holdfast.values import expanded
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -108,9 +109,11 @@ def load_tokenizer(spec: str, option: str) -> Any:
     from transformers import AutoTokenizer
 
     folder = expanded(spec)
-    if not (folder / "tokenizer_config.json").is_file():
+    if (folder / "tokenizer_config.json").is_file():
+        check_files(folder, folder, spec)
+    else:
         folder = resolve_model(spec)
-    with quiet(), one_line_errors(folder, spec):
+    with loading(folder, spec):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.is_fast or tokenizer.mask_token is None or tokenizer.pad_token is None:
         raise UserError(f"{option} {spec}: its tokeniser has no mask token, no padding token or no fast form")

@@ -1,0 +1,351 @@
+"""Loading with the libraries: in silence, within bounds, with what they would have said looked through.
+
+`loading` is what every loader of a model works in. It holds a model to what its weights' headers say, so that a
+configuration of ten million layers is refused before it is built; it turns the errors of four libraries into one line;
+and it says, as a `Notice`, what the libraries would have said of a model whose numbers are other than expected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import UserError, first_line, say
+from holdfast.model_folder import (
+    TRANSFORMERS,
+    WEIGHTS,
+    Module,
+    config_file,
+    model_modules,
+    read_json,
+    read_json_object,
+    weights_files,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+_LIBRARIES = ("transformers", "sentence_transformers", "huggingface_hub")
+_REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISSING|MISMATCH)\s*\|(.*)")
+_SHAPES = re.compile(r"ckpt: torch\.Size\(\[(.*?)\]\) vs model:\s*torch\.Size\(\[(.*?)\]\)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PASSING = re.compile(r"deprecat|will be removed|is_decoder|LOAD REPORT|num_labels|gradient", re.IGNORECASE)
+"""Notices that change no number, or that are told in another way."""
+_USUAL_HEADS = re.compile(
+    r"(cls|lm_head|predictions|lm_predictions|mask_predictions|mlm_head|vocab_(transform|layer_norm|projector)"
+    r"|generator_(predictions|lm_head)|discriminator_predictions|head\.(dense|norm)|decoder\.(weight|bias))(\.|$)"
+    r"|decoder\.(weight|bias)$|(^|.*\.)(pooler\..*|position_ids|inv_freq|masked_bias|attn\.bias)$"
+)
+"""Tensors of a pre-training head, and tables that are computed: what an encoder is expected to leave out."""
+_LAYERS = re.compile(r"(layers?|blocks|depth)$")
+_MOST_LAYERS_UNSEEN, _MOST_LABELS_UNSEEN = 1000, 10_000
+_LONGEST_UNSEEN = 4096
+_SPARE_TENSORS, _SPARE_NUMBERS, _COPIES = 64, 1 << 24, 4
+"""What a model may have beyond its weights: a new head, tied tensors that are made before they are tied."""
+_LARGEST_TABLES = 1 << 28
+
+
+@dataclass
+class Reading:
+    """What came to light while a model was loaded.
+
+    Attributes:
+        left_out: tensors of the weights that the model has no place for, those of pre-training heads left aside.
+        missing: tensors of the model that are not in its weights.
+        told: what was said of how the model is read, without its name.
+    """
+
+    left_out: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def tell(self, line: str, spec: str) -> None:
+        """Say a line of the model that ``spec`` names."""
+        self.told.append(line)
+        say(f"{spec} {line}")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[list[str]]:
+    """Keep load reports, warnings and progress bars from the terminal; yield the list that the warnings go to."""
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from transformers.utils import logging as hf_logging
+
+    hf_bar, hub_bar = hf_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
+    heard = _Heard()
+    loggers = [logging.getLogger(name) for name in _LIBRARIES]
+    before = [(logger.level, logger.handlers, logger.propagate) for logger in loggers]
+    hf_logging.disable_progress_bar()
+    disable_progress_bars()
+    for logger in loggers:
+        logger.handlers, logger.propagate = [heard], False
+        logger.setLevel(logging.WARNING)
+    try:
+        yield heard.lines
+    finally:
+        for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
+        if hf_bar:
+            hf_logging.enable_progress_bar()
+        if hub_bar:
+            enable_progress_bars()
+
+
+@contextlib.contextmanager
+def loading(folder: Path, spec: str) -> Iterator[Reading]:
+    """Load in silence and within the bounds of the weights; say what changes numbers, and any error in one line.
+
+    Args:
+        folder: the model's folder, checked by :func:`holdfast.finding.resolve_model`, or that of its transformer.
+        spec: what the user called the model.
+
+    Yields:
+        what is known when the block has ended.
+
+    Raises:
+        UserError: the model cannot be loaded; the line names the cause.
+    """
+    reading = Reading()
+    with quiet() as heard, _one_line_errors(folder, spec, heard), _within(folder, spec):
+        yield reading
+    for name, kind, _ in sorted(_report(heard)):
+        if kind == "MISSING":
+            reading.missing.append(name)
+        elif kind == "UNEXPECTED" and not _USUAL_HEADS.match(name):
+            reading.left_out.append(name)
+    for line in dict.fromkeys(message.strip().partition("\n")[0] for message in heard):
+        if not _PASSING.search(line):
+            reading.tell(f"is loaded with this warning: {line}", spec)
+
+
+def tell_left_out(reading: Reading, spec: str) -> None:
+    """Say which tensors of a model's weights are not read."""
+    if names := reading.left_out:
+        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        reading.tell(f"is read without {shown} of its weights: what it is read as has no place for them", spec)
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What the headers of weights files hold: tensors by file, name and shape."""
+
+    shapes: dict[Path, dict[str, tuple[int, ...]]]
+
+    @property
+    def tensors(self) -> int:
+        return sum(map(len, self.shapes.values()))
+
+    @property
+    def longest(self) -> int:
+        return max(
+            (length for shapes in self.shapes.values() for shape in shapes.values() for length in shape), default=0
+        )
+
+    @property
+    def numbers(self) -> int:
+        total = 0
+        for shapes in self.shapes.values():
+            for shape in shapes.values():
+                size = 1
+                for length in shape:
+                    size *= length
+                total += size
+        return total
+
+
+@contextlib.contextmanager
+def _within(folder: Path, spec: str) -> Iterator[None]:
+    """Refuse what is much larger than its weights: by its configuration, and while it is built."""
+    from torch.nn.modules.module import (
+        register_module_buffer_registration_hook,
+        register_module_parameter_registration_hook,
+    )
+
+    modules = model_modules(folder, spec) if _is_model(folder) else []
+    held = _headers(weights_files(folder, spec) if modules else [])
+    for module in modules:
+        _check_settings(module, held, spec)
+    tensors, numbers = _COPIES * held.tensors + _SPARE_TENSORS, _COPIES * held.numbers + _SPARE_NUMBERS
+    count = {"tensors": 0, "numbers": 0, "tables": 0}
+
+    def parameter(_module: Any, name: str, value: torch.Tensor | None) -> None:
+        count["tensors"] += 1
+        count["numbers"] += 0 if value is None else value.numel()
+        if count["tensors"] > tensors or count["numbers"] > numbers:
+            asked = f"{count['tensors']:,} tensors or more, of {count['numbers']:,} numbers or more"
+            raise UserError(
+                f"{spec}: the weights do not match config.json: it asks for {asked} (at {name}), and the weights hold "
+                f"{held.tensors:,} tensors of {held.numbers:,} numbers"
+            )
+
+    def table(_module: Any, name: str, value: torch.Tensor | None) -> None:
+        count["tables"] += 0 if value is None else value.numel()
+        if count["tables"] > _LARGEST_TABLES:
+            raise UserError(f"{spec}: config.json asks for tables of more than {_LARGEST_TABLES:,} numbers (at {name})")
+
+    hooks = [register_module_parameter_registration_hook(parameter), register_module_buffer_registration_hook(table)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _is_model(folder: Path) -> bool:
+    """Return False for a folder that holds a tokeniser alone."""
+    return (folder / "modules.json").is_file() or (folder / "config.json").is_file()
+
+
+def _headers(files: list[Path]) -> _Held:
+    from safetensors import safe_open
+
+    shapes: dict[Path, dict[str, tuple[int, ...]]] = {}
+    for path in files:
+        with safe_open(str(path), framework="pt") as file:
+            shapes[path] = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    return _Held(shapes)
+
+
+def _check_settings(module: Module, held: _Held, spec: str) -> None:
+    """Refuse settings that ask for more than the weights hold, before anything is made of them."""
+    path = config_file(module)
+    if not path.is_file():
+        return
+    settings = read_json_object(path)
+    own = held.shapes.get(module.folder / WEIGHTS, {})
+    if module.kind in TRANSFORMERS:
+        for key, value in _numbers(settings):
+            if _LAYERS.search(key) and value > max(_MOST_LAYERS_UNSEEN, held.tensors):
+                raise UserError(
+                    f"{spec}: the weights do not match config.json: it asks for {value:,} layers ({key}), and the "
+                    f"weights hold {held.tensors:,} tensors"
+                )
+            if key == "num_labels" and value > max(_MOST_LABELS_UNSEEN, held.longest):
+                raise UserError(
+                    f"{spec}: the weights do not match config.json: it asks for {value:,} labels (num_labels), and no "
+                    f"tensor is longer than {held.longest:,}"
+                )
+    elif own:
+        _check_module(module.kind, settings, own, f"{spec}: the weights do not match {path.parent.name}/{path.name}")
+
+
+def _check_module(kind: str, settings: dict[str, Any], own: dict[str, tuple[int, ...]], where: str) -> None:
+    if kind == "Dense" and "linear.weight" in own:
+        asked, found = (settings.get("out_features"), settings.get("in_features")), own["linear.weight"]
+        if asked != found:
+            raise UserError(f"{where}: linear.weight is {_shape(found)}, and it asks for {_shape(asked)}")
+    largest = max(_LONGEST_UNSEEN, _Held({Path(): own}).longest)
+    for key, value in _numbers(settings):
+        if key != "max_seq_length" and value > largest:
+            raise UserError(f"{where}: it asks for {value:,} ({key}), and no tensor is longer than {largest:,}")
+
+
+def _numbers(values: Any) -> Iterator[tuple[str, int]]:
+    left: list[tuple[str, Any]] = [("", values)]
+    while left:
+        key, value = left.pop()
+        if isinstance(value, int) and not isinstance(value, bool):
+            yield key, value
+        elif isinstance(value, dict):
+            left += value.items()
+        elif isinstance(value, list) and key not in ("vocab", "stop_words"):
+            left += [(key, part) for part in value]
+
+
+def _shape(lengths: Any) -> str:
+    return " x ".join(map(str, lengths)) or "one number"
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None]:
+    """Turn whatever the loaders raise for a damaged model into one line that names the cause."""
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise UserError(f"{spec}: the weights file is damaged or cut short ({first_line(error)})") from error
+    except torch.OutOfMemoryError as error:
+        raise UserError(f"{spec} does not fit in this device's memory") from error
+    except UserError:
+        raise
+    # Four libraries read these files and raise errors of a dozen unrelated classes; the cause stays attached.
+    except Exception as error:
+        for name, kind, details in _report(heard):
+            if kind == "MISMATCH" and (shapes := _SHAPES.search(details)):
+                found, asked = (_shape(part.split(", ")) for part in shapes.groups())
+                raise UserError(
+                    f"{spec}: the weights do not match config.json: {name} is {found}, and config.json asks for {asked}"
+                ) from error
+        # A damaged file makes the loaders complain of something else; its own name and line say more.
+        for file in sorted(folder.glob("*.json")):
+            read_json(file)
+        if model := _unread_sentencepiece(folder):
+            raise UserError(
+                f"the tokeniser of {spec} ({model}) needs SentencePiece: pip install sentencepiece"
+            ) from error
+        raise UserError(f"{spec} cannot be loaded: {_cause(folder, error)}") from error
+
+
+def _unread_sentencepiece(folder: Path) -> str | None:
+    """Return the name of a tokeniser's only file, where it is SentencePiece's and that is not installed."""
+    if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece") is not None:
+        return None
+    return next((file.name for file in sorted(folder.glob("*.model"))), None)
+
+
+def _cause(folder: Path, error: Exception) -> str:
+    """Return why a model cannot be loaded: what is wrong with its tokeniser, where a processor was looked for instead.
+
+    transformers tries processors of texts, images and sounds in turn, and tells of none of them what was wrong.
+    """
+    from transformers import AutoProcessor, AutoTokenizer
+
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_code)
+        trace = trace.tb_next
+    if frames and frames[-1] is inspect.unwrap(AutoProcessor.from_pretrained).__code__:
+        try:
+            AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except Exception as own:
+            return f"its tokeniser: {first_line(own)}"
+    return f"there is no {error}" if isinstance(error, KeyError) else first_line(error)
+
+
+# --- what the libraries say ------------------------------------------------------------------------------------------
+
+
+class _Heard(logging.Handler):
+    """Keep the warnings that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(Exception):  # a message and arguments that do not fit each other
+            self.lines.append(_COLOUR.sub("", record.getMessage()))
+
+
+def _report(heard: list[str]) -> list[tuple[str, str, str]]:
+    """Return the rows of transformers' load reports: a tensor's name, what became of it, and more about it."""
+    rows = [
+        _REPORT_ROW.fullmatch(line.strip()) for text in heard if "LOAD REPORT" in text for line in text.splitlines()
+    ]
+    return [(row[1], row[2], row[3]) for row in rows if row]
