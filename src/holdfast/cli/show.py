@@ -24,7 +24,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print adversarial texts, what was changed in them, and what the model says of them."""
-    from holdfast.results import examples_of, read_with_state, shown
+    from holdfast.results import examples_of, read_with_state
 
     one_of("--outcome", outcome, ("succeeded", "failed", "skipped", "all"))
     read, state = read_with_state(result)
@@ -41,7 +41,7 @@ def show(
         return
     out = console()
     for row in chosen:
-        out.print(marked(shown(row)))  # a text could hold what a terminal obeys
+        out.print(marked(row))
     if not chosen:
         out.print(f"no example with the outcome {outcome}", markup=False)
 
