@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.bounds import in_range
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, plain, print_json, progress_console, setting, work_quietly
 from holdfast.errors import UserError
@@ -70,9 +71,10 @@ def masks(
 ) -> None:
     """Which tokens and features L2P-CSR weakens in a sentence to make its two views most unlike (Figure 3)."""
     from holdfast.results import new_result, write_result
-    from holdfast.values import checked_seed
 
-    checked_seed(seed)
+    for name, value in (("seed", seed), ("draws", draws), ("batch_size", batch_size), ("max_length", max_length)):
+        if value is not None:
+            in_range(name, value)
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))

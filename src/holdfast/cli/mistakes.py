@@ -72,7 +72,7 @@ def one_line(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, _UsageError):
-        return " ".join(_usage_line(error).split())
+        return str(UserError(_usage_line(error)))  # in one line that is not too long
     if _lost_another(error):
         return "another process of this run has ended without a word, killed perhaps: continue with --resume"
     for cause in _causes(error):

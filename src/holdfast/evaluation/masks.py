@@ -14,12 +14,12 @@ import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 
+from holdfast.bounds import in_range
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
-from holdfast.values import checked_seed
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -180,12 +180,11 @@ def learn_masks(
         UserError: a seed out of range, no two sentences together, options that do not fit together or the model, or
             that learn no masks.
     """
-    checked_seed(seed)
+    in_range("seed", seed)
     batch = [*texts, *(other for other in others if other not in texts)]
     if len(batch) < 2:
         raise UserError("masks are learned against other sentences: give at least two, or --others")
-    if draws < 1:
-        raise UserError(f"--draws takes at least 1, not {draws}")
+    in_range("draws", draws)
     objective = _objective(model, settings)
     encoder = Encoder(model)
     with _cut(model, settings.max_length):
