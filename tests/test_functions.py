@@ -61,7 +61,7 @@ def test_a_named_function_has_the_hash_of_its_file(tmp_path: Path, monkeypatch: 
     digest = hashlib.sha256(code.encode()).hexdigest()
     assert identity == {"model_sha256": digest, "model_files": {"a_service": digest}}
     assert encode_sentences(model, ["abc"]).tolist() == [[3.0, 1.0]]
-    with pytest.raises(UserError, match="--call-batch must be at least 1, not 0"):
+    with pytest.raises(UserError, match="--call-batch must be from 1 to 1000000, got 0"):
         VectorFunction.named("call:a_service:embed", call_batch=0)
 
 

@@ -56,4 +56,9 @@ def test_what_is_no_number_is_none(value: object) -> None:
     with pytest.raises(UserError, match=r"option 'share' takes a number, not '?-?\.?nan'?"):
         option_value("share", value, float)
     assert option_value("share", "3e-5", float) == 3e-5
-    assert option_value("share", "inf", float) == float("inf")
+
+
+@pytest.mark.parametrize("value", ["inf", ".inf", "1e400", "-1.0e+400", float("inf")])
+def test_no_option_takes_a_number_without_end(value: object) -> None:
+    with pytest.raises(UserError, match=r"option 'share' must be from -1000000000 to 1000000000, got -?inf"):
+        option_value("share", value, float)

@@ -6,6 +6,8 @@ import difflib
 import warnings
 from collections.abc import Iterable, Sequence
 
+from holdfast.terminal import visible
+
 _LONGEST, _END = 2000, 300
 """Characters of a line, and those of its end that stay when it is longer."""
 
@@ -18,7 +20,7 @@ class UserError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        line = " ".join(message.split())
+        line = visible(" ".join(message.split()))  # whoever prints it: it can hold what a model or a file says
         if len(line) > _LONGEST:  # what a file holds can be in it: what to do about it stands at the end
             line = f"{line[: _LONGEST - _END]} … {line[-_END:]}"
         super().__init__(line)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.bounds import in_range
 from holdfast.errors import UserError, first_line
 from holdfast.finding import CALL
 
@@ -39,8 +40,7 @@ class Batched:
     """
 
     def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH) -> None:
-        if call_batch < 1:
-            raise UserError(f"--call-batch must be at least 1, not {call_batch}")
+        in_range("call_batch", call_batch)
         self.name = name
         self._function, self._call_batch = function, call_batch
         self._columns: int | None = None

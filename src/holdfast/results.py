@@ -26,6 +26,7 @@ from holdfast import __version__
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
 from holdfast.finding import model_identity
+from holdfast.terminal import json_escaped, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,11 +67,6 @@ _EXAMPLE_MAY: dict[str, type | tuple[type, ...]] = {
     "label": (int, float, type(None)),
     "neighbours": (list, type(None)),
 }
-# What a browser would drop, show as nothing, or refuse to encode, and what moves a terminal's cursor or changes its
-# colours: controls but tab and line feed, and lone surrogates.
-_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {0x0D: None, 0x7F: 0x2421}
-_CONTROLS |= dict.fromkeys(range(0x80, 0xA0))
-_SURROGATES = re.compile("[\ud800-\udfff]")
 # Metrics that are not x100.
 _OF_ONE = ("stability", "different_texts")
 # What a row's items may be: a list each, with a number for every one of its n items.
@@ -194,12 +190,7 @@ def to_json(result: Mapping[str, Any]) -> str:
     ]
     text = json.dumps({**result, "results": rows}, indent=2, ensure_ascii=False, allow_nan=False)
     whole = re.sub(rf'"{mark} (\d+)"', lambda found: compact[int(found[1])], text)
-    return encodable(whole)
-
-
-def encodable(text: str) -> str:
-    """JSON that UTF-8 can hold: half a surrogate pair is written as its escape."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return json_escaped(whole)
 
 
 def digits_of(metric: str, otherwise: int) -> int:
@@ -216,9 +207,9 @@ def p_shown(p: float) -> str:
 
 
 def shown(value: Any) -> Any:
-    """``value`` with every text as it can be shown: controls as their pictures (U+2400), lone surrogates replaced."""
+    """Return ``value`` with every text as it can be shown, in a page too: see `holdfast.terminal.visible`."""
     if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value.translate(_CONTROLS))
+        return visible(value)
     if isinstance(value, dict):
         return {shown(key): shown(held) for key, held in value.items()}
     if isinstance(value, list):

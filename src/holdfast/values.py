@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 
+from holdfast.bounds import in_range, short
 from holdfast.errors import UserError, one_of
 
 _MAX_YAML = 1 << 18
@@ -19,13 +20,38 @@ _MAX_YAML = 1 << 18
 _MAX_NODES = 100_000
 
 
-def fitted(where: str, value: Any, hint: Any) -> Any:
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, which converts no number of so many digits that it takes long or cannot be printed."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Make a whole number."""
+        _refuse_long_number(node, 1000)
+        return int(super().construct_yaml_int(node))
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        """Make a number; those in base 60 (1:30.5) would overflow."""
+        _refuse_long_number(node, 200)
+        return float(super().construct_yaml_float(node))
+
+
+def _refuse_long_number(node: yaml.ScalarNode, most: int) -> None:
+    if len(node.value) > most:
+        problem = f"a number of {len(node.value)} characters, and no option takes one"
+        raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def fitted(where: str, value: Any, hint: Any, name: str = "") -> Any:
     """``value`` as the type ``hint`` says.
 
     Args:
         where: the name of the option, and the place where it stands: what the line begins with.
         value: a value as YAML reads it or as the command line parsed it.
         hint: bool, int, float, str, Path, None, a Literal of words, a tuple of names, a mapping, or a union of these.
+        name: of the option, whose range a number must lie in.
 
     Raises:
         UserError: it does not fit; the line says what would.
@@ -36,9 +62,11 @@ def fitted(where: str, value: Any, hint: Any) -> Any:
             return one_of(where, str(value), get_args(kind))
         fits, converted = _as_kind(value, kind)
         if fits:
+            if type(converted) in (int, float):
+                in_range(name, converted, where)
             return converted
     wanted = " or ".join(_DESCRIPTIONS[get_origin(kind) or kind] for kind in kinds)
-    raise UserError(f"{where} takes {wanted}, not {value!r}")
+    raise UserError(f"{where} takes {wanted}, not {short(value)}")
 
 
 _DESCRIPTIONS: dict[Any, str] = {
@@ -70,17 +98,6 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     if get_origin(kind) is Mapping:
         return isinstance(value, dict), value
     return type(value) is kind, value
-
-
-def checked_seed(seed: int) -> int:
-    """``seed``, which must be one that every generator here takes: numpy's take 32 bits and no sign.
-
-    Raises:
-        UserError: it is not.
-    """
-    if not 0 <= seed < 2**32:
-        raise UserError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
-    return seed
 
 
 def expanded(path: str | Path) -> Path:
@@ -117,9 +134,9 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         if path.stat().st_size > _MAX_YAML:
             raise UserError(f"{path} is larger than {_MAX_YAML >> 10} KiB: that is no {what}")
         text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Loader)
         _refuse_unfolding(node, path)
-        return node, yaml.safe_load(text)
+        return node, yaml.load(text, _Loader)
     except RecursionError as error:
         raise UserError(f"{path}: not valid YAML: nested too deeply") from error
     except yaml.MarkedYAMLError as error:
@@ -178,12 +195,12 @@ def option_value(name: str, value: Any, hint: Any) -> Any:
     if isinstance(value, str) and get_origin(hint) is not Literal:
         parsed = _parsed(value)
         value = parsed if str not in kinds or parsed is None else value
-    return fitted(f"option {name!r}", value, hint)
+    return fitted(f"option {name!r}", value, hint, name.rpartition(".")[2])
 
 
 def _parsed(text: str) -> Any:
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return text
 

@@ -136,7 +136,7 @@ def test_a_function_is_given_no_more_texts_in_a_call_than_it_takes() -> None:
     assert [len(call) for call in calls] == [256, 256, 88]
     pairs = [("7", "long enough"), ("8", "x")]
     CallableTarget(lambda texts: [[len(b), 0] for _, b in texts], name="mine", call_batch=1).outputs(pairs, exact=True)
-    with pytest.raises(UserError, match="--call-batch must be at least 1"):
+    with pytest.raises(UserError, match="--call-batch must be from 1"):
         CallableTarget(says, name="mine", call_batch=0)
 
 

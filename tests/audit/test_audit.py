@@ -155,8 +155,8 @@ def test_each_attack_has_the_goal_that_is_told(here: Path, monkeypatch: pytest.M
 # --- the command -------------------------------------------------------------------------------------------------
 
 MISTAKES = [
-    (["--examples", "0"], "--examples must be at least 1"),
-    (["--max-words", "0"], "--max-words must be at least 1"),
+    (["--examples", "0"], "--examples must be from 1"),
+    (["--max-words", "0"], "--max-words must be from 1"),
     (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
     (["--texts", "mine.tx"], "mine.txt"),
     (["--texts", "one.txt"], "at least two different ones"),
@@ -176,7 +176,7 @@ def test_mistakes_with_a_function_are_one_line(here: Path, capsys: pytest.Captur
     for words, told in (
         (["call:no_such_service:embed"], "call:no_such_service:embed: ModuleNotFoundError"),
         (["call:no_such_service"], "is not call:package.module:function"),
-        (["call:math:sqrt", "--call-batch", "0"], "--call-batch must be at least 1"),
+        (["call:math:sqrt", "--call-batch", "0"], "--call-batch must be from 1"),
         (["call:math:sqrt", "--pooling", "mean"], "--pooling is for a raw masked language model, and call:math:sqrt"),
         (["call:math:sqrt"], "call:math:sqrt failed, or returned no array of numbers: TypeError"),
     ):

@@ -54,7 +54,7 @@ MISTAKES = [
     (words("--frozen", task="mrpc"), "--frozen takes tasks on single texts"),
     (words("--frozen", "--epochs", "2"), "--epochs"),
     (words("--max-steps", "5", "--epochs", "1"), "exclude"),
-    (words("--max-steps", "0"), "--max-steps must be more than 0"),
+    (words("--max-steps", "0"), "--max-steps must be from 1"),
     (words("--max-length", "4", task="mrpc"), "--max-length 4"),
     (words("--seed", "-1"), "--seed"),
     (words("--train-split", "test"), "never trained on"),

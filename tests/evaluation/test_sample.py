@@ -77,7 +77,7 @@ def test_what_is_measured_on_a_sample_says_so(stsb: Path, make_encoder_model: Ca
     assert row["items"]["gold"] == gold
     assert row["data_sha256"] == whole["data_sha256"]
     assert evaluate_tasks(model, ["stsb"], data=stsb, limit=56) == [whole]  # nothing was left out
-    with pytest.raises(UserError, match="it takes at least 2"):
+    with pytest.raises(UserError, match="a limit of rows must be from 2"):
         evaluate_tasks(model, ["stsb"], data=stsb, limit=1)
 
 

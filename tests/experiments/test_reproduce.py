@@ -281,7 +281,7 @@ def test_measures() -> None:
 def test_mistakes(settings: Settings) -> None:
     with pytest.raises(UserError, match=r"--scale.*'smal'.*did you mean 'small'"):
         reproduce(settings(scale="smal"))
-    with pytest.raises(UserError, match="--seeds must be at least 1"):
+    with pytest.raises(UserError, match="--seeds must be from 1"):
         reproduce(settings(seeds=0))
     with pytest.raises(UserError, match="--only XYZ is in the name of no row; rows: NP, SimCSE"):
         reproduce(settings(only=["XYZ"]))

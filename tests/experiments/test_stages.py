@@ -125,7 +125,7 @@ def test_as_many_evaluations_at_every_batch_size(setting: Setting) -> None:
         says = with_("encoder", sentences=6400, batch_size=batch_size, evaluations=8, **more)
         (encoder,) = (cell for cell in Planner(setting).plan(says, 1).needed() if cell.kind == "encoder")
         assert encoder.settings["eval_steps"] == steps
-    with pytest.raises(UserError, match="encoder: evaluations must be at least 1, got 0"):
+    with pytest.raises(UserError, match="encoder: evaluations must be from 1 to 1000000, got 0"):
         Planner(setting).plan(with_("encoder", sentences=6400, evaluations=0), 1)
     with pytest.raises(UserError, match="encoder: sentences takes a whole number, not 'many'"):
         Planner(setting).plan(with_("encoder", sentences="many"), 1)

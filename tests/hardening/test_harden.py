@@ -252,7 +252,7 @@ def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path)
         ({"options": {"edits": "swop"}}, "unknown edit 'swop'"),
         ({"corpus": "none.txt"}, "none.txt"),
         ({"texts": "absent.txt"}, "absent.txt"),
-        ({"examples": 0}, "--examples must be at least 1, not 0"),
+        ({"examples": 0}, "--examples must be from 1 to 1000000000, got 0"),
         ({"masked_lm": "nowhere"}, "--masked-lm"),
         ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
         ({"model": "prompted"}, "puts its default prompt 'query: ' before every text"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from small_results import (
     write,
 )
 
+from holdfast import report
 from holdfast.report import tables
 from holdfast.report.cards import audit_card, hardening_table
 from holdfast.report.contents import make_contents
@@ -223,6 +225,24 @@ def test_csv_keeps_cells_and_computes_nothing() -> None:
 @pytest.mark.parametrize("text", ["-1 +cmd|' /C calc'!A0", "+1+1", "@SUM(A1)", "-x"])
 def test_what_only_begins_like_a_number_is_inert_too(text: str) -> None:
     assert f"'{text}" in as_csv(Table("t", "t", ("model",), ((Cell(text),),)))
+
+
+BLANKS = ("", " ", "\n", "\r\n ", "\xa0", "\ufeff", "\u2003")
+FORMULAS = [*(f"{blank}{sign}1" for sign in "=+-@＝＋－＠" for blank in BLANKS), "\t=1", "\tx", "\nx", "\rx"]
+
+
+@pytest.mark.parametrize("text", FORMULAS, ids=ascii)
+def test_a_formula_behind_blanks_is_inert_in_both_downloads(text: str) -> None:
+    if text not in ("+1", "-1"):  # those are numbers
+        assert as_csv(Table("t", "t", (text,), ())) == f'"\'{text}"\n'
+    script = (Path(report.__file__).parent / "page" / "script.js").read_text(encoding="utf-8")
+    (pattern,) = re.findall(r"\(/\^(\S+)/\.test\(text\)", script)
+    assert re.match(pattern, text), "the download of examples"
+    assert not any(re.match(pattern, good) for good in ("a dog", "", "1 + 1", " 'a'", "né", "“x”"))
+
+
+def test_a_cell_is_one_where_semicolons_end_cells_too() -> None:
+    assert '"a;=1"' in as_csv(Table("t", "t", ("model",), ((Cell("a;=1"),),)))
 
 
 def test_markdown_is_a_table_without_markup_of_its_texts() -> None:

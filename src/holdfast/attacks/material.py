@@ -167,8 +167,6 @@ def _searched(goal: Goal, search: str | None, own: Searched, data: Path | None) 
 def _drawn(rows: list[Example], count: int | None, seed: int) -> list[Example]:
     if count is None or count >= len(rows):
         return rows
-    if count < 1:
-        raise UserError(f"--examples must be at least 1, not {count}")
     return [rows[i] for i in sorted(random.Random(seed).sample(range(len(rows)), count))]
 
 

@@ -30,7 +30,7 @@ def encoding_bar(console: Console | None, label: str) -> Iterator[Report]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f} texts/s  ETA"),
+        TextColumn("{task.fields[rate]:.0f} texts/s  ETA", markup=False),
         TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=console, disable=not live, transient=True)
@@ -66,10 +66,10 @@ class AttackProgress:
         self._console = console or Console(quiet=True)
         self._recipe, self._total = recipe, total
         self._bar = Progress(
-            TextColumn(recipe),
+            TextColumn(recipe, markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}  ETA"),
+            TextColumn("{task.fields[note]}  ETA", markup=False),
             TimeRemainingColumn(),
             console=self._console,
             disable=not self._console.is_terminal or self._console.quiet,

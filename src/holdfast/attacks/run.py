@@ -23,6 +23,7 @@ from holdfast.attacks.material import Goal, Material, Victim, cut_texts, load_ma
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
+from holdfast.bounds import check_numbers
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError, did_you_mean
@@ -32,7 +33,7 @@ from holdfast.functions import CALL_BATCH
 from holdfast.limits import cut_line
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result, write_result
-from holdfast.values import checked_seed, option_value, paths_in
+from holdfast.values import option_value, paths_in
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,7 +142,7 @@ def attack(
     Raises:
         UserError: any mistake in the settings, a missing resource, a journal of another run.
     """
-    checked_seed(settings.seed)
+    check_numbers(settings)
     recipes = make_recipes(settings.recipes, settings.constants)
     settings = replace(settings, device=settings.device or own_device())
     output = _checked_output(settings)
@@ -212,14 +213,6 @@ def _checked_output(settings: AttackSettings) -> Path | None:
     output = settings.output
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
-    for option, value in (
-        ("--processes", settings.processes),
-        ("--side-by-side", settings.side_by_side),
-        ("--call-batch", settings.call_batch),
-        ("--k", settings.k),
-    ):
-        if value < 1:
-            raise UserError(f"{option} must be at least 1, not {value}")
     if settings.processes > 1 and "WORLD_SIZE" in os.environ and launch.processes() != settings.processes:
         raise UserError("a launcher says how many processes there are: leave out --processes")
     if output is None and (settings.processes > 1 or _place(settings)[1] > 1):

@@ -15,6 +15,7 @@ from holdfast.audit.rows import Item, absent
 from holdfast.audit.space import Space, Units
 from holdfast.audit.texts import POOL, Texts, choose_texts
 from holdfast.audit.verdicts import thresholds
+from holdfast.bounds import check_numbers
 from holdfast.errors import UserError
 from holdfast.finding import CALL, model_identity, resolve_model
 from holdfast.functions import VectorFunction
@@ -22,7 +23,6 @@ from holdfast.limits import Cuts, cut_line
 from holdfast.models import load_sentence_transformer
 from holdfast.precision import resolve as resolve_precision
 from holdfast.results import new_result
-from holdfast.values import checked_seed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,11 +145,7 @@ def is_of(made: Mapping[str, Any], settings: AuditSettings) -> bool:
 
 
 def _check(settings: AuditSettings) -> None:
-    checked_seed(settings.seed)
-    if settings.examples < 1:
-        raise UserError(f"--examples must be at least 1, not {settings.examples}")
-    if settings.max_words < 1:
-        raise UserError(f"--max-words must be at least 1, not {settings.max_words}")
+    check_numbers(settings)
     if settings.pooling is not None and settings.model.startswith(CALL):
         raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
 

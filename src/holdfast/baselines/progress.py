@@ -27,10 +27,10 @@ def progress_bar(console: Console, what: str, unit: str) -> Iterator[Update]:
         A function to call with (done, total, a note such as the loss).
     """
     bar = Progress(
-        TextColumn(what),
+        TextColumn(what, markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f} " + unit + "/s  {task.fields[note]}  ETA"),
+        TextColumn("{task.fields[rate]:.0f} " + unit + "/s  {task.fields[note]}  ETA", markup=False),
         TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal or console.quiet,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.baselines.registry import BASELINES, POOLED
+from holdfast.bounds import check_numbers, in_range
 from holdfast.errors import UserError, one_of
-from holdfast.values import checked_seed
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,9 @@ class BaselineSettings:
                 raise UserError(f"the baseline {self.name} does not take {_option(name)}; it takes {known}")
         if self.pooling is not None:
             one_of("--pooling", self.pooling, POOLED)
-        for name, least in (("words", 1), ("sentences", 2), ("dimensions", 1), ("max_chars", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UserError(f"{_option(name)} must be at least {least}, got {value}")
-        if self.seed is not None:
-            checked_seed(self.seed)
+        check_numbers(self)
+        if self.sentences is not None:
+            in_range("sentences", self.sentences, least=2)
 
 
 def _option(name: str) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from holdfast.bounds import check_numbers
 from holdfast.classifiers.defences import DEFENCES, make_defence
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, one_of
 from holdfast.launch import refuse_company
 from holdfast.precision import Precision
 from holdfast.training.log import RESULT_FILE
-from holdfast.values import checked_seed
 
 
 @dataclass(frozen=True)
@@ -108,11 +107,7 @@ class FinetuneSettings:
         if self.frozen and len(task.columns) == 2:
             raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
         refuse_company("finetune")
-        for name in ("epochs", "max_steps", "batch_size", "learning_rate", "examples", "test_examples", "save_steps"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
-        checked_seed(self.seed)
+        check_numbers(self)
         least = 3 + 2 * (len(task.columns) - 1)
         if self.max_length < least:
             raise UserError(

@@ -19,8 +19,9 @@ from typing import Any
 import typer
 
 from holdfast.cli.app import app
-from holdfast.cli.mistakes import fail, one_line
+from holdfast.cli.mistakes import fail, one_line, show_traceback
 from holdfast.launch import refuse_company
+from holdfast.terminal import standard_streams
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
 from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
@@ -47,38 +48,42 @@ class _Stopped(KeyboardInterrupt):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 when interrupted, 143 when ended.
+    """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 when interrupted, 143 when ended,
+    141 where nobody reads what it prints.
 
     Args:
         arguments: the words after ``holdfast``; None: those of this process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    with standard_streams():
+        try:
+            code = _invoked(words)
+            sys.stdout.flush()  # here, where a closed pipe can still be told from a crash
+        except KeyboardInterrupt as stop:
+            fail("stopped" + _CONTINUE.get(words[0], ""))
+            return 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
+        except BrokenPipeError:  # whoever read the output has enough
+            return _PIPE_CLOSED
+        except Exception as error:
+            line = one_line(error)
+            if line is None:
+                sys.excepthook = show_traceback
+                raise
+            fail(line)
+            return _MISTAKE
+    return code
+
+
+def _invoked(words: list[str]) -> int:
+    """Run the verb, and return the exit code that it asks for."""
+    if words[0] in _ALONE:
+        refuse_company(words[0])
+    command = typer.main.get_command(app)
     try:
-        if words[0] in _ALONE:
-            refuse_company(words[0])
-        command = typer.main.get_command(app)
-        with (
-            _stopping_cleanly(),
-            command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context,
-        ):
+        with _stopping_cleanly(), command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context:
             command.invoke(context)
-        sys.stdout.flush()  # here, where a closed pipe can still be told from a crash
     except typer.Exit as stop:
         return stop.exit_code
-    except KeyboardInterrupt as stop:
-        fail("stopped" + _CONTINUE.get(words[0], ""))
-        return 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has enough. What is still buffered must not raise again when Python exits.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
-    except Exception as error:
-        line = one_line(error)
-        if line is None:
-            raise
-        fail(line)
-        return _MISTAKE
     return 0
 
 

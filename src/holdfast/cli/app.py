@@ -61,12 +61,18 @@ Precision = Annotated[
 RunFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder; the model ends up in it.")]
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         from holdfast import __version__
 
         print(__version__)
         raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Take the options that stand before a verb."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.bounds import in_range
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
@@ -45,12 +46,10 @@ def compare(
     """Whether models differ on the same items: differences, 95 % intervals and p-values by paired statistics."""
     if len(results) < 2:
         raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
-    if resamples < 100:
-        raise UserError(f"--resamples must be at least 100, not {resamples}: an interval needs its tails")
+    in_range("resamples", resamples)
+    in_range("seed", seed)
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
-    if seed < 0:
-        raise UserError(f"--seed must not be negative, got {seed}")
     ctx.with_resource(output_lock(output))
     from holdfast.evaluation.pairing import compare as run
     from holdfast.evaluation.pairing import read_side

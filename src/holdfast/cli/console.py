@@ -13,27 +13,29 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.mistakes import complain
 from holdfast.errors import Notice
 from holdfast.launch import is_first_process
+from holdfast.terminal import json_escaped, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 _WIDE = 160
 
 
 def console() -> Console:
     """Where results go: as wide as the terminal, and wide enough for any row where there is none."""
-    from rich.console import Console
+    from holdfast.cli.visible_console import VisibleConsole
 
-    console = Console()
-    return console if console.is_terminal else Console(width=_WIDE)
+    console = VisibleConsole()
+    return console if console.is_terminal else VisibleConsole(width=_WIDE)
 
 
 def progress_console(as_json: bool) -> Console:
     """Where progress goes: standard error, and nowhere for machines or for any process but the first."""
-    from rich.console import Console
+    from holdfast.cli.visible_console import VisibleConsole
 
-    return Console(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
+    return VisibleConsole(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
 
 
 @contextlib.contextmanager
@@ -70,10 +72,10 @@ def encoding_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("encoding"),
+        TextColumn("encoding", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f} sentences/s  ETA"),
+        TextColumn("{task.fields[rate]:.0f} sentences/s  ETA", markup=False),
         TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal or console.quiet,
@@ -107,14 +109,20 @@ def table(
     """A table of text cells; ``right`` names the columns that are aligned to the right."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=header, show_lines=lines)
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as it is: a path may hold [brackets]
+        table.add_row(*(plain(cell) for cell in row))
     return table
+
+
+def plain(text: str, style: str = "") -> Text:
+    """``text`` for rich, with nothing in it that a terminal or rich would obey."""
+    from rich.text import Text
+
+    return Text(visible(text), style)
 
 
 def cell(value: Any) -> str:
@@ -135,7 +143,8 @@ def setting(value: Any) -> str:
 
 def print_json(value: Any) -> None:
     """Print the one JSON document of a command, a result as its file holds it."""
-    from holdfast.results import SCHEMA, encodable, to_json
+    from holdfast.results import SCHEMA, to_json
 
     is_result = isinstance(value, dict) and value.get("schema") == SCHEMA
-    print(to_json(value) if is_result else encodable(json.dumps(value, indent=2, ensure_ascii=False)))
+    text = to_json(value) if is_result else json.dumps(value, indent=2, ensure_ascii=False)
+    print(json_escaped(text, sys.stdout.encoding))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.console import plain
+from holdfast.results import shown
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -20,30 +23,29 @@ def marked(row: Mapping[str, Any]) -> Text:
         row: as :meth:`holdfast.attacks.examples.Attempt.row`; an audit's has ``item`` and may have ``neighbours`` too,
             the nearest text before and after.
     """
-    from rich.text import Text
-
+    row = shown(row)
     item = f"{row['item']}: " if "item" in row else ""
-    shown = Text(f"{item}{row['recipe']} #{row['number']}  {row['outcome']}", style="bold")
+    lines = plain(f"{item}{row['recipe']} #{row['number']}  {row['outcome']}", "bold")
     if row.get("reason"):
-        shown.append(f": {row['reason']}")
+        lines.append(f": {row['reason']}")
     if row.get("other"):
-        shown.append(f"\n  with: {row['other']}", style="not bold dim")
-    shown.append("\n  ", style="not bold")
-    shown.append_text(_diff(row["original"], row["adversarial"], row["changed"]))
+        lines.append(f"\n  with: {row['other']}", style="not bold dim")
+    lines.append("\n  ", style="not bold")
+    lines.append_text(_diff(row["original"], row["adversarial"], row["changed"]))
     before, after = row["before"], row["after"]
     if before and row["adversarial"] != row["original"]:
         told = f"\n  {_verdict(before)} -> {_verdict(after)}"
         queries = f", {row['queries']} queries" if row["queries"] > 1 else ""
-        shown.append(told + queries, style="not bold dim")
+        lines.append(told + queries, style="not bold dim")
     if row.get("neighbours"):
         nearest, now = ([text] for text in row["neighbours"])
     else:
         nearest, now = (when.get("neighbours", []) for when in (before, after))
-    shown.append(_listed("nearest:", nearest), style="not bold dim")
+    lines.append(_listed("nearest:", nearest), style="not bold dim")
     if row["adversarial"] != row["original"]:
-        shown.append(_listed("now:", now), style="not bold dim")
-    shown.append("\n")
-    return shown
+        lines.append(_listed("now:", now), style="not bold dim")
+    lines.append("\n")
+    return lines
 
 
 def _listed(name: str, texts: Sequence[str]) -> str:
@@ -60,11 +62,9 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
 
 def _diff(original: str, adversarial: str, changes: list[list[Any]]) -> Text:
     """The original with what was put in the place of its words; of a change of no word, in the place of its end."""
-    from rich.text import Text
-
     from holdfast.adversary.words import pieces
 
-    text = Text(style="not bold")
+    text = plain("", "not bold")
     for piece in pieces(original, adversarial, changes):
         if isinstance(piece, str):
             text.append(piece)

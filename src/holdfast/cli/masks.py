@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.bounds import in_range
 from holdfast.cli.app import AsJson, DataFolder, app
-from holdfast.cli.console import console, print_json, progress_console, setting, work_quietly
+from holdfast.cli.console import console, plain, print_json, progress_console, setting, work_quietly
 from holdfast.errors import UserError
 from holdfast.files import output_lock
+from holdfast.terminal import visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,9 +71,10 @@ def masks(
 ) -> None:
     """Which tokens and features L2P-CSR weakens in a sentence to make its two views most unlike (Figure 3)."""
     from holdfast.results import new_result, write_result
-    from holdfast.values import checked_seed
 
-    checked_seed(seed)
+    for name, value in (("seed", seed), ("draws", draws), ("batch_size", batch_size), ("max_length", max_length)):
+        if value is not None:
+            in_range(name, value)
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))
@@ -206,7 +209,13 @@ def _draws_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
     """A bar of the draws with the time left, on a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("draws"), BarColumn(), MofNCompleteColumn(), TextColumn("ETA"), TimeRemainingColumn())
+    columns = (
+        TextColumn("draws", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("ETA", markup=False),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=console, disable=not console.is_terminal or console.quiet)
     task = bar.add_task("draws", total=None)
     with bar:
@@ -241,12 +250,10 @@ def _layer_name(layer: int) -> str:
 
 def _first_draw(masks: SentenceMasks) -> Iterator[Text]:
     """A line for each layer and view, as the paper's figure has them: grey where a token is weakened."""
-    from rich.text import Text
-
     assert masks.first is not None
     for layer, views in enumerate(masks.first):
         for view, kept in enumerate(views, start=1):
-            line = Text(f"{_layer_name(layer):>10}, view {view}  ", style="dim")
+            line = plain(f"{_layer_name(layer):>10}, view {view}  ", "dim")
             for token, mask in zip(masks.tokens, kept, strict=True):
                 word = _readable(token)
                 weak = mask < _HALF
@@ -259,7 +266,6 @@ def _shares(masks: SentenceMasks, draws: int) -> Table:
     """A row for each token: how often it was weakened at each layer; the greyer the more often."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     assert masks.weakened is not None
     title = f"weakened in {draws} draws and both views, %"
@@ -271,11 +277,11 @@ def _shares(masks: SentenceMasks, draws: int) -> Table:
     for at, token in enumerate(masks.tokens):
         shares = [float(share) for share in masks.weakened[:, at]]
         greys = [_GREYS[round(share / highest * (len(_GREYS) - 1))] for share in shares]
-        cells = [Text(f"{100 * share:5.1f}", style=grey) for share, grey in zip(shares, greys, strict=True)]
-        shown.add_row(Text(_readable(token)), *cells)
+        cells = [plain(f"{100 * share:5.1f}", grey) for share, grey in zip(shares, greys, strict=True)]
+        shown.add_row(plain(_readable(token)), *cells)
     return shown
 
 
 def _readable(token: str) -> str:
     """A token without the marks that byte-level and SentencePiece tokenisers put before a word."""
-    return token.lstrip("Ġ▁") or "␣"
+    return visible(token.lstrip("Ġ▁")) or "␣"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ import typer
 from holdfast.errors import UserError, did_you_mean
 from holdfast.files import NO_SPACE, system_error
 from holdfast.launch import is_first_process, number_here, processes, rank
+from holdfast.terminal import visible
 
 # Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
 _UsageError: Any = typer.BadParameter.__base__
@@ -37,8 +39,7 @@ def fail(line: str) -> None:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(OSError):
-        print(f"holdfast: {line}", file=sys.stderr, flush=True)
+    print("holdfast:", visible(line).replace("\n", "\\n"), file=sys.stderr, flush=True)
 
 
 def _first_to_say() -> bool:
@@ -72,7 +73,7 @@ def one_line(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, _UsageError):
-        return " ".join(_usage_line(error).split())
+        return str(UserError(_usage_line(error)))  # in one line that is not too long
     if _lost_another(error):
         return "another process of this run has ended without a word, killed perhaps: continue with --resume"
     for cause in _causes(error):
@@ -86,6 +87,11 @@ def one_line(error: Exception) -> str | None:
         if isinstance(cause, MemoryError) or type(cause).__name__ == "OutOfMemoryError":
             return "out of memory: use a smaller --batch-size or --max-length, or a smaller model"
     return None
+
+
+def show_traceback(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+    """Print the traceback of a fault of holdfast's own, whose message can hold what a file says."""
+    print(visible("".join(traceback.format_exception(kind, error, frames))), end="", file=sys.stderr)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.bounds import in_range
 from holdfast.cli.app import AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.marked import marked
@@ -24,8 +25,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print adversarial texts, what was changed in them, and what the model says of them."""
-    from holdfast.results import examples_of, read_with_state, shown
+    from holdfast.results import examples_of, read_with_state
 
+    in_range("limit", limit)
     one_of("--outcome", outcome, ("succeeded", "failed", "skipped", "all"))
     read, state = read_with_state(result)
     tell_changed([result] if state == "changed" else [])
@@ -41,7 +43,7 @@ def show(
         return
     out = console()
     for row in chosen:
-        out.print(marked(shown(row)))  # a text could hold what a terminal obeys
+        out.print(marked(row))
     if not chosen:
         out.print(f"no example with the outcome {outcome}", markup=False)
 

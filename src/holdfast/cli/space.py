@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from holdfast.bounds import in_range
 from holdfast.cli.app import AsJson, DataFolder, app
 from holdfast.cli.console import console, encoding_bar, print_json, progress_console, table, work_quietly
 from holdfast.cli.mistakes import tell_changed
@@ -67,6 +68,9 @@ def space(
     from holdfast.results import new_result, write_result
 
     exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
+    for name, value in (("seed", seed), ("pairs", pairs), ("perplexity", perplexity)):
+        if value is not None:
+            in_range(name, value)
     picture = _Picture(plot, coordinates, pairs, perplexity, seed)
     with work_quietly():
         texts = _texts(model, attacked, recipe=recipe, item=item, outcome=outcome)
@@ -141,9 +145,7 @@ def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output:
     """Refuse what could not be finished, before the work."""
     from holdfast.evaluation.picture import check_picture
     from holdfast.evaluation.projection import check_perplexity, drawn
-    from holdfast.values import checked_seed
 
-    checked_seed(picture.seed)
     for option, path in (("--output", output), ("--coordinates", picture.coordinates)):
         if path is not None and path.is_dir():
             raise UserError(f"{path} is a folder; {option} takes a file")

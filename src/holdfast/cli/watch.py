@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.app import AsJson, app
-from holdfast.cli.console import console, print_json
+from holdfast.cli.console import console, plain, print_json
 from holdfast.cli.mistakes import complain
 from holdfast.errors import UserError
 
@@ -122,14 +122,12 @@ def as_record(standing: Standing) -> dict[str, Any]:
 
 def line(standing: Standing) -> str:
     """A standing in a line."""
-    from holdfast.results import shown
-
     parts = [str(standing.folder), _progress(standing)]
     there = [name for name in ("loss", *standing.terms) if name in standing.values]
     parts += [f"{_name(name)} {standing.values[name]:.4g}" for name in there]
     if standing.score is not None:
         parts.append(f"{_name(standing.score[0])} {standing.score[1]:.2f}")
-    return str(shown("  ".join(part for part in (*parts, standing.told) if part)))
+    return "  ".join(part for part in (*parts, standing.told) if part)
 
 
 def panel(standing: Standing) -> Panel:
@@ -138,9 +136,6 @@ def panel(standing: Standing) -> Panel:
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
-    from rich.text import Text
-
-    from holdfast.results import shown
 
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     table.add_column()
@@ -148,15 +143,15 @@ def panel(standing: Standing) -> Panel:
     table.add_column(no_wrap=True)
     table.add_column()
     for name, now, points, note in _rows(standing):
-        table.add_row(*(Text(shown(cell)) for cell in (name, now, sparkline(points), note)))
-    told = Text(shown(standing.told), style=_STYLES.get(standing.state, "dim"))
-    head = Text("  ".join(filter(None, (shown(standing.what), _progress(standing)))))
+        table.add_row(*(plain(cell) for cell in (name, now, sparkline(points), note)))
+    told = plain(standing.told, style=_STYLES.get(standing.state, "dim"))
+    head = plain("  ".join(filter(None, (standing.what, _progress(standing)))))
     marks = []
     for flag in standing.flags:
         mark, style = _MARKS[flag.level]
-        marks.append(Text(f"{mark} {flag.what}: {shown(flag.told)}", style=style))
+        marks.append(plain(f"{mark} {flag.what}: {flag.told}", style=style))
     parts: list[RenderableType] = [told, *([head] if head else []), *([table] if table.row_count else []), *marks]
-    return Panel(Group(*parts), title=Text(shown(str(standing.folder))), box=box.ROUNDED, expand=False)
+    return Panel(Group(*parts), title=plain(str(standing.folder)), box=box.ROUNDED, expand=False)
 
 
 def _progress(standing: Standing) -> str:

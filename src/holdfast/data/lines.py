@@ -60,7 +60,13 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def standard_input() -> IO[bytes]:
-    """The bytes of standard input, whatever encoding the terminal believes in."""
+    """The bytes of standard input, whatever encoding the terminal believes in.
+
+    Raises:
+        UserError: it is closed.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        raise UserError("standard input is closed: give a file in place of -, or send it the text (< FILE)")
     return sys.stdin.buffer
 
 

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 
+from holdfast.bounds import in_range
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.limits import Cuts, count_cut, input_limit, limited_to, lowered
 from holdfast.models import evaluating
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
-from holdfast.values import checked_seed
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -182,12 +182,11 @@ def learn_masks(
         UserError: a seed out of range, no two sentences together, options that do not fit together or the model, or
             that learn no masks.
     """
-    checked_seed(seed)
+    in_range("seed", seed)
     batch = [*texts, *(other for other in others if other not in texts)]
     if len(batch) < 2:
         raise UserError("masks are learned against other sentences: give at least two, or --others")
-    if draws < 1:
-        raise UserError(f"--draws takes at least 1, not {draws}")
+    in_range("draws", draws)
     objective = _objective(model, settings)
     encoder = Encoder(model)
     if settings.max_length < _SHORTEST:

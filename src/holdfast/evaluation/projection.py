@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.bounds import in_range
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import TextPairs
 from holdfast.evaluation.space import Exact
-from holdfast.values import checked_seed
 
 DEFAULT_PERPLEXITY = 30.0
 """Of t-SNE; van der Maaten and Hinton (JMLR 2008) call 5 to 50 typical."""
@@ -91,7 +91,7 @@ def project(
     """
     from sklearn.manifold import TSNE
 
-    checked_seed(seed)
+    in_range("seed", seed)
     vectors = np.concatenate([np.asarray(side, dtype=np.float64) for side in (clean, adversarial)])
     if not np.isfinite(vectors).all():
         raise UserError("space: the model gives vectors that are not finite, which have no place in a picture")
@@ -131,9 +131,9 @@ def drawn(pairs: TextPairs, count: int | None, seed: int) -> tuple[TextPairs, Se
     Raises:
         UserError: fewer than two are asked for, or a seed out of range.
     """
-    checked_seed(seed)
-    if count is not None and count < 2:
-        raise UserError(f"--pairs takes at least 2, not {count}")
+    in_range("seed", seed)
+    if count is not None:
+        in_range("pairs", count, least=2)
     if count is None or count >= len(pairs):
         return pairs, range(len(pairs))
     rows = sorted(np.random.default_rng(seed).choice(len(pairs), size=count, replace=False).tolist())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from holdfast.bounds import in_range
 from holdfast.encoding import Precision, Progress
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.sample import sample_labelled, sample_pairs, sampled_row
@@ -104,8 +105,8 @@ def evaluate_tasks(
     """
     from holdfast.distributed import joined
 
-    if limit is not None and limit < 2:
-        raise UserError(f"a limit of {limit} rows leaves nothing to measure: it takes at least 2")
+    if limit is not None:
+        in_range("limit", limit, "a limit of rows", least=2)
     loaded: list[LoadedTask] = []
     for names, load in ((ALL_STS_TASKS, load_sts), (TRANSFER_TASKS, load_transfer)):
         loaded += [load(task, data=data, text=text) for task in tasks if task in names]

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from holdfast.bounds import RANGES, in_range, short
 from holdfast.errors import UserError, did_you_mean
 from holdfast.values import fitted, read_yaml
 
@@ -17,6 +18,9 @@ _TEXT, _MERGE = f"{_TAG}str", f"{_TAG}merge"
 _PLAIN = {f"{_TAG}{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq", "merge")}
 
 _VALUES = yaml.constructor.SafeConstructor()
+
+_LARGEST = 2**53
+"""Beyond it floats leave out whole numbers."""
 
 Place = tuple[str | int, ...]
 """The keys that lead to a value, and in lists the numbers of what is in them."""
@@ -112,10 +116,7 @@ class TableFile:
 
     def number(self, at: Place) -> float:
         """The number at a place, which is finite."""
-        value = self.get(at)
-        found: float = fitted(f"{self.path}:{self.line(at)}: {_named(at)}", value, float)
-        if not math.isfinite(found):
-            raise self.wrong(at, f"{_named(at)} takes a number that is finite, not {shown(value)}")
+        found: float = fitted(f"{self.path}:{self.line(at)}: {_named(at)}", self.get(at), float)
         return found
 
     def whole_number(self, at: Place, low: int, high: int | None = None) -> int:
@@ -161,6 +162,7 @@ class TableFile:
                 waiting.extend(reversed(node.value))
             elif isinstance(node, yaml.MappingNode):
                 self._check_keys(node)
+                self._check_numbers(node)
                 waiting.extend(value for _, value in reversed(node.value))
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
@@ -172,6 +174,14 @@ class TableFile:
                 raise self._at(key, f"the key {key.value!r} stands here twice")
             keys.add(key.value)
 
+    def _check_numbers(self, node: yaml.MappingNode) -> None:
+        """Refuse a number out of the range of its key, wherever that stands."""
+        for key, value in node.value:
+            kind = value.tag.removeprefix(_TAG)
+            if key.value in RANGES and kind in ("int", "float"):
+                number = getattr(_VALUES, f"construct_yaml_{kind}")(value)
+                in_range(key.value, number, f"{self.path}:{key.start_mark.line + 1}: {key.value!r}")
+
     def _at(self, node: yaml.Node, what: str) -> UserError:
         return UserError(f"{self.path}:{node.start_mark.line + 1}: {what}")
 
@@ -181,6 +191,8 @@ def _no_value(node: yaml.Node) -> str:
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.ScalarNode) and kind == "float" and not math.isfinite(_VALUES.construct_yaml_float(node)):
         return f"{node.value} is not a finite number"  # which no result could hold
+    if isinstance(node, yaml.ScalarNode) and kind == "int" and abs(_VALUES.construct_yaml_int(node)) > _LARGEST:
+        return f"a whole number of a table is at most {_LARGEST}, and {short(_VALUES.construct_yaml_int(node))} is more"
     if kind == "timestamp":
         return f"{node.value} is read as a date: write it in quotes"
     if node.tag not in _PLAIN:
@@ -196,4 +208,4 @@ def _named(at: Place) -> str:
 
 def shown(value: object) -> str:
     """A value as a line shows it that says what is wrong with it."""
-    return "null" if value is None else repr(value)
+    return "null" if value is None else short(value)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.resources import PAPER, ResourceNames
+from holdfast.bounds import check_numbers
 from holdfast.errors import EndsRun, UserError, one_of
 from holdfast.experiments.against import baselines
 from holdfast.experiments.cells import Cell, Store, in_order
@@ -156,9 +157,7 @@ def cells_of(settings: ReproduceSettings) -> list[Cell]:
 def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     """What the table says, and the scale; and what holds for every cell."""
     one_of("--scale", settings.scale, SCALES)
-    for option, value in (("--seeds", settings.seeds), ("--jobs", settings.jobs)):
-        if value is not None and value < 1:
-            raise UserError(f"{option} must be at least 1, got {value}")
+    check_numbers(settings)
     definition = read_definition(settings.table, settings.scale)
     scale = read_scale(settings.scale, settings.changes)
     model, corpus = settings.model or scale.model, settings.corpus or scale.corpus

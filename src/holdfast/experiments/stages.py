@@ -19,6 +19,7 @@ from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at
 from holdfast.attacks.run import AttackSettings, make_recipes
 from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
+from holdfast.bounds import in_range
 from holdfast.classifiers.defences import all_options
 from holdfast.classifiers.material import train_split_of
 from holdfast.classifiers.settings import FinetuneSettings
@@ -365,7 +366,7 @@ class Planner:
             "data": {task: self.identity.task("stsb" if task in ("space", STSB_DEV) else task, text) for task in tasks},
         }
         if says.get("limit") is not None:
-            settings["limit"] = fitted("evaluation: limit", says["limit"], int)
+            settings["limit"] = fitted("evaluation: limit", says["limit"], int, "limit")
         label = f"{says.get('tasks', 'sts')} of {encoder.label}"
         return Cell("evaluation", settings, {"encoder": encoder}, label=label)
 
@@ -397,8 +398,8 @@ def as_in_papers(method: str) -> dict[str, Any]:
 def _count(given: dict[str, Any], name: str) -> int | None:
     """A number of things, taken out of what is said of an encoder."""
     value: int | None = given.pop(name, None)
-    if value is not None and value < 1:
-        raise UserError(f"encoder: {name} must be at least 1, got {value}")
+    if value is not None:
+        in_range(name, value, f"encoder: {name}")
     return value
 
 
@@ -409,5 +410,5 @@ def _fitted(says: Mapping[str, Any], stage: str, *, told_as: str | None = None) 
     for name, value in says.items():
         if name not in hints:
             raise UserError(f"{where}: unknown key {name!r}{did_you_mean(name, hints)}")
-        found[name] = fitted(f"{where}: {name}", value, hints[name])
+        found[name] = fitted(f"{where}: {name}", value, hints[name], name)
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.run import is_of, materials
+from holdfast.bounds import check_numbers
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing import Side, Source, compare, is_paired
 from holdfast.files import holding, locked, made_for
@@ -150,6 +151,7 @@ def harden(
     Raises:
         UserError: a mistake in the settings or the data, or what training and audit refuse.
     """
+    check_numbers(settings)  # before an audit that takes minutes
     if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
         raise UserError(
             f"{settings.model} is a raw masked language model, with no vectors in use that could be kept: train one "

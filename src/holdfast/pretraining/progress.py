@@ -25,9 +25,13 @@ class PretrainProgress(TrainerCallback):  # type: ignore[misc]
     def __init__(self, console: Console, order: StepOrder, clock: Clock) -> None:
         self.console, self.order, self.clock = console, order, clock
         self._bar = Progress(
-            TextColumn("training"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
-            console=console, disable=not console.is_terminal,
-        )  # fmt: skip
+            TextColumn("training", markup=False),
+            BarColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
         self._task = self._bar.add_task("", total=1.0, start=False)
         self._loss, self._held_out = "", ""
         self._began, self._first_step, self._first_token = 0.0, 0, 0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
+from holdfast.bounds import check_numbers, in_range
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.launch import refuse_company
 from holdfast.precision import Precision
 from holdfast.training.settings import config_entries
-from holdfast.values import checked_seed, expanded, fitted
+from holdfast.values import expanded, fitted
 
 Export = Literal["fp32", "fp16"]
 
@@ -22,7 +22,6 @@ _SHAPE = {"layers": 4, "hidden": 256, "heads": 4, "dropout": 0.1}
 _VOCABULARY = 12_000
 _LENGTHS = ("max_steps", "epochs", "hours")
 _SIZES = ("layers", "hidden", "heads", "intermediate", "vocabulary")
-_POSITIVE = (*_SIZES, *_LENGTHS, "batch_tokens", "learning_rate", "eval_steps", "save_steps", "keep_checkpoints")
 _OF_A_NEW_MODEL = (*_SIZES, "tokenizer")
 
 
@@ -129,21 +128,16 @@ class PretrainSettings:
                 raise UserError(f"--{name} is for a new model, and --model continues one: leave out one of them")
 
     def _check_numbers(self) -> None:
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
+        check_numbers(self)
         for name in ("warmup_share", "weight_decay", "dropout"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise UserError(f"--{name.replace('_', '-')} must be from 0 to below 1, got {value}")
         if not 0 < self.mask_share < 1:
             raise UserError(f"--mask-share must lie between 0 and 1, got {self.mask_share}")
-        if not 3 <= self.max_length <= 65_535:
-            raise UserError(f"--max-length must be from 3 to 65535 tokens, got {self.max_length}")
+        in_range("max_length", self.max_length, least=3)
         if self.hidden is not None and self.heads is not None and self.hidden % self.heads:
             raise UserError(f"--hidden {self.hidden} cannot be divided over --heads {self.heads}")
-        checked_seed(self.seed)
 
 
 def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainSettings:
@@ -161,12 +155,12 @@ def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainS
     values: dict[str, Any] = {}
     if config is not None:
         for key, value, where in config_entries(recipe_path(config), hints):
-            values[key] = fitted(f"{where}: {key}", value, hints[key])
+            values[key] = fitted(f"{where}: {key}", value, hints[key], key)
     for group in (_LENGTHS, ("vocabulary", "tokenizer")):
         if any(name in given for name in group):  # what the file says of the same thing no longer holds
             values = {key: value for key, value in values.items() if key not in group}
     for key, value in given.items():
-        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key])
+        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key], key)
     for name in ("corpus", "output"):
         if name not in values:
             raise UserError(f"missing: --{name} (on the command line or in --config)")

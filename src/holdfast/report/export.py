@@ -10,7 +10,8 @@ import re
 from holdfast.experiments.render import escaped_latex, latex_row
 from holdfast.report.parts import Table
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Spreadsheets look past blanks and controls at what a cell begins with; signs of full width are signs to some.
+_FORMULA = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 _NUMBER = re.compile(r"[+−-]?[\d,.]+(e[+-]?\d+)?( [\d.,+−–±()to -]*)?")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
@@ -18,14 +19,14 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 def as_csv(table: Table) -> str:
     """The table as CSV, details in the same cell. A text that a spreadsheet would compute begins with an apostrophe."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)  # some take ; for the end of a cell
     writer.writerow([_inert(column) for column in table.columns])
     writer.writerows([_inert(cell.plain) for cell in row] for row in table.rows)
     return out.getvalue()
 
 
 def _inert(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def as_markdown(table: Table) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.bounds import in_range
 from holdfast.errors import UserError
 from holdfast.files import write_text
 from holdfast.report.contents import make_contents
@@ -66,8 +67,7 @@ def write_report(
             cannot be written.
     """
     check_output(output)
-    if examples < 0:
-        raise UserError(f"--examples must not be negative, got {examples}")
+    in_range("examples", examples, least=0)
     if plots is not None:
         from holdfast.report.plots import check_plots
 

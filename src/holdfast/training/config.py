@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from holdfast.bounds import check_numbers
 from holdfast.data.registry import is_local
 from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.objectives import Objective
 from holdfast.precision import Precision
-from holdfast.values import checked_seed
 
 Selection = Literal["auto", "stsb-dev", "last"]
 
@@ -102,19 +101,11 @@ def resolved_selection(selection: Selection, data: Path | None) -> Literal["stsb
 def _check(config: TrainConfig) -> None:
     one_of("--precision", config.precision, get_args(Precision))
     one_of("--selection", config.selection, get_args(Selection))
+    check_numbers(config)
     assert config.batch_size is not None
     if config.batch_size < 2:
         raise UserError(f"--batch-size {config.batch_size}: a contrastive batch needs at least 2 sentences")
     if config.batch_size % processes():
         raise UserError(f"--batch-size {config.batch_size} cannot be divided over {processes()} processes")
-    positive = ("max_steps", "epochs", "learning_rate", "accumulate", "eval_steps", "save_steps", "keep_checkpoints")
-    for name in positive:
-        value = getattr(config, name)
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise UserError(f"--{name.replace('_', '-')} must be more than 0, got {value}")
-    # Written as infinity, it would not be JSON; 0 is what the trainer takes for "no limit".
-    if not (config.max_grad_norm >= 0 and math.isfinite(config.max_grad_norm)):
-        raise UserError(f"--max-grad-norm must be 0 (no clipping) or more, got {config.max_grad_norm}")
-    checked_seed(config.seed)
     if config.max_length < 3:
         raise UserError(f"--max-length {config.max_length}: at least 3 tokens are needed to hold one word")

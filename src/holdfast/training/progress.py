@@ -32,13 +32,13 @@ class TrainingProgress(TrainerCallback):
     def __init__(self, console: Console, batch_size: int) -> None:
         self.console, self.batch_size = console, batch_size
         self._bar = Progress(
-            TextColumn("training"),
+            TextColumn("training", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:.0f} sentences/s"),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[rate]:.0f} sentences/s", markup=False),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
-            TextColumn("ETA"),
+            TextColumn("ETA", markup=False),
             TimeRemainingColumn(),
             console=console,
             disable=not console.is_terminal,

@@ -19,11 +19,11 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
     values: dict[str, Any] = {}
     if file is not None:
         for key, value, where in config_entries(file, hints):
-            values[key] = fitted(f"{where}: {key}", value, hints[key])
+            values[key] = fitted(f"{where}: {key}", value, hints[key], key)
         if values.get("method", given["method"]) != given["method"]:
             raise UserError(f"{file} is for the method {values['method']}, the command line says {given['method']}")
     for key, value in given.items():
-        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key])
+        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key], key)
     if "max_steps" in given and "epochs" in given:
         raise UserError("--max-steps and --epochs exclude each other: give one of them")
     if "epochs" in given:

@@ -95,8 +95,8 @@
 
   const original = (row) => row[PIECES].map((piece) => (typeof piece === "string" ? piece : piece[0])).join("");
   const changed = (row) => row[PIECES].map((piece) => (typeof piece === "string" ? piece : piece[1])).join("");
-  // A spreadsheet would compute a text that begins like a formula; an apostrophe keeps it a text.
-  const quoted = (text) => '"' + (/^[=+\-@\t\r]/.test(text) ? "'" : "") + text.replaceAll('"', '""') + '"';
+  // A spreadsheet would compute a text that begins like a formula, after any blanks; an apostrophe keeps it a text.
+  const quoted = (text) => '"' + (/^(?:[\s\u0000-\u0020\u007f-\u00a0\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n])/.test(text) ? "'" : "") + text.replaceAll('"', '""') + '"';
   function save() {
     const lines = [[...names, "original", "adversarial", "with", "verdicts"].join(",")];
     for (const row of chosen) {

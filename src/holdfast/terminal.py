@@ -1,0 +1,139 @@
+"""What reaches a terminal: controls made visible, and standard streams that are closed, broken or not UTF-8.
+
+Models, corpora, results and file names come from others. What of them is printed goes through `visible`, so that none
+of it moves the cursor, sets the clipboard or turns the order of the letters around it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+# What a terminal obeys: controls but tab and line feed, those of eight bits (C1) too; line and paragraph separators;
+# embeddings, overrides and isolates of Unicode's bidirectional text. And halves of surrogate pairs, which are no text.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Return ``text`` with every character that a terminal would obey as its escape, such as ``\x1b``."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def json_escaped(text: str, encoding: str = "utf-8") -> str:
+    """Return JSON of the same values, with such characters and all that ``encoding`` lacks as JSON's own escapes."""
+    if not encoding.lower().startswith("utf"):
+        text = re.sub(r"[^\x00-\x7f]", _json_escape, text)
+    # Line feeds and blanks are JSON's own layout; other controls below a blank are escaped in it already.
+    return _OBEYED.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
+class _Raw(io.TextIOBase):
+    """A standard stream as it is; what cannot be written to standard error is lost, and the work goes on."""
+
+    def __init__(self, stream: TextIO | None, *, lossy: bool) -> None:
+        self._stream = stream
+        self._lossy = lossy
+
+    def write(self, text: str) -> int:
+        with self._losing():
+            if self._stream is None:
+                raise BrokenPipeError(errno.EPIPE, "the stream is closed")
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._losing():
+            if self._stream is not None:
+                self._stream.flush()
+
+    @contextlib.contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            if not self._lossy:
+                raise
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        if self._stream is None:
+            raise io.UnsupportedOperation("fileno")
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+
+class _Visible(_Raw):
+    """A standard stream for everyone, through which no control reaches a terminal.
+
+    Attributes:
+        rich_proxied_file: where rich's consoles write, whose own controls are to be obeyed.
+    """
+
+    def __init__(self, stream: TextIO | None, *, lossy: bool) -> None:
+        super().__init__(stream, lossy=lossy)
+        self.rich_proxied_file = _Raw(stream, lossy=lossy)
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(visible(text))
+        return len(text)
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[None]:
+    """Exchange standard output and error for streams that show controls, and take any text in any encoding.
+
+    A closed output raises `BrokenPipeError` where something is printed, like one whose reader is gone. Errors of
+    standard error are not raised: what is lost there is progress.
+    """
+    _occupy_closed()
+    before = sys.stdout, sys.stderr
+    handlers = [(stream, stream.errors) for stream in before if isinstance(stream, io.TextIOWrapper)]
+    for stream, _ in handlers:
+        stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = _Visible(before[0], lossy=False), _Visible(before[1], lossy=True)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+        for stream, errors in handlers:
+            _discard_unwritten(stream)
+            stream.reconfigure(errors=errors)
+
+
+def _occupy_closed() -> None:
+    """Give the numbers of closed standard streams to /dev/null: else the next file that is opened would get one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def _discard_unwritten(stream: io.TextIOWrapper) -> None:
+    """Drop what a stream cannot write, which would raise once more when Python exits."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
