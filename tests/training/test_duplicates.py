@@ -56,10 +56,9 @@ def test_the_share_is_said_logged_and_kept_in_the_result(
     result = train(config(tiny, repeated, tmp_path / "out", max_steps=40), console=told)
     assert "% of the sentences in the first 7 batches have an equal one in their batch; they are no" in _text(told)
     logged = [record["duplicates"] for record in records(tmp_path / "out") if "loss" in record]
-    means = [sum(shares[start : start + 4]) / 4 for start in range(0, 40, 4)]  # ten records of 40 steps
-    assert logged == pytest.approx(means)
-    assert len(set(shares)) > 3, "batches differ, and so do their shares"
-    assert result["duplicates"] == {"duplicates": pytest.approx(sum(shares) / 40)}
+    assert logged == shares[3::4], "ten records of 40 steps"
+    assert len({*logged}) > 1, "batches differ, and so do their shares"
+    assert result["duplicates"] == {"duplicates": pytest.approx(sum(logged) / 10)}
     assert result["protocol"]["options"]["duplicates"] == "mask"
 
 

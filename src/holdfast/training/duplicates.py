@@ -14,7 +14,7 @@ _PLACES = {DUPLICATES: "in it", IN_QUEUE: "in the queue"}
 
 
 def logged_shares(log: Sequence[Record]) -> dict[str, float]:
-    """Return the mean of each share that a run's records hold, by its name in the log."""
+    """Return the mean of each share over a run's records, each of one batch, by its name in the log."""
     told = {name: [share for _, share in curve(log, name)] for name in _PLACES}
     return {name: statistics.fmean(shares) for name, shares in told.items() if shares}
 

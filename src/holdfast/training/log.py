@@ -28,8 +28,7 @@ RISE = "attack_loss_rise"
 """How much the attack raised the loss that it ascends, in the last step."""
 RISES = (RISE, "weakening_loss_rise")
 DUPLICATES, IN_QUEUE = "duplicates", "duplicates_in_queue"
-"""The share of the sentences in a batch that have an equal one in it, and in the queue of old keys: a mean over the
-steps since the last record."""
+"""The share of the sentences in a batch that have an equal one in it, and in the queue of old keys."""
 _FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # what V-advCSE called it
 
 DIAGNOSTICS = frozenset(

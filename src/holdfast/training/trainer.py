@@ -22,7 +22,6 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from holdfast.errors import UserError
 from holdfast.limits import Cuts, cut_rows, input_limit
 from holdfast.objectives import Objective
-from holdfast.training.log import DUPLICATES, IN_QUEUE
 from holdfast.training.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
@@ -50,7 +49,6 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     def __init__(self, *, keep_checkpoints: int = 2, shard: bool = False, **kwargs: Any) -> None:
         self._order: EpochOrder | None = None
         self._sharded: Sharded | None = None
-        self._shares: dict[str, list[Tensor]] = {}
         self.keep_checkpoints = keep_checkpoints
         super().__init__(**kwargs)
         self._plain = copy.deepcopy(self.model).cpu() if shard else None
@@ -95,8 +93,6 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         self._count_cut(inputs)
         with self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
-        for name in self.objective.diagnostics.keys() & {DUPLICATES, IN_QUEUE}:
-            self._shares.setdefault(name, []).append(self.objective.diagnostics[name])
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             for parameter in self.objective.own_parameters():
                 if parameter.grad is None:  # every process must take part in every reduction
@@ -130,12 +126,9 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         return self.accelerator.clip_grad_norm_(parameters, self.args.max_grad_norm)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the objective's diagnostics of the last step beside its terms, and the mean share of equal sentences."""
+        """Log the objective's diagnostics of the last step beside its terms."""
         if "loss" in logs:
-            means = {name: torch.stack(shares).mean() for name, shares in self._shares.items()}
-            told = {**self.objective.diagnostics, **means}
-            logs = {**logs, **{name: value.item() for name, value in told.items()}}
-            self._shares.clear()
+            logs = {**logs, **{name: value.item() for name, value in self.objective.diagnostics.items()}}
         super().log(logs, start_time)
 
     # --- shards -----------------------------------------------------------------------------------------------------
