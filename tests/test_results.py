@@ -15,7 +15,16 @@ from rich.console import Console
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.finding import model_identity
-from holdfast.results import SCHEMA, new_result, read_result, render_sts_table, render_transfer_table, write_result
+from holdfast.results import (
+    SCHEMA,
+    new_result,
+    read_result,
+    read_with_state,
+    render_sts_table,
+    render_transfer_table,
+    to_json,
+    write_result,
+)
 
 
 def row(task: str = "stsb", split: str = "test", spearman: float = 82.03) -> dict[str, Any]:
@@ -218,3 +227,20 @@ def test_the_transfer_table_fits_80_columns_and_averages_all_seven() -> None:
         console.print(render_transfer_table(rows[:1]))
     assert "Avg." not in capture.get()
     assert "F1" not in capture.get()
+
+
+def test_a_number_that_is_not_finite_does_not_lose_the_result(result: dict[str, Any], tmp_path: Path) -> None:
+    infinity, nothing = float("inf"), float("nan")
+    result["protocol"] = {"limit": infinity, "scores": (1.0, nothing), "names": {"a": -infinity}}
+    items = {"gold": [0.5, 3.0], "similarity": [nothing, 1.0]}
+    result["results"] = [row(), row("sickr", spearman=nothing) | {"n": 2, "items": items, "took": infinity}]
+    write_result(tmp_path / "result.json", result)
+    text = (tmp_path / "result.json").read_text()
+    assert "NaN" not in text + to_json(result)
+    assert "Infinity" not in text + to_json(result)
+    read, state = read_with_state(tmp_path / "result.json")
+    assert state == "as written"
+    assert read["protocol"] == {"limit": None, "scores": [1.0, None], "names": {"a": None}}
+    assert read["results"][0] == row()
+    told = {"task": "sickr", "split": "test", "n": 2, "metrics": {"pearson": 80.0}, "took": None}
+    assert read["results"][1] == {**told, "undefined": ["spearman", "items"]}
