@@ -67,6 +67,8 @@ class AttackSettings:
         call_batch: of a function in the place of a model, the most texts in one call.
         processes: processes that share the examples on this machine.
         device: where the model goes.
+        label_map: of the goal "class", the task's class for each class of the model, by their names; None: matched by
+            name.
     """
 
     model: str
@@ -90,6 +92,7 @@ class AttackSettings:
     call_batch: int = CALL_BATCH
     processes: int = 1
     device: str | None = None
+    label_map: Mapping[str, str] | None = None
 
 
 def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Recipe]:
@@ -169,14 +172,17 @@ def attack(
         device=settings.device,
         call_batch=settings.call_batch,
         console=console,
+        label_map=settings.label_map,
     )
+    tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
+    if rank == 0 and tell is not None and victim.classes is not None:
+        tell(victim.classes.told())
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
         raise UserError(f"{settings.model} gives no gradients: leave {climbing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
-    tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
     done = journal.open(resume=resume, tell=tell) if journal is not None else {}
     with _helpers(settings, rank, command) as children:
         fresh, seconds = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
@@ -250,6 +256,7 @@ def _protocol(
         "data": material.data,
         "goal": {"kind": material.goal, **victim.goal},
         **({"classes": list(material.classes)} if material.classes is not None else {}),
+        **({"class_match": victim.classes.record()} if victim.classes is not None else {}),
         "recipes": {
             recipe.NAME: {
                 "constants": dict(vars(recipe)),

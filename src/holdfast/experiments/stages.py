@@ -59,7 +59,7 @@ _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report
                   "keep_checkpoints")  # fmt: skip
 _NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
 _NOT_OF_ATTACK = ("model", "recipes", "texts", "search", "resources", "data", "output", "seed", "side_by_side",
-                  "call_batch", "processes", "device")  # fmt: skip
+                  "call_batch", "processes", "device", "label_map")  # fmt: skip
 _KINDS: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_A_SETTING),
     "baseline": (BaselineSettings, _NOT_OF_BASELINE),
