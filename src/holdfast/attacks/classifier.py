@@ -237,6 +237,12 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def trained_on(config: Any) -> str | None:
+    """Return the task that holdfast fine-tuned a model on, by its transformers configuration; None for other models."""
+    task = _mapping(getattr(config, "holdfast", None)).get("task")
+    return task if isinstance(task, str) else None
+
+
 def class_names_of(config: Any, spec: str) -> list[str]:
     """Return the names of a transformers configuration's classes, in the order of their numbers.
 
@@ -278,17 +284,26 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     _refuse_unfilled(model, report["missing_keys"], spec)
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
+    refuse_missing_vocabulary(tokenizer, spec)
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
     if model.config.num_labels < 2 and not regression:
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = class_names_of(model.config, spec)
-    said = _mapping(getattr(model.config, "holdfast", None))
+    takes_pairs = _mapping(getattr(model.config, "holdfast", None)).get("takes_pairs")
     limit = token_limit(tokenizer, model.config)
     model = model.to(device or get_device_name())
-    return _TransformerClassifier(model, tokenizer, classes, said.get("takes_pairs"), spec, limit, said.get("task"))
+    return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
+
+
+def refuse_missing_vocabulary(tokenizer: Any, spec: str) -> None:
+    """Refuse a tokeniser without words: transformers makes one up if its files are missing.
+
+    Raises:
+        UserError: it has none.
+    """
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
 
 
 def _refuse_unfilled(model: Any, missing: set[str], spec: str) -> None:

@@ -24,7 +24,7 @@ from holdfast.attacks.searched import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, match_classes
-from holdfast.data.registry import is_local, load_labelled, load_pairs
+from holdfast.data.registry import hidden_labels_note, is_local, load_labelled, load_pairs
 from holdfast.data.tasks import Task, task_named
 from holdfast.errors import UserError
 from holdfast.finding import CALL, model_identity, resolve_model
@@ -56,6 +56,7 @@ class Material:
         classes: names of the labels, where there are any.
         data: where the texts are from, and their hash, for the record.
         searched: of the goal "neighbours", what is searched.
+        notes: lines about the data that a user must know.
     """
 
     task: str
@@ -65,6 +66,7 @@ class Material:
     classes: list[str] | None
     data: dict[str, Any]
     searched: Searched | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,13 @@ def load_material(
     assert task is not None
     known = task_named(task)
     part = split or _default_split(known, data)
-    scored = known.kind == "sts"
+    scored, note = known.kind == "sts", None
     natural: Goal = "score" if scored else "class"
     chosen = natural if goal == "auto" else goal
     if chosen in ("class", "score") and chosen != natural:
         raise UserError(f"--goal {chosen} does not go with {task}: its examples carry {_CARRIED[natural]}")
     if scored:
-        pairs = load_pairs(task, part, data=data)
+        pairs = load_pairs(task, part, data=data, scale=SCALE if chosen == "score" else None)
         rows = [
             Example(i, (a, b), 1, score)
             for i, (a, b, score) in enumerate(zip(pairs.sentences1, pairs.sentences2, pairs.scores, strict=True))
@@ -134,11 +136,13 @@ def load_material(
             for i, (fields, label) in enumerate(zip(zip(*columns, strict=True), labelled.labels, strict=True))
         ]
         record, classes = {"source": labelled.source, "sha256": labelled.sha256}, labelled.classes
+        note = hidden_labels_note(labelled.classes, labelled.labels, labelled.source)
     if chosen in ("drift", "neighbours"):
         rows = [Example(row.number, (row.texts[0],)) for row in rows]
         classes = None
     searched = _searched(chosen, search, Searched([row.texts[0] for row in rows], f"{task} {part}"), data)
-    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record, searched)
+    notes = () if note is None or chosen != "class" else (note,)
+    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record, searched, notes)
 
 
 _CARRIED = {"score": "scores, not classes", "class": "classes, not scores"}

@@ -175,8 +175,9 @@ def attack(
         label_map=settings.label_map,
     )
     tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
-    if rank == 0 and tell is not None and victim.classes is not None:
-        tell(victim.classes.told())
+    if rank == 0 and tell is not None:
+        for line in (*material.notes, *([victim.classes.told()] if victim.classes is not None else [])):
+            tell(line)
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
         raise UserError(f"{settings.model} gives no gradients: leave {climbing[0]} out of --recipes")
@@ -256,6 +257,7 @@ def _protocol(
         "data": material.data,
         "goal": {"kind": material.goal, **victim.goal},
         **({"classes": list(material.classes)} if material.classes is not None else {}),
+        **({"notes": list(material.notes)} if material.notes else {}),
         **({"class_match": victim.classes.record()} if victim.classes is not None else {}),
         "recipes": {
             recipe.NAME: {

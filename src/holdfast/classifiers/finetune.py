@@ -19,17 +19,20 @@ from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifie
 from holdfast.classifiers.card import card
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.frozen import fit, with_head
-from holdfast.classifiers.material import Material, load_material, sample, short_name
+from holdfast.classifiers.material import Material, load_material
+from holdfast.classifiers.parts import sample
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.classifiers.splits import short_name
 from holdfast.classifiers.start import new_classifier
 from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
 from holdfast.data.tasks import task_named
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
+from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import holding, write_json, write_text
 from holdfast.finding import model_identity, resolve_model
-from holdfast.models import load_sentence_transformer, saved_plainly
+from holdfast.models import saved_plainly
 from holdfast.prompt import template_length
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
@@ -102,7 +105,10 @@ def _train(
 ) -> dict[str, Any]:
     """Fine-tune, export the best epoch, and tell how it went."""
     set_seed(settings.seed)
-    model, tokenizer, new = new_classifier(settings.model, material, settings.max_length)
+    start = new_classifier(settings.model, material, settings.max_length)
+    model, tokenizer = start.model, start.tokenizer
+    if start.head is not None:
+        console.print(start.head.told(), markup=False, highlight=False)
     precision = record["training"]["precision"]
     metric = selection_metric(material.dev)
     defence = make_defence(settings.defence, settings.options)
@@ -143,14 +149,18 @@ def _train(
         "steps": trainer.state.global_step,
         "score": best.score,
     }
-    return {"selected": selected, "seconds": seconds, "new_weights": new}
+    head = {} if start.head is None else {"head": start.head.record()}
+    return {"selected": selected, "seconds": seconds, "start": {"new_weights": start.new_weights, **head}}
 
 
 def _fit_frozen(
     settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
 ) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and tell how it went."""
-    encoder = load_sentence_transformer(settings.model)
+    encoder = load_space_encoder(settings.model)
+    if (resolve_model(settings.model) / CLASSES_FILE).is_file():
+        line = f"{settings.model} is a classifier on a frozen encoder: the encoder alone is taken"
+        console.print(line, markup=False, highlight=False)
     encoder.max_seq_length = min(settings.max_length + template_length(encoder), encoder.max_seq_length or 10**6)
     precision = record["training"]["precision"]
     began = time.monotonic()
@@ -175,7 +185,7 @@ def _fit_frozen(
         "score": fitted.scores[fitted.strength],
         "scores": {str(strength): score for strength, score in fitted.scores.items()},
     }
-    return {"selected": selected, "seconds": time.monotonic() - began, "new_weights": []}
+    return {"selected": selected, "seconds": time.monotonic() - began, "start": {"new_weights": []}}
 
 
 def _finish(
@@ -197,7 +207,7 @@ def _finish(
         command=command,
         model=str(settings.folder),
         path=settings.folder,
-        protocol={**{k: v for k, v in record.items() if k != "versions"}, "new_weights": made["new_weights"]},
+        protocol={**{k: v for k, v in record.items() if k != "versions"}, **made["start"]},
         seed=settings.seed,
         results=rows,
         timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},

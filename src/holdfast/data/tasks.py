@@ -16,6 +16,7 @@ from holdfast.errors import UserError, did_you_mean
 
 PAIR = ("sentence1", "sentence2")
 SINGLE = ("sentence",)
+STS_SCALE = (0.0, 5.0)
 NLI = ("entailment", "neutral", "contradiction")
 BINARY = ("0", "1")
 POLARITY = ("negative", "positive")
@@ -75,6 +76,7 @@ class Task:
         grouped: whether pairs share first texts (a premise with several hypotheses), so that a part that is split off
             must take all pairs of a first text.
         meanings: what the classes stand for where their names are numbers, in the same order.
+        scale: the lowest and the highest score; None: any number.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Task:
     measured: tuple[str, ...] = ()
     grouped: bool = False
     meanings: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -150,7 +153,9 @@ def _sts(year: str, rows: int, train: int | None = None) -> Task:
     splits = [Split("test", (f"sts{year}/test",), rows, HubSource(hub, split="test"), senteval=True)]
     if train is not None:
         splits.append(Split("train", (f"sts{year}/train",), train, HubSource(hub)))
-    return Task(f"sts{year}", "sts", PAIR, "score", None, tuple(splits), "SemEval STS, terms per source")
+    return Task(
+        f"sts{year}", "sts", PAIR, "score", None, tuple(splits), "SemEval STS, terms per source", scale=STS_SCALE
+    )
 
 
 def _stsb() -> Task:
@@ -159,7 +164,7 @@ def _stsb() -> Task:
         Split(name, (f"stsb/{name}",), rows, HubSource(hub, split=there), senteval=True)
         for name, there, rows in (("dev", "validation", 1500), ("test", "test", 1379), ("train", "train", 5749))
     )
-    return Task("stsb", "sts", PAIR, "score", None, splits, "STS Benchmark, terms per source")
+    return Task("stsb", "sts", PAIR, "score", None, splits, "STS Benchmark, terms per source", scale=STS_SCALE)
 
 
 def _sick() -> Iterator[Task]:
@@ -167,10 +172,10 @@ def _sick() -> Iterator[Task]:
     # The splits come from files only: MTEB's copy has all pairs in one, and no other is known to be complete.
     rows = {"test": 4927, "train": 4500, "trial": 500}
     splits = tuple(Split(name, (f"sickr/{name}",), count) for name, count in rows.items())
-    yield Task("sickr", "sts", PAIR, "score", None, splits, licence)
+    yield Task("sickr", "sts", PAIR, "score", None, splits, licence, scale=(1.0, 5.0))
     files = ("sickr/train", "sickr/trial", "sickr/test")
     whole = Split("all", files, 9927, HubSource("mteb/sickr-sts", split="test"))
-    yield Task("sickr-full", "sts", PAIR, "score", None, (whole,), licence)
+    yield Task("sickr-full", "sts", PAIR, "score", None, (whole,), licence, scale=(1.0, 5.0))
 
 
 def _transfer() -> Iterator[Task]:
@@ -182,8 +187,8 @@ def _transfer() -> Iterator[Task]:
     yield Task("cr", "transfer", SINGLE, "label", BINARY, cr, "research use (Hu & Liu 2004)", meanings=POLARITY)
     # SUBJ and MPQA come from files only: no hub copy is known to be the same set with the same classes.
     subj = (Split("all", ("subj/all",), 10000), Split("all_sentconv", ("subj/all_sentconv",), 10000))
-    kinds = ("subjective", "objective")
-    yield Task("subj", "transfer", SINGLE, "label", BINARY, subj, "research use (Pang & Lee 2004)", meanings=kinds)
+    about = ("subjective", "objective")
+    yield Task("subj", "transfer", SINGLE, "label", BINARY, subj, "research use (Pang & Lee 2004)", meanings=about)
     mpqa = (Split("all", ("mpqa/all",), 10606),)
     yield Task("mpqa", "transfer", SINGLE, "label", BINARY, mpqa, "research use (Wiebe et al. 2005)", meanings=POLARITY)
     sst2 = (

@@ -20,8 +20,8 @@ from holdfast.attacks.run import AttackSettings, make_recipes
 from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
 from holdfast.classifiers.defences import all_options
-from holdfast.classifiers.material import train_split_of
 from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.classifiers.splits import train_split_of
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
