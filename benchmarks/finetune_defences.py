@@ -86,7 +86,7 @@ def main() -> None:
         }
         for _ in range(options.rounds):
             for name in names:
-                model, tokenizer, _ = made[name]
+                model, tokenizer = made[name].model, made[name].tokenizer
                 seconds[name].append(step(model, tokenizer, material, name, arguments))
     report(seconds, options.json)
 

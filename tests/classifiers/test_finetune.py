@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from holdfast.attacks.classifier import tokenise
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
 from holdfast.classifiers.batches import Collate, LengthOrder
-from holdfast.classifiers.material import Part, load_material
+from holdfast.classifiers.material import load_material
+from holdfast.classifiers.parts import Part
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.start import new_classifier
 from holdfast.errors import UserError
@@ -110,7 +111,8 @@ def test_a_sentence_transformer_starts_from_its_transformer(
             path.replace(tmp_path / "encoder" / "0_Transformer" / path.name)
     material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
     torch.manual_seed(0)
-    model, _, new = new_classifier(str(tmp_path / "encoder"), material, 128)
+    start = new_classifier(str(tmp_path / "encoder"), material, 128)
+    model, new = start.model, start.new_weights
     before = encoder.transformers_model.state_dict()
     for name, value in model.base_model.state_dict().items():
         assert "pooler" in name or torch.equal(value, before[name]), name
@@ -128,7 +130,8 @@ def test_hidden_states_that_an_encoder_is_pooled_over_are_not_carried_along(
     shutil.copytree(tiny, folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "output_hidden_states": True}))
-    model, tokenizer, _ = new_classifier(str(folder), material, 128)
+    start = new_classifier(str(folder), material, 128)
+    model, tokenizer = start.model, start.tokenizer
     assert model(**tokenizer("a dog", return_tensors="pt")).hidden_states is None
 
 
@@ -140,12 +143,14 @@ def test_a_pooler_of_zeros_is_drawn_anew(tiny: Path, data: Path, tmp_path: Path)
     (name,) = (name for name in saved if name.endswith("pooler.dense.weight"))
     assert not saved[name].any()
     material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
-    model, _, new = new_classifier(str(tmp_path / "encoder"), material, 128)
+    start = new_classifier(str(tmp_path / "encoder"), material, 128)
+    model, new = start.model, start.new_weights
     assert model.bert.pooler.dense.weight.std() > 0.1  # the tiny model's initializer_range is 0.5
     assert "bert.pooler.dense.weight" in new
     saved[name][0, 0] = 1.0  # a pooler that has something in it stays as it is
     save_file(saved, tmp_path / "encoder" / "model.safetensors", metadata={"format": "pt"})
-    model, _, new = new_classifier(str(tmp_path / "encoder"), material, 128)
+    start = new_classifier(str(tmp_path / "encoder"), material, 128)
+    model, new = start.model, start.new_weights
     assert model.bert.pooler.dense.weight.sum() == 1
     assert new == ["classifier.bias", "classifier.weight"]
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
-from holdfast.classifiers.material import Part, load_material, sample
+from holdfast.classifiers.material import load_material
+from holdfast.classifiers.parts import Part, sample
 from holdfast.results import read_result
 
 Text = tuple[str, ...]

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from classifier_rows import rows, write
 
-from holdfast.classifiers.material import Exclusion, Part, hold_out, keys, load_material
+from holdfast.classifiers.material import Exclusion, load_material
+from holdfast.classifiers.parts import Part, hold_out
+from holdfast.classifiers.text_keys import keys
 from holdfast.data.registry import load_labelled
 from holdfast.data.tasks import sources, task_named
 from holdfast.errors import UserError
@@ -268,7 +270,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"task": "one-class.tsv"}, "one-class.tsv all: there is one class only, 'x'"),
     ({"task": "one-score.tsv"}, "the 80 training texts do not differ in score"),
     ({"task": "one-premise.tsv"}, "no text is left to select by, and pairs with the same first text stay together"),
-    ({"task": "new-class"}, "dev.tsv has the class 'c', which no training text has"),
+    ({"task": "new-class"}, "dev.tsv:3: the label 'c' is not one of a, b, the classes of the training split"),
     ({"task": "tests"}, "no split to train on"),
     ({"task": "mr", "train_split": "all_sentconv"}, "mr/all_sentconv.tsv.gz does not exist"),
 ]

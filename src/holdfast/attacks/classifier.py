@@ -16,11 +16,13 @@ from torch import nn
 
 from holdfast.adversary.batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
+from holdfast.data.class_names import ClassNames
 from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.finding import resolve_model
 from holdfast.limits import UNLIMITED, Cuts, cut_rows, input_limit, require_padding, token_limit
 from holdfast.loading import loading
+from holdfast.model_folder import read_json
 from holdfast.models import load_sentence_transformer
 
 CLASSES_FILE = "classifier.json"
@@ -41,15 +43,24 @@ class Classifier(ABC):
         source: how the user named it.
         max_tokens: what is longer is cut.
         has_gradients: whether the loss can be followed back to the embeddings.
+        class_names: the classes with their meanings, where the model says which known task it was trained on.
     """
 
     has_gradients = True
 
     def __init__(
-        self, model: Any, tokenizer: Any, classes: Sequence[str], takes_pairs: bool | None, source: str, max_tokens: int
+        self,
+        model: Any,
+        tokenizer: Any,
+        classes: Sequence[str],
+        takes_pairs: bool | None,
+        source: str,
+        max_tokens: int,
+        trained_on: str | None = None,
     ) -> None:
         self.model, self.tokenizer = model.eval().requires_grad_(False), tokenizer
         self.classes, self.takes_pairs, self.source, self.max_tokens = list(classes), takes_pairs, source, max_tokens
+        self.class_names = ClassNames.of(source, classes, trained_on)
 
     @property
     def device(self) -> torch.device:
@@ -211,9 +222,49 @@ def load_classifier(path_or_name: str, device: str | None = None, *, regression:
         UserError: there is no such model, it is not safe to load, or it is not a classifier.
     """
     folder = resolve_model(path_or_name)
-    if (folder / "modules.json").is_file():
+    if (folder / "modules.json").is_file() and not is_sequence_classifier(folder):
         return _load_frozen(folder, path_or_name, device)
     return _load_transformer(folder, path_or_name, device, regression)
+
+
+def is_sequence_classifier(folder: Path) -> bool:
+    """Return True for a Hugging Face sequence classifier, also one that is wrapped as a CrossEncoder.
+
+    Raises:
+        UserError: a file of the folder is damaged.
+    """
+    if (folder / "modules.json").is_file():
+        path = folder / "config_sentence_transformers.json"
+        if not path.is_file() or _mapping(read_json(path)).get("model_type") != "CrossEncoder":
+            return False
+    config = folder / "config.json"  # a CrossEncoder has its transformer's files at the top
+    kinds = _mapping(read_json(config)).get("architectures") if config.is_file() else None
+    named = [str(kind) for kind in kinds] if isinstance(kinds, list) else []
+    return any(name.endswith("ForSequenceClassification") for name in named)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping as it is, and an empty one for anything else that a model's file may hold."""
+    return value if isinstance(value, dict) else {}
+
+
+def trained_on(config: Any) -> str | None:
+    """Return the task that holdfast fine-tuned a model on, by its transformers configuration; None for other models."""
+    task = _mapping(getattr(config, "holdfast", None)).get("task")
+    return task if isinstance(task, str) else None
+
+
+def class_names_of(config: Any, spec: str) -> list[str]:
+    """Return the names of a transformers configuration's classes, in the order of their numbers.
+
+    Raises:
+        UserError: ``id2label`` does not number them from 0.
+    """
+    names = config.id2label
+    if sorted(names) != list(range(len(names))):
+        numbers = ", ".join(map(str, list(names)[:10]))
+        raise UserError(f"{spec}: id2label in config.json must number the classes from 0 on, and it has {numbers}")
+    return [str(names[number]) for number in range(len(names))]
 
 
 def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
@@ -223,14 +274,15 @@ def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
             f"{spec} is a sentence encoder, not a classifier: make one of it with `holdfast finetune {spec} --task …`"
         )
     try:
-        classes = json.loads(path.read_text(encoding="utf-8"))["classes"]
+        said = json.loads(path.read_text(encoding="utf-8"))
+        classes, task = said["classes"], said.get("task")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the list of a classifier's classes: make the classifier again") from error
     model = load_sentence_transformer(spec, device=device)
     if not isinstance(classes, list) or model.get_embedding_dimension() != len(classes):
         raise UserError(f"{path}: its classes do not fit the model's last layer: make the classifier again")
     limit = input_limit(model) or UNLIMITED
-    return _FrozenClassifier(model, model.tokenizer, classes, False, spec, limit)
+    return _FrozenClassifier(model, model.tokenizer, list(map(str, classes)), False, spec, limit, task)
 
 
 def _load_transformer(folder: Path, spec: str, device: str | None, regression: bool) -> Classifier:
@@ -243,16 +295,25 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
     _refuse_unfilled(model, report["missing_keys"], spec)
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
+    refuse_missing_vocabulary(tokenizer, spec)
     require_padding(tokenizer, model, spec)
     if model.config.num_labels < 2 and not regression:
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
-    classes = [str(model.config.id2label[index]) for index in range(model.config.num_labels)]
-    takes_pairs = (getattr(model.config, "holdfast", None) or {}).get("takes_pairs")
+    classes = class_names_of(model.config, spec)
+    takes_pairs = _mapping(getattr(model.config, "holdfast", None)).get("takes_pairs")
     limit = token_limit(tokenizer, model)
     model = model.to(device or get_device_name())
-    return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit)
+    return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
+
+
+def refuse_missing_vocabulary(tokenizer: Any, spec: str) -> None:
+    """Refuse a tokeniser without words: transformers makes one up if its files are missing.
+
+    Raises:
+        UserError: it has none.
+    """
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
 
 
 def _refuse_unfilled(model: Any, missing: set[str], spec: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +22,9 @@ from holdfast.attacks.examples import Example
 from holdfast.attacks.progress import encoding_bar
 from holdfast.attacks.searched import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
-from holdfast.data.registry import is_local, load_labelled, load_pairs
+from holdfast.data.class_names import ClassNames
+from holdfast.data.labels import ClassMatch, match_classes
+from holdfast.data.registry import hidden_labels_note, is_local, load_labelled, load_pairs
 from holdfast.data.tasks import Task, task_named
 from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
@@ -56,6 +58,7 @@ class Material:
         classes: names of the labels, where there are any.
         data: where the texts are from, and their hash, for the record.
         searched: of the goal "neighbours", what is searched.
+        notes: lines about the data that a user must know.
     """
 
     task: str
@@ -65,16 +68,18 @@ class Material:
     classes: list[str] | None
     data: dict[str, Any]
     searched: Searched | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Victim:
-    """The target of a run, and what the record says of it."""
+    """The target of a run, what the record says of it, and how its classes were matched with the task's."""
 
     target: Target
     identity: dict[str, Any]
     goal: dict[str, Any] = field(default_factory=dict)
     device: str = "cpu"
+    classes: ClassMatch | None = None
 
 
 def load_material(
@@ -113,13 +118,13 @@ def load_material(
     assert task is not None
     known = task_named(task)
     part = split or _default_split(known, data)
-    scored = known.kind == "sts"
+    scored, note = known.kind == "sts", None
     natural: Goal = "score" if scored else "class"
     chosen = natural if goal == "auto" else goal
     if chosen in ("class", "score") and chosen != natural:
         raise UserError(f"--goal {chosen} does not go with {task}: its examples carry {_CARRIED[natural]}")
     if scored:
-        pairs = load_pairs(task, part, data=data)
+        pairs = load_pairs(task, part, data=data, scale=SCALE if chosen == "score" else None)
         rows = [
             Example(i, (a, b), 1, score)
             for i, (a, b, score) in enumerate(zip(pairs.sentences1, pairs.sentences2, pairs.scores, strict=True))
@@ -133,11 +138,13 @@ def load_material(
             for i, (fields, label) in enumerate(zip(zip(*columns, strict=True), labelled.labels, strict=True))
         ]
         record, classes = {"source": labelled.source, "sha256": labelled.sha256}, labelled.classes
+        note = hidden_labels_note(labelled.classes, labelled.labels, labelled.source)
     if chosen in ("drift", "neighbours"):
         rows = [Example(row.number, (row.texts[0],)) for row in rows]
         classes = None
     searched = _searched(chosen, search, Searched([row.texts[0] for row in rows], f"{task} {part}"), data)
-    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record, searched)
+    notes = () if note is None or chosen != "class" else (note,)
+    return Material(task, part, _drawn(rows, count, seed), chosen, classes, record, searched, notes)
 
 
 _CARRIED = {"score": "scores, not classes", "class": "classes, not scores"}
@@ -181,6 +188,7 @@ def load_victim(
     device: str | None,
     call_batch: int = CALL_BATCH,
     console: Console | None = None,
+    label_map: Mapping[str, str] | None = None,
 ) -> tuple[Victim, Material]:
     """The model with the goal that goes with the material, and the material in the model's own numbering of classes.
 
@@ -194,14 +202,18 @@ def load_victim(
         device: where the model goes; None: the machine's best.
         call_batch: of a function, the most texts in a call.
         console: where the progress of long encodings is shown; None: nowhere.
+        label_map: the task's class for each class of the model, where their names do not tell.
 
     Raises:
-        UserError: a model that does not go with the goal, or cannot be loaded; too few texts to search.
+        UserError: a model that does not go with the goal, or cannot be loaded; classes that cannot be matched; too few
+            texts to search.
     """
+    if label_map is not None and material.goal != "class":
+        raise UserError(f"--label-map is for --goal class, and this is --goal {material.goal}: leave it out")
     if material.searched is not None:
         material.searched.require(k)
     if material.goal == "class":
-        return _classifier(model, material, device, call_batch)
+        return _classifier(model, material, device, call_batch, label_map)
     encoder, identity = _encoder(model, device, call_batch)
     target: EncoderTarget
     goal: dict[str, Any]
@@ -244,17 +256,24 @@ def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
     return None
 
 
-def _classifier(model: str, material: Material, device: str | None, call_batch: int) -> tuple[Victim, Material]:
-    """What tells classes, and the examples with their labels as it numbers them."""
+def _classifier(
+    model: str, material: Material, device: str | None, call_batch: int, label_map: Mapping[str, str] | None
+) -> tuple[Victim, Material]:
+    """Return the classifier, and the examples with their labels as it numbers them."""
+    task = ClassNames.of(material.task, material.classes or (), material.task)
     if model.startswith(CALL):
         function, identity = load_function(model)
-        return Victim(CallableTarget(function, name=model, call_batch=call_batch), identity), material
+        called = CallableTarget(function, name=model, call_batch=call_batch)
+        found = match_classes(ClassNames.of_columns(model, called.columns(material.examples)), task, label_map)
+        called.groups = found.groups
+        return Victim(called, identity, classes=found), _renumbered(material, found)
     from holdfast.attacks.classifier import load_classifier
 
     classifier = load_classifier(model, device=device)
-    numbered = _renumbered(material, classifier.classes, model)
+    found = match_classes(classifier.class_names, task, label_map)
     identity = model_identity(resolve_model(model))
-    return Victim(ClassifierTarget(classifier), identity, device=str(classifier.device)), numbered
+    target = ClassifierTarget(classifier, found.groups)
+    return Victim(target, identity, device=str(classifier.device), classes=found), _renumbered(material, found)
 
 
 def _encoder(model: str, device: str | None, call_batch: int) -> tuple[SentenceEncoder, dict[str, Any]]:
@@ -281,19 +300,11 @@ def _refuse_regression(model: str) -> None:
         )
 
 
-def _renumbered(material: Material, classes: list[str], model: str) -> Material:
-    """Labels as the model numbers them: by name where the names are the same, otherwise as they are."""
-    assert material.classes is not None
-    names = [name.lower() for name in classes]
-    wanted = [name.lower() for name in material.classes]
-    if len(names) < len(wanted):
-        raise UserError(
-            f"{model} knows {len(names)} classes and {material.task} has {len(wanted)}: fine-tune it with "
-            f"`holdfast finetune {model} --task {material.task} --output DIR`"
-        )
-    order = [names.index(name) for name in wanted] if set(wanted) <= set(names) else list(range(len(wanted)))
+def _renumbered(material: Material, found: ClassMatch) -> Material:
+    """Return the examples with their labels as the model numbers its classes."""
+    order = found.numbers
     examples = [
-        Example(e.number, e.texts, e.attacked, order[e.label] if isinstance(e.label, int) else e.label)
-        for e in material.examples
+        replace(example, label=order[example.label] if isinstance(example.label, int) else example.label)
+        for example in material.examples
     ]
-    return Material(material.task, material.split, examples, material.goal, classes, material.data)
+    return replace(material, examples=examples, classes=found.classes)

@@ -69,6 +69,8 @@ class AttackSettings:
         call_batch: of a function in the place of a model, the most texts in one call.
         processes: processes that share the examples on this machine.
         device: where the model goes.
+        label_map: of the goal "class", the task's class for each class of the model, by their names; None: matched by
+            name.
     """
 
     model: str
@@ -92,6 +94,7 @@ class AttackSettings:
     call_batch: int = CALL_BATCH
     processes: int = 1
     device: str | None = None
+    label_map: Mapping[str, str] | None = None
 
 
 def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Recipe]:
@@ -171,18 +174,22 @@ def attack(
         device=settings.device,
         call_batch=settings.call_batch,
         console=console,
+        label_map=settings.label_map,
     )
+    tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
     cuts = cut_texts(victim.target, material.examples)
     truncated = {} if cuts is None else {"truncated": cuts.record()}
-    if console is not None and (line := cut_line(truncated.get("truncated"))):
-        console.print(line, highlight=False)
+    if rank == 0 and tell is not None:
+        matched = [] if victim.classes is None else [victim.classes.told()]
+        for line in (*material.notes, *matched, cut_line(truncated.get("truncated"))):
+            if line:
+                tell(line)
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
         raise UserError(f"{settings.model} gives no gradients: leave {climbing[0]} out of --recipes")
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
-    tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
     done = journal.open(resume=resume, tell=tell) if journal is not None else {}
     with _helpers(settings, rank, command) as children:
         fresh, seconds = _run(settings, recipes, material, victim, resources, done, journal, (rank, world), console)
@@ -249,6 +256,8 @@ def _protocol(
         "data": material.data,
         "goal": {"kind": material.goal, **victim.goal},
         **({"classes": list(material.classes)} if material.classes is not None else {}),
+        **({"notes": list(material.notes)} if material.notes else {}),
+        **({"class_match": victim.classes.record()} if victim.classes is not None else {}),
         "recipes": {
             recipe.NAME: {
                 "constants": dict(vars(recipe)),

@@ -64,8 +64,15 @@ def classification_layer(model: nn.Module, classes: int, source: str) -> nn.Line
     return layers[-1]
 
 
-def classifier_slopes(classifier: Classifier, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-    """Gradients of the cross-entropy of each example's class, in fp32, at z and at the embeddings of its words."""
+def classifier_slopes(
+    classifier: Classifier,
+    questions: Sequence[tuple[Example, Words]],
+    groups: Sequence[Sequence[int]] | None = None,
+) -> list[Slope]:
+    """Gradients of the cross-entropy of each example's class, in fp32, at z and at the embeddings of its words.
+
+    With ``groups`` the examples' labels are numbers of groups of classes, whose probabilities are summed.
+    """
     texts = [example.with_text(words.text) for example, words in questions]
     encoded = _tokenised(classifier, texts, offsets=True)
     layer = classification_layer(classifier.model, len(classifier.classes), classifier.source)
@@ -75,6 +82,8 @@ def classifier_slopes(classifier: Classifier, questions: Sequence[tuple[Example,
         leaf = classifier.model.get_input_embeddings()(features["input_ids"]).detach().requires_grad_()
         with torch.enable_grad(), _watching(layer, classifier.source) as entering:
             logits = classifier.model(**_embedded(features, leaf)).logits.float()
+            if groups is not None:
+                logits = torch.stack([logits[:, list(group)].logsumexp(dim=1) for group in groups], dim=1)
             loss = F.cross_entropy(logits, labels, reduction="sum")
             assert entering.z is not None
             direction, tokens = torch.autograd.grad(loss, [entering.z, leaf])

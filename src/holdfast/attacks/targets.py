@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Example, Verdict
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.attacks.classifier import Classifier
 
 Texts = tuple[str, ...]
+Groups = Sequence[Sequence[int]]
 Logits = npt.NDArray[np.float64]
 Output = Any
 """What a target makes of a text, as its own ``verdict`` takes it: logits or a vector, (n,) fp64, as a rule."""
@@ -73,12 +74,14 @@ class ClassifierTarget:
 
     Args:
         classifier: the model.
+        groups: the model's classes that are one class to the task, each class in one group; None: each alone. The
+            probability of a group is the sum of its classes'.
     """
 
     has_classes = True
 
-    def __init__(self, classifier: Classifier) -> None:
-        self.classifier = classifier
+    def __init__(self, classifier: Classifier, groups: Groups | None = None) -> None:
+        self.classifier, self.groups = classifier, groups
         self.has_gradients = classifier.has_gradients
         self.source = classifier.source
         self.unknown = unknown_token(classifier.tokenizer)
@@ -92,7 +95,7 @@ class ClassifierTarget:
         return None
 
     def _refusal(self, example: Example) -> str | None:
-        pairs, count = self.classifier.takes_pairs, len(self.classifier.classes)
+        pairs, count = self.classifier.takes_pairs, len(self.groups or self.classifier.classes)
         if pairs is not None and pairs != (len(example.texts) == 2):
             return f"the model takes {'pairs' if pairs else 'single texts'}"
         return refused_label(example, count)
@@ -111,6 +114,7 @@ class ClassifierTarget:
         logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64)
         if not np.isfinite(logits).all():
             raise UserError(f"{self.source} gives scores that are not finite: its weights are damaged or it overflows")
+        logits = merged(logits, self.groups)
         # Copies: what is remembered of one text would keep the whole batch's numbers alive.
         return [row.copy() for row in logits]
 
@@ -122,14 +126,14 @@ class ClassifierTarget:
         """Gradients of the cross-entropy, at what enters the classification layer."""
         from holdfast.attacks.slopes import classifier_slopes
 
-        return classifier_slopes(self.classifier, questions)
+        return classifier_slopes(self.classifier, questions, self.groups)
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """What enters the classification layer, and logits."""
         from holdfast.attacks.slopes import classifier_locations
 
         located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
-        return [(z, logits.astype(np.float64)) for z, logits in located]
+        return [(z, merged(logits.astype(np.float64)[None], self.groups)[0]) for z, logits in located]
 
 
 class CallableTarget:
@@ -140,23 +144,31 @@ class CallableTarget:
             are non-negative and sum to 1, otherwise logits.
         name: for the record.
         call_batch: the most texts that it is given in one call.
+        groups: the columns that are one class to the task, as for :class:`ClassifierTarget`.
     """
 
     has_classes = True
     has_gradients = False
     unknown = "[UNK]"
 
-    def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH) -> None:
+    def __init__(
+        self, function: Function, *, name: str, call_batch: int = CALL_BATCH, groups: Groups | None = None
+    ) -> None:
         self._function = Batched(function, name=name, call_batch=call_batch)
-        self.source = name
-        self._classes: int | None = None
+        self.source, self.groups = name, groups
+        self._columns: int | None = None
         self._probabilities: bool | None = None
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Learn the number of classes from the first texts, and refuse labels beyond it."""
-        if self._classes is None and examples:
-            self._classes = len(self.outputs([examples[0].texts], exact=True)[0])
-        return [refused_label(example, self._classes or 0) for example in examples]
+        count = len(self.groups) if self.groups is not None else self.columns(examples)
+        return [refused_label(example, count) for example in examples]
+
+    def columns(self, examples: Sequence[Example]) -> int:
+        """Return how many numbers the function returns for a text; it is called with the first example to find out."""
+        if self._columns is None and examples:
+            self.outputs([examples[0].texts], exact=True)
+        return self._columns or 0
 
     def hopeless(self, example: Example) -> str | None:
         """Any other class may be reached."""
@@ -180,6 +192,7 @@ class CallableTarget:
 
     def _logits(self, scores: Logits) -> Logits:
         """Of the scores (n, classes) of a call."""
+        self._columns = scores.shape[1]
         if scores.shape[1] < 2:
             raise UserError(f"{self.source} returned one number per text: it must return one per class, two at least")
         # Probabilities may have been rounded to two decimals, each of them.
@@ -193,7 +206,7 @@ class CallableTarget:
                 f"{sums.max():g}: return probabilities of sum 1 always, or logits always"
             )
         logits: Logits = np.log(np.maximum(scores, 1e-12)) if self._probabilities else scores
-        return logits
+        return merged(logits, self.groups)
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """As for a classifier."""
@@ -206,6 +219,13 @@ class CallableTarget:
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """A function has no vectors."""
         raise UserError(f"{self.source} is a plain function and has no vectors: leave the geometry recipe out")
+
+
+def merged(logits: Logits, groups: Groups | None) -> Logits:
+    """Return logits (n, groups) whose softmax is the sum over each group of the softmax of ``logits`` (n, classes)."""
+    if groups is None:
+        return logits
+    return np.stack([logsumexp(logits[:, list(group)], axis=1) for group in groups], axis=1)
 
 
 def class_verdict(example: Example, logits: Logits) -> Verdict:

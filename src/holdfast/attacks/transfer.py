@@ -8,8 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.classifier import load_classifier
+import numpy as np
+
+from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.attacks.metrics import rate
+from holdfast.attacks.targets import Groups, merged
+from holdfast.data.class_names import ClassNames
+from holdfast.data.labels import ClassMatch, has_classes, match_classes
 from holdfast.errors import UserError
 from holdfast.finding import model_identity, resolve_model
 from holdfast.results import examples_of, new_result, read_result
@@ -23,6 +28,7 @@ def transferability(
     *,
     models: Sequence[str] | None = None,
     recipe: str | None = None,
+    label_map: Mapping[str, str] | None = None,
     console: Console | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -35,18 +41,23 @@ def transferability(
         results: result files of attacks on classifiers.
         models: the classifiers to try; None: those that the results attacked.
         recipe: only this recipe's texts; None: of all recipes.
+        label_map: the task's class for each class of a classifier, for the classifiers that have all of these classes.
+            For a classifier that one of the results attacked with a label map this map is taken again, and the classes
+            of all others are matched by name.
         console: for a line per model.
         command: for the record.
 
     Returns:
-        A result with a row ``{task, split, n, recipe, made_against, made_in, on, metrics, items, items_sha256}`` for
-        each result and classifier: ``n`` texts were tried, and the metrics are ``success_rate`` ×100 and its 95 %
-        interval, ``success_rate_low`` and ``success_rate_high``. Where none could be tried, there are no metrics.
+        A result with a row ``{task, split, n, recipe, made_against, made_in, on, class_match, metrics, items,
+        items_sha256}`` for each result and classifier: ``n`` texts were tried, and the metrics are ``success_rate``
+        ×100 and its 95 % interval, ``success_rate_low`` and ``success_rate_high``. Where none could be tried, there are
+        no metrics.
         ``items`` are the numbers of the texts among the result's examples, from 0, and whether the classifier has each
         ``correct``; ``items_sha256`` is of these examples, so that `holdfast compare` pairs texts of the same attack.
 
     Raises:
-        UserError: a file that is no result of an attack on a classifier.
+        UserError: a file that is no result of an attack on a classifier, or a classifier whose classes cannot be
+            matched with those of the task.
     """
     made = [(path, read_result(path)) for path in results]
     for path, result in made:
@@ -58,14 +69,19 @@ def transferability(
     names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in made))
     rows: list[dict[str, Any]] = []
     identities = {}
+    unused = label_map is not None
     for name in names:
-        if console is not None:
-            console.print(f"trying the texts on {name}", markup=False, highlight=False)
+        _tell(console, f"trying the texts on {name}")
         classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:
             first = result["results"][0]
-            correct = _tried(classifier, _numbered_as(classifier.classes, result, deceiving[path]))
+            task, names_of = _task_of(result)
+            given = label_map if label_map is not None and has_classes(classifier.class_names, label_map) else None
+            unused = unused and given is None
+            found = match_classes(classifier.class_names, task, given or _recorded_map(name, task, made))
+            _tell(console, found.told())
+            correct = _tried(classifier, found.groups, _renumbered(deceiving[path], names_of, found, path))
             deceived = [not right for right in correct.values()]
             rows.append(
                 {
@@ -76,11 +92,16 @@ def transferability(
                     "made_against": result["model"],
                     "made_in": str(path),
                     "on": name,
+                    "class_match": found.record(),
                     "metrics": rate("success_rate", deceived, seed=0) if deceived else {},
                     "items": {"text": list(correct), "correct": list(map(int, correct.values()))},
                     "items_sha256": hashes[path],
                 }
             )
+    if unused:
+        raise UserError(
+            f"--label-map: no classifier of {', '.join(names)} has all the classes {', '.join(label_map or ())}"
+        )
     return new_result(
         "transfer",
         command=command,
@@ -112,30 +133,59 @@ def _hash_of(examples: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(made).encode()).hexdigest()
 
 
-def _numbered_as(
-    classes: Sequence[str], result: Mapping[str, Any], examples: Mapping[int, Mapping[str, Any]]
-) -> Mapping[int, Mapping[str, Any]]:
-    """The examples with their labels as another classifier numbers its classes; by name where both have the same."""
-    theirs = [str(name).lower() for name in result["protocol"].get("classes") or ()]
-    ours = [name.lower() for name in classes]
-    if sorted(theirs) != sorted(ours) or len(set(ours)) < len(ours):
-        return examples
-    return {number: {**row, "label": ours.index(theirs[row["label"]])} for number, row in examples.items()}
+def _tell(console: Console | None, line: str) -> None:
+    if console is not None:
+        console.print(line, markup=False, highlight=False)
 
 
-def _tried(classifier: Any, examples: Mapping[int, Mapping[str, Any]]) -> dict[int, bool]:
+def _task_of(result: Mapping[str, Any]) -> tuple[ClassNames, dict[int, str]]:
+    """Return the classes of the attacked task, and for each label of the examples the name of its class.
+
+    A result from before classes were matched by name has the attacked model's classes alone.
+    """
+    task, protocol = str(result["results"][0]["task"]), result["protocol"]
+    numbers = protocol.get("class_match", {}).get("numbers")
+    if numbers is None:
+        numbers = {str(name): number for number, name in enumerate(protocol.get("classes") or ())}
+    return ClassNames.of(task, list(numbers), task), {number: name for name, number in numbers.items()}
+
+
+def _recorded_map(
+    model: str, task: ClassNames, made: Sequence[tuple[Path, Mapping[str, Any]]]
+) -> dict[str, str] | None:
+    """Return the label map that a model was attacked with on a task of these classes, if one of the results has it."""
+    for _, result in made:
+        match = result["protocol"].get("class_match", {})
+        if result["model"] == model and match.get("by") == "label map" and set(match["matched"]) == set(task.names):
+            return {name: meant for meant, theirs in match["matched"].items() for name in theirs}
+    return None
+
+
+def _renumbered(
+    examples: Mapping[int, Mapping[str, Any]], names_of: Mapping[int, str], found: ClassMatch, path: Path
+) -> dict[int, Mapping[str, Any]]:
+    """Return the examples with their labels as the classifier numbers its classes."""
+    numbers = dict(zip(found.task, found.numbers, strict=True))
+    if foreign := {row["label"] for row in examples.values()} - set(names_of):
+        raise UserError(f"{path}: an example has the label {min(foreign)}, which is none of the result's classes")
+    return {number: {**row, "label": numbers[names_of[row["label"]]]} for number, row in examples.items()}
+
+
+def _tried(classifier: Classifier, groups: Groups | None, examples: Mapping[int, Mapping[str, Any]]) -> dict[int, bool]:
     """Of the originals that the classifier has right, whether it has the adversarial text right, too."""
-    kept = _right(classifier, examples, "original")
-    right = _right(classifier, {number: examples[number] for number in kept}, "adversarial")
+    kept = _right(classifier, groups, examples, "original")
+    right = _right(classifier, groups, {number: examples[number] for number in kept}, "adversarial")
     return {number: number in right for number in kept}
 
 
-def _right(classifier: Any, examples: Mapping[int, Mapping[str, Any]], which: str) -> dict[int, None]:
+def _right(
+    classifier: Classifier, groups: Groups | None, examples: Mapping[int, Mapping[str, Any]], which: str
+) -> dict[int, None]:
     """The numbers of the examples whose text the classifier has right."""
     if not examples:
         return {}
-    said = classifier.logits([_texts(row, row[which]) for row in examples.values()]).argmax(axis=1)
-    rows = zip(examples.items(), said, strict=True)
+    logits = classifier.logits([_texts(row, row[which]) for row in examples.values()]).astype(np.float64)
+    rows = zip(examples.items(), merged(logits, groups).argmax(axis=1), strict=True)
     return dict.fromkeys(number for (number, row), label in rows if label == row["label"])
 
 

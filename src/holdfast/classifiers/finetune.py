@@ -19,18 +19,21 @@ from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifie
 from holdfast.classifiers.card import card
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.frozen import fit, with_head
-from holdfast.classifiers.material import Material, load_material, sample, short_name
+from holdfast.classifiers.material import Material, load_material
+from holdfast.classifiers.parts import sample
 from holdfast.classifiers.scores import score_row
 from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.classifiers.splits import short_name
 from holdfast.classifiers.start import new_classifier
 from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
 from holdfast.data.tasks import task_named
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
+from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import holding, write_json, write_text
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
-from holdfast.models import load_sentence_transformer, saved_plainly
+from holdfast.models import saved_plainly
 from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
@@ -104,7 +107,10 @@ def _train(
 ) -> dict[str, Any]:
     """Fine-tune, export the best epoch, and tell how it went."""
     set_seed(settings.seed)
-    model, tokenizer, new = new_classifier(settings.model, material, settings.max_length)
+    start = new_classifier(settings.model, material, settings.max_length)
+    model, tokenizer = start.model, start.tokenizer
+    if start.head is not None:
+        console.print(start.head.told(), markup=False, highlight=False)
     precision = record["training"]["precision"]
     metric = selection_metric(material.dev)
     defence = make_defence(settings.defence, settings.options)
@@ -146,10 +152,11 @@ def _train(
         "steps": trainer.state.global_step,
         "score": best.score,
     }
+    head = {} if start.head is None else {"head": start.head.record()}
     return {
         "selected": selected,
         "seconds": seconds,
-        "new_weights": new,
+        "start": {"new_weights": start.new_weights, **head},
         "reading": {"max_seq_length": tokenizer.model_max_length},
         "truncated": trainer.cuts.record(),
     }
@@ -168,7 +175,10 @@ def _fit_frozen(
     settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
 ) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and tell how it went."""
-    encoder = load_sentence_transformer(settings.model)
+    encoder = load_space_encoder(settings.model)
+    if (resolve_model(settings.model) / CLASSES_FILE).is_file():
+        line = f"{settings.model} is a classifier on a frozen encoder: the encoder alone is taken"
+        console.print(line, markup=False, highlight=False)
     set_limit(encoder, lowered(settings.max_length, encoder, template_length(encoder)))
     precision = record["training"]["precision"]
     began = time.monotonic()
@@ -198,7 +208,7 @@ def _fit_frozen(
     return {
         "selected": selected,
         "seconds": time.monotonic() - began,
-        "new_weights": [],
+        "start": {"new_weights": []},
         "reading": reading(encoder),
         "truncated": cuts.record(),
     }
@@ -223,11 +233,7 @@ def _finish(
         command=command,
         model=str(settings.folder),
         path=settings.folder,
-        protocol={
-            **{k: v for k, v in record.items() if k != "versions"},
-            "new_weights": made["new_weights"],
-            **made["reading"],
-        },
+        protocol={**{k: v for k, v in record.items() if k != "versions"}, **made["start"], **made["reading"]},
         seed=settings.seed,
         results=rows,
         timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.attacks.classifier import Classifier
-from holdfast.classifiers.material import Part
+from holdfast.classifiers.parts import Part
 from holdfast.encoding import Progress
 from holdfast.limits import Cuts
 

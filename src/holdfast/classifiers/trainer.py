@@ -16,7 +16,7 @@ from holdfast.attacks.classifier import compute_logits, tokenise
 from holdfast.classifiers.batches import Collate, LengthOrder
 from holdfast.classifiers.defences import Batch, Defence, Moment, Training
 from holdfast.classifiers.losses import task_loss
-from holdfast.classifiers.material import Part
+from holdfast.classifiers.parts import Part
 from holdfast.classifiers.scores import accuracy, spearman
 from holdfast.encoding import Precision
 from holdfast.errors import UserError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import AsJson, DataFolder, LabelMap, app
 from holdfast.cli.console import console, print_json, progress_console, setting, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
 from holdfast.errors import UserError, one_of
@@ -70,6 +70,7 @@ def attack(
     ] = None,
     k: Annotated[int, typer.Option(help="Of neighbours: how many have to be lost.")] = 5,
     margin: Annotated[float, typer.Option(help="Of score: how much further from people's, of 5 points.")] = 1.0,
+    label_map: LabelMap = None,
     resources: Annotated[
         str,
         typer.Option(
@@ -104,6 +105,7 @@ def attack(
     from holdfast.attacks.resources import choose
     from holdfast.attacks.run import AttackSettings
     from holdfast.attacks.run import attack as run
+    from holdfast.data.labels import parse_label_map
     from holdfast.functions import CALL_BATCH
     from holdfast.values import split_settings
 
@@ -132,6 +134,7 @@ def attack(
         side_by_side=SIDE_BY_SIDE if side_by_side is None else side_by_side,
         call_batch=CALL_BATCH if call_batch is None else call_batch,
         processes=processes,
+        label_map=None if label_map is None else parse_label_map(label_map),
     )
     with work_quietly():
         result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.bounds import in_range
-from holdfast.cli.app import AsJson, app
+from holdfast.cli.app import AsJson, LabelMap, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.marked import marked
 from holdfast.cli.mistakes import tell_changed
@@ -56,11 +56,13 @@ def transfer(
         str | None, typer.Option(help="Classifiers to try the texts on, joined by commas. [default: those attacked]")
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts. [default: of all recipes]")] = None,
+    label_map: LabelMap = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """How often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
     from holdfast.attacks.transfer import transferability
+    from holdfast.data.labels import parse_label_map
     from holdfast.report.tables import transfer_matrix
     from holdfast.results import changed_files, write_result
 
@@ -69,7 +71,12 @@ def transfer(
     names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
     with work_quietly():
         result = transferability(
-            results, models=names, recipe=recipe, console=progress_console(as_json), command=ctx.obj
+            results,
+            models=names,
+            recipe=recipe,
+            label_map=None if label_map is None else parse_label_map(label_map),
+            console=progress_console(as_json),
+            command=ctx.obj,
         )
     if output is not None:
         write_result(output, result)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.data import hub, own, senteval
+from holdfast.data.class_names import listed
 from holdfast.data.folder import VARIABLE, data_folder
 from holdfast.data.senteval import Row
 from holdfast.data.tables import choose_column, read_columns
@@ -24,7 +25,9 @@ from holdfast.errors import UserError, did_you_mean
 _SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
 _TEXTS = ("raw", "senteval")
 # How the inference sets write "the annotators did not agree".
-_NO_LABEL = ("-", "-1")
+HIDDEN = "-1"
+"""The label of GLUE's test sets, which are published without their labels."""
+_NO_LABEL = ("-", HIDDEN)
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -99,7 +102,14 @@ class Graded:
     sha256: str
 
 
-def load_pairs(task: str, split: str, *, data: Path | None = None, text: str = "raw") -> ScoredPairs:
+def load_pairs(
+    task: str,
+    split: str,
+    *,
+    data: Path | None = None,
+    text: str = "raw",
+    scale: tuple[float, float] | None = None,
+) -> ScoredPairs:
     """The scored pairs of a similarity task.
 
     Args:
@@ -108,12 +118,13 @@ def load_pairs(task: str, split: str, *, data: Path | None = None, text: str = "
         data: the data folder; by default the one ``HOLDFAST_DATA`` names, and without that the hub.
         text: ``raw``, or ``senteval`` for the text as SentEval tokenises and lower-cases it. (From a SentEval folder
             the text always comes as it is there.)
+        scale: the lowest and the highest score that a task of one's own may have; None: any number.
 
     Raises:
-        UserError: an unknown name, a file that is not there, a malformed row or score (with ``file:line``), or a hub
-            that cannot be reached or holds another number of rows than the task.
+        UserError: an unknown name, a file that is not there, a malformed row or score, or a score off the task's scale
+            (with ``file:line``), or a hub that cannot be reached or holds another number of rows than the task.
     """
-    graded, subsets = _graded(task, split, data, text, ("sts",))
+    graded, subsets = _graded(task, split, data, text, ("sts",), scale)
     first, second = ([texts[place] for texts in graded.texts] for place in (0, 1))
     return ScoredPairs(task, split, first, second, graded.scores, subsets, graded.source, graded.sha256)
 
@@ -132,24 +143,44 @@ def load_graded(task: str, split: str, *, data: Path | None = None) -> Graded:
     return _graded(task, split, data, "raw", ("sts", "regression"))[0]
 
 
-def _graded(task: str, split: str, data: Path | None, text: str, kinds: tuple[str, ...]) -> tuple[Graded, list[str]]:
+def _graded(
+    task: str,
+    split: str,
+    data: Path | None,
+    text: str,
+    kinds: tuple[str, ...],
+    scale: tuple[float, float] | None = None,
+) -> tuple[Graded, list[str]]:
     """The scored rows, and the subset of each."""
     known, part = _lookup(task, split, text, kinds)
+    scale = known.scale or scale
     rows, source = _rows(known, part, data, text)
     texts, scores, subsets = [], [], []
     for where, fields, value, subset in rows:
         texts.append(tuple(fields))
-        scores.append(_score(value, where))
+        scores.append(_score(value, where, scale))
         subsets.append(subset)
     if source.startswith("hf:") and part.rows not in (None, len(scores)):
         raise UserError(f"{source} has {len(scores):,} rows, but {task} {split} has {part.rows:,}: give --data instead")
     if not scores:
         raise UserError(f"{source} holds no rows: get the file again")
+    if scale is not None and min(scores) < max(scores) <= 1.0 < scale[1]:
+        raise UserError(
+            f"{source}: all {len(scores):,} scores lie between 0 and 1, and the scale of {task} ends at {scale[1]:g}: "
+            f"multiply them by {scale[1]:g}"
+        )
     lines = ("\t".join([*fields, repr(score)]) for fields, score in zip(texts, scores, strict=True))
     return Graded(task, split, texts, scores, source, _digest(lines)), subsets
 
 
-def load_labelled(task: str, split: str, *, data: Path | None = None, text: str = "raw") -> Labelled:
+def load_labelled(
+    task: str,
+    split: str,
+    *,
+    data: Path | None = None,
+    text: str = "raw",
+    classes: Sequence[str] | None = None,
+) -> Labelled:
     """The labelled sentences or pairs of a classification task; rows the annotators did not agree on are left out.
 
     Args:
@@ -157,9 +188,10 @@ def load_labelled(task: str, split: str, *, data: Path | None = None, text: str 
         split: its split; ``all`` where there is only one.
         data: the data folder, as for `load_pairs`.
         text: ``raw`` or ``senteval``, as for `load_pairs`.
+        classes: of a task of one's own, the classes that its training split has; None: those that occur in this split.
 
     Raises:
-        UserError: as for `load_pairs`, and for a label the task does not have.
+        UserError: as for `load_pairs`, and for a label the task does not have, or labels that are all hidden.
     """
     known, part = _lookup(task, split, text, ("transfer", "classification", "pairs", "nli", "attack"))
     if part.parts:
@@ -168,11 +200,22 @@ def load_labelled(task: str, split: str, *, data: Path | None = None, text: str 
     kept = [row for row in _relabelled(rows, part) if not (known.classes == NLI and row[2] in _NO_LABEL)]
     if not kept:
         raise UserError(f"{source} holds no rows with a label: get the file again")
-    classes = list(known.classes or sorted({row[2] for row in kept}, key=_class_order))
-    labels = [_class(value, classes, where) for where, _, value, _ in kept]
+    if known.is_own and all(row[2] == HIDDEN for row in kept):
+        hidden = f"every label of {source} is -1, which is how GLUE hides those of its test sets"
+        raise UserError(f"{kept[0][0]}: {hidden}: get the labels, or leave this split out")
+    names = list(known.classes or classes or sorted({row[2] for row in kept}, key=_class_order))
+    labels = [_class(value, names, where, known.is_own) for where, _, value, _ in kept]
     second = [texts[1] for _, texts, _, _ in kept] if len(known.columns) == 2 else None
-    lines = ("\t".join([*row[1], classes[label]]) for row, label in zip(kept, labels, strict=True))
-    return Labelled(task, split, [row[1][0] for row in kept], second, labels, classes, source, _digest(lines))
+    lines = ("\t".join([*row[1], names[label]]) for row, label in zip(kept, labels, strict=True))
+    return Labelled(task, split, [row[1][0] for row in kept], second, labels, names, source, _digest(lines))
+
+
+def hidden_labels_note(classes: Sequence[str], labels: Sequence[float], source: str) -> str | None:
+    """Return a line about the class -1 beside 0, 1, …, which may stand for no label; None if there is none."""
+    if HIDDEN not in classes or "0" not in classes:
+        return None
+    count = list(labels).count(classes.index(HIDDEN))
+    return f"{source}: {count:,} rows are of the class {HIDDEN}; if this stands for no label, remove these rows"
 
 
 def is_local(task: str, split: str, data: Path | None = None) -> bool:
@@ -295,13 +338,16 @@ def _missing(task: Task, split: Split, folder: Path, text: str, root: Path | Non
     )
 
 
-def _score(value: str, where: str) -> float:
+def _score(value: str, where: str, scale: tuple[float, float] | None) -> float:
     try:
         score = float(value)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
         raise UserError(f"{where}: the score {value[:40]!r} is not a number: mend or remove the row")
+    if scale is not None and not scale[0] <= score <= scale[1]:
+        limits = f"{scale[0]:g} to {scale[1]:g}"
+        raise UserError(f"{where}: the score {value[:40]} is off the scale of {limits}: mend or remove the row")
     return score
 
 
@@ -312,16 +358,19 @@ def _class_order(name: str) -> tuple[bool, int, str, str]:
     return not number, len(digits), digits, name
 
 
-def _class(value: str, classes: list[str], where: str) -> int:
+def _class(value: str, classes: list[str], where: str, is_own: bool) -> int:
+    """The number of a label's class."""
     if value in classes:
         return classes.index(value)
     number, names = _number(value), [_number(name) for name in classes]
     if number is not None and number in names:
         return names.index(number)
     # The hub and some releases number the classes, in this same order: not where the classes are numbers themselves.
-    if value.isdigit() and number in range(len(classes)) and set(names) == {None}:
+    if not is_own and value.isdigit() and number in range(len(classes)) and set(names) == {None}:
         return int(value)
-    raise UserError(f"{where}: the label {value[:40]!r} is not one of {', '.join(classes)}: mend or remove the row")
+    known = listed(classes) + (", the classes of the training split" if is_own else "")
+    hidden = " (GLUE's test sets have it in place of their labels)" if value == HIDDEN else ""
+    raise UserError(f"{where}: the label {value[:40]!r} is not one of {known}{hidden}: mend or remove the row")
 
 
 def _number(name: str) -> float | None:

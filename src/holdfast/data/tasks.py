@@ -16,8 +16,12 @@ from holdfast.errors import UserError, did_you_mean
 
 PAIR = ("sentence1", "sentence2")
 SINGLE = ("sentence",)
+STS_SCALE = (0.0, 5.0)
 NLI = ("entailment", "neutral", "contradiction")
 BINARY = ("0", "1")
+POLARITY = ("negative", "positive")
+SAME = ("not_equivalent", "equivalent")
+NEWS = ("World", "Sports", "Business", "Sci/Tech")
 PREMISE = ("premise", "hypothesis", "label")
 GLUE = "nyu-mll/glue"
 DBPEDIA = (
@@ -71,6 +75,8 @@ class Task:
         measured: the splits that a classifier is measured on; ``()`` means those whose names begin with ``test``.
         grouped: whether pairs share first texts (a premise with several hypotheses), so that a part that is split off
             must take all pairs of a first text.
+        meanings: what the classes stand for where their names are numbers, in the same order.
+        scale: the lowest and the highest score; None: any number.
     """
 
     name: str
@@ -82,6 +88,8 @@ class Task:
     licence: str
     measured: tuple[str, ...] = ()
     grouped: bool = False
+    meanings: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -145,7 +153,9 @@ def _sts(year: str, rows: int, train: int | None = None) -> Task:
     splits = [Split("test", (f"sts{year}/test",), rows, HubSource(hub, split="test"), senteval=True)]
     if train is not None:
         splits.append(Split("train", (f"sts{year}/train",), train, HubSource(hub)))
-    return Task(f"sts{year}", "sts", PAIR, "score", None, tuple(splits), "SemEval STS, terms per source")
+    return Task(
+        f"sts{year}", "sts", PAIR, "score", None, tuple(splits), "SemEval STS, terms per source", scale=STS_SCALE
+    )
 
 
 def _stsb() -> Task:
@@ -154,7 +164,7 @@ def _stsb() -> Task:
         Split(name, (f"stsb/{name}",), rows, HubSource(hub, split=there), senteval=True)
         for name, there, rows in (("dev", "validation", 1500), ("test", "test", 1379), ("train", "train", 5749))
     )
-    return Task("stsb", "sts", PAIR, "score", None, splits, "STS Benchmark, terms per source")
+    return Task("stsb", "sts", PAIR, "score", None, splits, "STS Benchmark, terms per source", scale=STS_SCALE)
 
 
 def _sick() -> Iterator[Task]:
@@ -162,31 +172,34 @@ def _sick() -> Iterator[Task]:
     # The splits come from files only: MTEB's copy has all pairs in one, and no other is known to be complete.
     rows = {"test": 4927, "train": 4500, "trial": 500}
     splits = tuple(Split(name, (f"sickr/{name}",), count) for name, count in rows.items())
-    yield Task("sickr", "sts", PAIR, "score", None, splits, licence)
+    yield Task("sickr", "sts", PAIR, "score", None, splits, licence, scale=(1.0, 5.0))
     files = ("sickr/train", "sickr/trial", "sickr/test")
     whole = Split("all", files, 9927, HubSource("mteb/sickr-sts", split="test"))
-    yield Task("sickr-full", "sts", PAIR, "score", None, (whole,), licence)
+    yield Task("sickr-full", "sts", PAIR, "score", None, (whole,), licence, scale=(1.0, 5.0))
 
 
 def _transfer() -> Iterator[Task]:
     tomatoes = HubSource("cornell-movie-review-data/rotten_tomatoes", split="train+validation+test")
     text = ("text", "label")
     mr = (Split("all", ("mr/all",), 10662, tomatoes, text), Split("all_sentconv", ("mr/all_sentconv",), 10662))
-    yield Task("mr", "transfer", SINGLE, "label", BINARY, mr, "research use (Pang & Lee 2005)")
+    yield Task("mr", "transfer", SINGLE, "label", BINARY, mr, "research use (Pang & Lee 2005)", meanings=POLARITY)
     cr = (Split("all", ("cr/all",), 3775, HubSource("SetFit/SentEval-CR", split="train+test"), text),)
-    yield Task("cr", "transfer", SINGLE, "label", BINARY, cr, "research use (Hu & Liu 2004)")
+    yield Task("cr", "transfer", SINGLE, "label", BINARY, cr, "research use (Hu & Liu 2004)", meanings=POLARITY)
     # SUBJ and MPQA come from files only: no hub copy is known to be the same set with the same classes.
     subj = (Split("all", ("subj/all",), 10000), Split("all_sentconv", ("subj/all_sentconv",), 10000))
-    yield Task("subj", "transfer", SINGLE, "label", BINARY, subj, "research use (Pang & Lee 2004)")
+    about = ("subjective", "objective")
+    yield Task("subj", "transfer", SINGLE, "label", BINARY, subj, "research use (Pang & Lee 2004)", meanings=about)
     mpqa = (Split("all", ("mpqa/all",), 10606),)
-    yield Task("mpqa", "transfer", SINGLE, "label", BINARY, mpqa, "research use (Wiebe et al. 2005)")
+    yield Task("mpqa", "transfer", SINGLE, "label", BINARY, mpqa, "research use (Wiebe et al. 2005)", meanings=POLARITY)
     sst2 = (
         Split("dev", ("sst2/dev",), 872, HubSource("SetFit/sst2", split="validation"), text),
         Split("test", ("sst2/test",), 1821, HubSource("SetFit/sst2", split="test"), text),
         Split("train", ("sst2/train",), 67349, HubSource("stanfordnlp/sst2")),
         Split("train_sentences", ("sst2/train_sentences",), 6920, HubSource("SetFit/sst2"), text),
     )
-    yield Task("sst2", "transfer", SINGLE, "label", BINARY, sst2, "research use (Socher et al. 2013)")
+    yield Task(
+        "sst2", "transfer", SINGLE, "label", BINARY, sst2, "research use (Socher et al. 2013)", meanings=POLARITY
+    )
     coarse = ("text", "label_coarse_original")
     trec = (
         Split("test", ("trec/test",), 500, HubSource("SetFit/TREC-QC", split="test"), coarse),
@@ -198,7 +211,8 @@ def _transfer() -> Iterator[Task]:
         Split("test", ("mrpc/test",), 1725, HubSource("nyu-mll/glue", "mrpc", "test"), senteval=True),
         Split("train", ("mrpc/train",), 4076, HubSource("nyu-mll/glue", "mrpc", "train+validation"), senteval=True),
     )
-    yield Task("mrpc", "transfer", PAIR, "label", BINARY, mrpc, "Microsoft Research data licence, research use")
+    licence = "Microsoft Research data licence, research use"
+    yield Task("mrpc", "transfer", PAIR, "label", BINARY, mrpc, licence, meanings=SAME)
 
 
 def _classification() -> Iterator[Task]:
@@ -209,14 +223,16 @@ def _classification() -> Iterator[Task]:
         Split("train_sample", ("ag_news/train_sample",), 17284),
     )
     licence = "AG corpus, non-commercial research use"
-    yield Task("ag_news", "classification", SINGLE, "label", ("0", "1", "2", "3"), news, licence)
+    yield Task("ag_news", "classification", SINGLE, "label", ("0", "1", "2", "3"), news, licence, meanings=NEWS)
     imdb = (
         Split("test", ("imdb/test",), 25000, HubSource("stanfordnlp/imdb", split="test"), text),
         Split("train", ("imdb/train",), 25000, HubSource("stanfordnlp/imdb"), text),
         Split("test_sample", ("imdb/test_sample",), 5000),
         Split("train_sample", ("imdb/train_sample",), 5000),
     )
-    yield Task("imdb", "classification", SINGLE, "label", BINARY, imdb, "research use (Maas et al. 2011)")
+    yield Task(
+        "imdb", "classification", SINGLE, "label", BINARY, imdb, "research use (Maas et al. 2011)", meanings=POLARITY
+    )
     content = ("content", "label")
     dbpedia = (
         Split("test", ("dbpedia/test",), 70000, HubSource("fancyzhx/dbpedia_14", split="test"), content),
@@ -237,7 +253,7 @@ def _classification() -> Iterator[Task]:
         Split("train", ("yelp_polarity/train",), 560000, HubSource("fancyzhx/yelp_polarity"), text),
         Split("reviews", ("yelp/reviews_stars",), 4455, label="stars", relabel=polarity),
     )
-    yield Task("yelp_polarity", "classification", SINGLE, "label", BINARY, yelp_polarity, terms)
+    yield Task("yelp_polarity", "classification", SINGLE, "label", BINARY, yelp_polarity, terms, meanings=POLARITY)
 
 
 def _nli() -> Iterator[Task]:
@@ -330,15 +346,17 @@ def _pairs() -> Iterator[Task]:
         Split("dev", ("qqp/dev",), 40430, HubSource(GLUE, "qqp", "validation"), quora),
         Split("train", ("qqp/train",), 363846, HubSource(GLUE, "qqp"), quora),
     )
-    yield Task("qqp", "pairs", PAIR, "label", BINARY, qqp, "Quora terms, non-commercial research use")
+    asked = ("not_duplicate", "duplicate")
+    yield Task("qqp", "pairs", PAIR, "label", BINARY, qqp, "Quora terms, non-commercial research use", meanings=asked)
 
 
 def _textfooler() -> Iterator[Task]:
     licence = "MIT (jind11/TextFooler); the underlying set's terms apply"
-    single = {"ag": ("0", "1", "2", "3"), "imdb": BINARY, "mr": BINARY, "yelp": BINARY}
-    for name, classes in single.items():
+    single = {"ag": NEWS, "imdb": POLARITY, "mr": POLARITY, "yelp": POLARITY}
+    for name, meanings in single.items():
         splits = (Split("all", (f"textfooler/{name}",), 1000),)
-        yield Task(f"textfooler/{name}", "attack", SINGLE, "label", classes, splits, licence)
+        classes = tuple(map(str, range(len(meanings))))
+        yield Task(f"textfooler/{name}", "attack", SINGLE, "label", classes, splits, licence, meanings=meanings)
     for name in ("snli", "mnli", "mnli_matched", "mnli_mismatched"):
         splits = (Split("all", (f"textfooler/{name}",), 1000),)
         yield Task(f"textfooler/{name}", "attack", PAIR, "label", NLI, splits, licence)

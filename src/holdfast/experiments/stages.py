@@ -21,8 +21,8 @@ from holdfast.baselines.registry import BASELINES
 from holdfast.baselines.settings import BaselineSettings
 from holdfast.bounds import in_range
 from holdfast.classifiers.defences import all_options
-from holdfast.classifiers.material import train_split_of
 from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.classifiers.splits import train_split_of
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.evaluation.adversarial_space import OUTCOMES
@@ -64,7 +64,7 @@ _NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report
                   "keep_checkpoints")  # fmt: skip
 _NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
 _NOT_OF_ATTACK = ("model", "recipes", "texts", "search", "resources", "data", "output", "seed", "side_by_side",
-                  "call_batch", "processes", "device")  # fmt: skip
+                  "call_batch", "processes", "device", "label_map")  # fmt: skip
 _KINDS: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_A_SETTING),
     "baseline": (BaselineSettings, _NOT_OF_BASELINE),

@@ -1,0 +1,143 @@
+"""The head of a classifier that is fine-tuned further: kept if its classes are the task's, else drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from holdfast.data.class_names import ClassNames
+from holdfast.data.labels import ClassMatch, find_match
+from holdfast.errors import UserError
+
+
+@dataclass(frozen=True)
+class Head:
+    """The decision about the head of a classifier that a run starts from.
+
+    Attributes:
+        kept: True if it is trained further, False if it is drawn anew.
+        reason: why.
+        classes: of a head that is kept, its classes and the task's.
+        drawn: the names of parameters that fit in size and are drawn anew all the same.
+    """
+
+    kept: bool
+    reason: str
+    classes: ClassMatch | None = None
+    drawn: tuple[str, ...] = ()
+
+    def told(self) -> str:
+        """Return the line that tells the decision."""
+        return f"the head is kept: {self.reason}" if self.kept else f"a new head is drawn: {self.reason}"
+
+    def record(self) -> dict[str, Any]:
+        """Return the decision for the result."""
+        match = {"class_match": self.classes.record()} if self.classes is not None else {}
+        return {"kept": self.kept, "reason": self.reason, **match}
+
+
+def settled_head(
+    model: Any, report: Mapping[str, Any], theirs: ClassNames, ours: ClassNames, task_has_scores: bool
+) -> Head | None:
+    """Keep the head of a loaded sequence classifier, its rows in the task's order, or draw its last layer anew.
+
+    Args:
+        model: as it is loaded for the task, with one output per class of the task, or one for its scores.
+        report: the loading info of transformers: ``missing_keys`` and ``mismatched_keys``.
+        theirs: the classes that the model's configuration had before.
+        ours: the classes of the task.
+        task_has_scores: True for a regression.
+
+    Returns:
+        The decision; None if the model had no head.
+
+    Raises:
+        UserError: other weights than those of the last layer and of a pooler are missing or of other sizes than
+            config.json says; or the head has other classes and no linear layer at its end.
+    """
+    spec = theirs.owner
+    name, layer = _last_layer(model, len(ours.names))
+    last = {f"{name}.{parameter}" for parameter, _ in layer.named_parameters()} if layer is not None else set()
+    _refuse_other_body(model, report, last, spec)
+    if last & set(report["missing_keys"]):
+        return None
+    if report["mismatched_keys"]:
+        return Head(False, f"{spec} has {_counted(theirs)}, {ours.owner} has {_counted(ours, task_has_scores)}")
+    if task_has_scores:
+        return Head(True, f"{spec} has one output, as a score has")
+    match = find_match(theirs, ours)
+    if layer is None:
+        if match is None or match.numbers != tuple(range(len(ours.names))):
+            raise UserError(f"{spec} does not end in a linear layer that could be drawn anew for {ours.owner}")
+    elif match is None:
+        _draw(layer, model)
+        reason = f"{spec} has the classes {theirs.listed()}, {ours.owner} has {ours.listed()}: the names do not match"
+        return Head(False, reason, drawn=tuple(sorted(last)))
+    else:
+        order = torch.tensor(match.numbers)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.copy_(parameter[order].clone())
+    return Head(True, match.told(), match)
+
+
+def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:
+    """Return the last linear layer with so many outputs, and its name."""
+    layers = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and module.out_features == outputs
+    ]
+    return layers[-1] if layers else ("", None)
+
+
+def _refuse_other_body(model: Any, report: Mapping[str, Any], last: Collection[str], spec: str) -> None:
+    """Refuse weights that do not fill the model below its last layer; a pooler may be missing."""
+    for name, found, wanted in sorted(report["mismatched_keys"]):
+        if name not in last:
+            raise UserError(
+                f"{spec}: the weights do not match config.json: {name} has the shape {_shape(found)}, which "
+                f"should be {_shape(wanted)}"
+            )
+    body = {id(parameter) for parameter in model.base_model.parameters()} if model.base_model is not model else set()
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in body and "pooler." not in name}
+    if missing := names & set(report["missing_keys"]):
+        raise UserError(f"{spec}: the weights do not match config.json: {min(missing)} is missing")
+
+
+def _shape(size: Sequence[int]) -> str:
+    return " x ".join(map(str, size)) or "()"
+
+
+def _counted(classes: ClassNames, scores: bool = False) -> str:
+    count = len(classes.names)
+    return "scores, one output" if scores else f"{count} classes" if count > 1 else "one output"
+
+
+def _draw(layer: nn.Linear, model: Any) -> None:
+    """Draw a layer as transformers does it for a new head."""
+    nn.init.normal_(layer.weight, std=getattr(model.config, "initializer_range", 0.02))
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def draw_zeroed_pooler(model: Any) -> list[str]:
+    """Draw a pooler anew whose weights are all zero, and return the names of its parameters.
+
+    A pooler on top of [CLS] that no weights file had is stored as zeros in a SentenceTransformer (see
+    :func:`holdfast.models.load_sentence_transformer`). Left so, it would give every text the same vector, and hardly
+    any gradient would reach the encoder.
+    """
+    new: list[str] = []
+    for name, module in model.base_model.named_modules(prefix=model.base_model_prefix):
+        parameters = dict(module.named_parameters(prefix=name))
+        if name.rpartition(".")[2] != "pooler" or any(bool(value.any()) for value in parameters.values()):
+            continue
+        for parameter in (part.weight for part in module.modules() if isinstance(part, nn.Linear)):
+            nn.init.normal_(parameter, std=getattr(model.config, "initializer_range", 0.02))
+        new += parameters
+    return new

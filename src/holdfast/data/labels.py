@@ -1,0 +1,277 @@
+"""Matching of the classes of a model with the classes of a task.
+
+Models and tasks number the same classes in different orders, so a number says nothing unless the names agree, or there
+are no names. What cannot be matched by name is refused, with the label map to give.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from holdfast.data.class_names import (
+    KEYS,
+    SHOWN,
+    ZERO_AND_ONE,
+    ClassNames,
+    are_generic,
+    are_numbers,
+    concept,
+    label_number,
+    listed,
+    whole_number,
+)
+from holdfast.errors import UserError, did_you_mean
+
+
+@dataclass(frozen=True)
+class ClassMatch:
+    """The classes of a model that each class of a task stands for.
+
+    Attributes:
+        task: the names of the task's classes, in its order.
+        model: the names of the model's classes, in its order.
+        members: for each class of the task the numbers of the model's classes that it is made of.
+        by: the evidence: the names, the numbers (if there are no names), the order (of a function's columns), or a
+            label map.
+    """
+
+    task: tuple[str, ...]
+    model: tuple[str, ...]
+    members: tuple[tuple[int, ...], ...]
+    by: Literal["name", "number", "order", "label map"]
+
+    @property
+    def merges(self) -> bool:
+        """True if a class of the task stands for several of the model's."""
+        return any(len(members) > 1 for members in self.members)
+
+    @property
+    def spare(self) -> tuple[int, ...]:
+        """The numbers of the model's classes that are in no class of the task."""
+        taken = {number for members in self.members for number in members}
+        return tuple(number for number in range(len(self.model)) if number not in taken)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...] | None:
+        """The model's classes put together as the task has them, then the spare ones; None where nothing is merged."""
+        return (*self.members, *((number,) for number in self.spare)) if self.merges else None
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes that are told apart: the model's own, or its groups."""
+        return [*self.task, *(self.model[number] for number in self.spare)] if self.merges else list(self.model)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """For each class of the task its place in `classes`."""
+        if self.merges:
+            return tuple(range(len(self.task)))
+        return tuple(number for (number,) in self.members)
+
+    def told(self) -> str:
+        """Return the line that tells the match."""
+        pairs = []
+        for name, members in zip(self.task, self.members, strict=True):
+            theirs = "+".join(self.model[number] for number in members)
+            pairs.append(name if theirs == name else f"{name}={theirs}")
+        spare = listed([self.model[number] for number in self.spare])
+        besides = f" (in no class of the task: {spare})" if spare else ""
+        return f"classes matched by {self.by}: {listed(pairs)}{besides}"
+
+    def record(self) -> dict[str, Any]:
+        """Return the match for the result: ``{by, matched, numbers[, spare]}``.
+
+        ``matched`` has the model's classes for each of the task's, ``numbers`` its number among the result's classes.
+        """
+        spare = [self.model[number] for number in self.spare]
+        return {
+            "by": self.by,
+            "matched": {
+                name: [self.model[number] for number in members]
+                for name, members in zip(self.task, self.members, strict=True)
+            },
+            "numbers": dict(zip(self.task, self.numbers, strict=True)),
+            **({"spare": spare} if spare else {}),
+        }
+
+
+def match_classes(model: ClassNames, task: ClassNames, label_map: Mapping[str, str] | None = None) -> ClassMatch:
+    """Match the classes of a model with those of a task.
+
+    Args:
+        model: its classes; it may have some that the task lacks.
+        task: its classes.
+        label_map: the class of the task for classes of the model, by their names; several may have the same. It
+            decides alone where it is given.
+
+    Raises:
+        UserError: the names do not match, or the map does not fit them; the line shows the map to give.
+    """
+    if label_map is not None:
+        return _by_map(model, task, label_map)
+    found = find_match(model, task)
+    if found is None:
+        raise _unmatched(model, task)
+    return found
+
+
+def find_match(model: ClassNames, task: ClassNames) -> ClassMatch | None:
+    """Match the classes of a model with those of a task by their names alone; return None if the names do not match."""
+    if model.are_columns:
+        order = _by_number(model.names, task.names)
+        if order is None and len(model.names) == len(task.names) and not are_numbers(task.names):
+            return ClassMatch(task.names, model.names, tuple((i,) for i in range(len(task.names))), "order")
+        by: Literal["name", "number"] = "number"
+    else:
+        order, by = _by_name(model, task), "name"
+        if order is None and (are_generic(model.names) or are_generic(task.names)):
+            order, by = _by_number(model.names, task.names), "number"
+    return None if order is None else ClassMatch(task.names, model.names, tuple((i,) for i in order), by)
+
+
+def has_classes(model: ClassNames, label_map: Mapping[str, str]) -> bool:
+    """Return True if a label map speaks of classes of this model alone."""
+    return all(_place(str(name), model) is not None for name in label_map)
+
+
+def parse_label_map(text: str) -> dict[str, str]:
+    """Read a label map: ``NEGATIVE=neg,POSITIVE=pos``, or a JSON object if names contain commas or equals signs.
+
+    Raises:
+        UserError: it is neither, or names a class of the model twice.
+    """
+    told = f"--label-map takes MODEL=TASK,MODEL=TASK (NEGATIVE=neg,POSITIVE=pos) or a JSON object, not {text!r}"
+    if text.lstrip().startswith("{"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UserError(told) from error
+        if not value or not all(isinstance(meant, str) for meant in value.values()):
+            raise UserError(told)
+        return {str(name): str(meant) for name, meant in value.items()}
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        name, equals, meant = (part.strip() for part in pair.partition("="))
+        if not (name and equals and meant) or "=" in meant:
+            raise UserError(told)
+        if name in found:
+            raise UserError(f"--label-map names the model's class {name!r} twice: it is one class of the task")
+        found[name] = meant
+    return found
+
+
+def _by_map(model: ClassNames, task: ClassNames, label_map: Mapping[str, str]) -> ClassMatch:
+    members: list[list[int]] = [[] for _ in task.names]
+    seen: dict[int, str] = {}
+    for name, meant in ((str(name), str(meant)) for name, meant in label_map.items()):
+        number, place = _place(name, model), _place(meant, task)
+        if number is None:
+            raise _unknown(name, model, "model")
+        if place is None:
+            raise _unknown(meant, task, "task")
+        if number in seen:
+            raise UserError(f"--label-map: {seen[number]!r} and {name!r} are the same class of {model.owner}")
+        seen[number] = name
+        members[place].append(number)
+    missing = [name for name, found in zip(task.names, members, strict=True) if not found]
+    if missing:
+        raise UserError(
+            f"--label-map says of no class of {model.owner} ({model.listed()}) that it is {listed(missing)}: "
+            f"map at least one to each class of {task.owner}"
+        )
+    return ClassMatch(task.names, model.names, tuple(tuple(sorted(found)) for found in members), "label map")
+
+
+def _place(name: str, of: ClassNames) -> int | None:
+    """Return the number of the class that a name in a label map means; the case counts only if it must."""
+    for key in KEYS[:2]:
+        for names in (of.names, of.meanings):
+            found = [number for number, other in enumerate(names) if key(other) == key(name)]
+            if len(found) == 1:
+                return found[0]
+    return None
+
+
+def _unknown(name: str, of: ClassNames, what: str) -> UserError:
+    near = did_you_mean(name, [*of.names, *of.meanings])
+    return UserError(f"--label-map: {name!r}{near} is no class of the {what} {of.owner}, which has {of.listed()}")
+
+
+def _unmatched(model: ClassNames, task: ClassNames) -> UserError:
+    if len(model.names) < len(task.names):
+        return UserError(
+            f"{model.owner} knows {len(model.names)} classes ({model.listed()}) and {task.owner} has {len(task.names)} "
+            f"({task.listed()}): fine-tune it with `holdfast finetune {model.owner} --task {task.owner} --output DIR`"
+        )
+    if model.are_columns:
+        why = f"{model.owner} returns {len(model.names)} numbers per text, and {task.owner} has {task.listed()}"
+    elif are_generic(model.names):
+        why = f"the classes of {model.owner} have no names ({model.listed()}), and {task.owner} has {task.listed()}"
+    else:
+        why = (
+            f"{model.owner} has the classes {model.listed()}, {task.owner} has {task.listed()}: the names do not match"
+        )
+    example = shlex.quote(_written(_guessed(model, task)))
+    return UserError(f"{why}; say which is which, with --label-map {example} if that is how they belong together")
+
+
+def _guessed(model: ClassNames, task: ClassNames) -> dict[str, str]:
+    """Return a label map to show: classes of the same name, and the others in their order."""
+    named = {concept(name): name for name in task.names}
+    ours = {concept(name) for name in model.names}
+    rest = [name for key, name in named.items() if key not in ours]
+    found: dict[str, str] = {}
+    for name in model.names[:SHOWN]:
+        meant = named.get(concept(name)) or (rest[0] if rest else None)
+        if meant is not None:
+            found[name] = meant
+        if meant in rest[:-1]:
+            rest.remove(meant)
+    return found
+
+
+def _written(label_map: Mapping[str, str]) -> str:
+    """Write a label map as `parse_label_map` reads it."""
+    pairs = [f"{name}={meant}" for name, meant in label_map.items()]
+    if any(sign in part for pair in label_map.items() for part in pair for sign in ",={"):
+        return json.dumps(label_map, ensure_ascii=False)
+    return ",".join(pairs)
+
+
+def _by_name(model: ClassNames, task: ClassNames) -> list[int] | None:
+    """Return for each class of the task the number of the model's class with a name of the same meaning."""
+    both = [(model.meanings, task.meanings)]
+    if not (model.meanings and task.meanings):  # where both are known, equal numbers may stand for different things
+        both = [(ours, theirs) for ours in _readings(model) for theirs in _readings(task)]
+    for ours, theirs in both:
+        for key in KEYS:
+            if (order := _order(list(map(key, ours)), list(map(key, theirs)))) is not None:
+                return order
+    return None
+
+
+def _readings(of: ClassNames) -> list[tuple[str, ...]]:
+    """Return the names, then the names that they may stand for."""
+    readings = [of.names]
+    if of.meanings:
+        readings.append(of.meanings)
+    elif set(of.names) and {whole_number(name) for name in of.names} <= {0, 1}:
+        readings += [tuple(pair[whole_number(name) or 0] for name in of.names) for pair in ZERO_AND_ONE]
+    return readings
+
+
+def _order(ours: list[str], theirs: list[str]) -> list[int] | None:
+    """Return the place of each of theirs among ours, or None if one of them is not there exactly once."""
+    if len(set(theirs)) < len(theirs) or any(ours.count(name) != 1 for name in theirs):
+        return None
+    return [ours.index(name) for name in theirs]
+
+
+def _by_number(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
+    """Do as `_order` by the numbers in the names: ``LABEL_1`` is 1."""
+    numbers = [[str(label_number(name)) for name in names] for names in (ours, theirs)]
+    return None if any("None" in each for each in numbers) else _order(*numbers)
