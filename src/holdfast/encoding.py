@@ -14,6 +14,7 @@ from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, p
 from holdfast.errors import UserError, did_you_mean
 from holdfast.functions import VectorFunction
 from holdfast.models import evaluating, own_forward
+from holdfast.shortening import shortened
 
 if TYPE_CHECKING:
     import torch
@@ -111,6 +112,7 @@ def tokenise(
         tokens_per_batch = CPU_TOKENS_PER_BATCH if model.device.type == "cpu" else GPU_TOKENS_PER_BATCH
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
+    sentences = _without_unread(model, sentences)
     lengths = _token_lengths(model, sentences)
     rank, world = share
     for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
@@ -195,6 +197,17 @@ def default_prompt(model: SentenceTransformer) -> str | None:
 def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, Any]:
     """Tokenise as ``model.encode`` does, the default prompt included."""
     return dict(model.preprocess(sentences, prompt=default_prompt(model)))
+
+
+def _without_unread(model: SentenceTransformer, sentences: Sequence[str]) -> list[str]:
+    """Return the sentences, the very long ones without the ends that the model never reads."""
+
+    def count(some: list[str]) -> list[int]:
+        mask = _preprocess(model, some).get("attention_mask")
+        return [0] * len(some) if mask is None or mask.ndim != 2 else [int(length) for length in mask.sum(dim=1)]
+
+    limit = model.max_seq_length
+    return shortened(sentences, limit if isinstance(limit, int) else None, count)
 
 
 def _token_lengths(model: SentenceTransformer, sentences: Sequence[str]) -> list[int]:

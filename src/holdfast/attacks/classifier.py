@@ -20,6 +20,7 @@ from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.finding import quiet, resolve_model
 from holdfast.models import load_sentence_transformer, one_line_errors
+from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
 """What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""
@@ -118,6 +119,8 @@ class _FrozenClassifier(Classifier):
 def tokenise(tokenizer: Any, texts: Sequence[Text], max_tokens: int) -> dict[str, list[list[int]]]:
     """Texts, or pairs of texts, as a tokeniser's lists without padding; of a pair the longer text is cut first."""
     columns = [list(column) for column in zip(*texts, strict=True)]
+    if len(columns) == 1:  # how much of each text of a pair is read depends on the other one
+        columns = [shortened_for(tokenizer, columns[0], max_tokens)]
     # A long text is cut on purpose; the tokeniser's warning of it would be one line among thousands.
     return dict(tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False))
 

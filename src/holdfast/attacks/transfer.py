@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.classifier import load_classifier
 from holdfast.attacks.metrics import rate
+from holdfast.encoding import Progress
 from holdfast.errors import UserError
 from holdfast.finding import model_identity, resolve_model
+from holdfast.progress import stage
 from holdfast.results import examples_of, new_result, read_result
 
 if TYPE_CHECKING:
@@ -59,13 +61,13 @@ def transferability(
     rows: list[dict[str, Any]] = []
     identities = {}
     for name in names:
-        if console is not None:
-            console.print(f"trying the texts on {name}", markup=False, highlight=False)
-        classifier = load_classifier(name)
+        with stage(console, f"loading {name}"):
+            classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:
             first = result["results"][0]
-            correct = _tried(classifier, _numbered_as(classifier.classes, result, deceiving[path]))
+            with stage(console, f"trying the texts of {path} on {name}", unit="texts") as told:
+                correct = _tried(classifier, _numbered_as(classifier.classes, result, deceiving[path]), told.update)
             deceived = [not right for right in correct.values()]
             rows.append(
                 {
@@ -123,18 +125,20 @@ def _numbered_as(
     return {number: {**row, "label": ours.index(theirs[row["label"]])} for number, row in examples.items()}
 
 
-def _tried(classifier: Any, examples: Mapping[int, Mapping[str, Any]]) -> dict[int, bool]:
+def _tried(classifier: Any, examples: Mapping[int, Mapping[str, Any]], progress: Progress) -> dict[int, bool]:
     """Of the originals that the classifier has right, whether it has the adversarial text right, too."""
-    kept = _right(classifier, examples, "original")
-    right = _right(classifier, {number: examples[number] for number in kept}, "adversarial")
+    kept = _right(classifier, examples, "original", progress)
+    right = _right(classifier, {number: examples[number] for number in kept}, "adversarial", progress)
     return {number: number in right for number in kept}
 
 
-def _right(classifier: Any, examples: Mapping[int, Mapping[str, Any]], which: str) -> dict[int, None]:
+def _right(
+    classifier: Any, examples: Mapping[int, Mapping[str, Any]], which: str, progress: Progress
+) -> dict[int, None]:
     """The numbers of the examples whose text the classifier has right."""
     if not examples:
         return {}
-    said = classifier.logits([_texts(row, row[which]) for row in examples.values()]).argmax(axis=1)
+    said = classifier.logits([_texts(row, row[which]) for row in examples.values()], progress=progress).argmax(axis=1)
     rows = zip(examples.items(), said, strict=True)
     return dict.fromkeys(number for (number, row), label in rows if label == row["label"])
 

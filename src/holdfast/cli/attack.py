@@ -134,7 +134,7 @@ def attack(
         processes=processes,
     )
     with work_quietly():
-        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+        result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if not result:  # this is not the first of several processes
         return
     if as_json:

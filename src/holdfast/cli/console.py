@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from holdfast.cli.app import ALIVE
 from holdfast.launch import is_first_process
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from holdfast.progress import Reporter
 
 _WIDE = 160
 
@@ -26,11 +30,14 @@ def console() -> Console:
     return console if console.is_terminal else Console(width=_WIDE)
 
 
-def progress_console(as_json: bool) -> Console:
-    """Where progress goes: standard error, and nowhere for machines or for any process but the first."""
-    from rich.console import Console
+def progress_console(ctx: typer.Context, as_json: bool) -> Reporter:
+    """Return where progress goes: standard error, and nowhere for machines or for any process but the first."""
+    from holdfast.progress import Reporter
 
-    return Console(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
+    reporter = Reporter(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
+    if (alive := ctx.meta.get(ALIVE)) is not None:
+        alive.reporter = reporter
+    return reporter
 
 
 @contextlib.contextmanager
@@ -42,37 +49,6 @@ def work_quietly() -> Iterator[None]:
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
         yield
-
-
-@contextlib.contextmanager
-def encoding_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar with sentences/s and ETA on a terminal, now and then a line elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("encoding"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f} sentences/s  ETA"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal or console.quiet,
-    )
-    task = bar.add_task("encoding", total=None, rate=0.0)
-    began = told = time.monotonic()
-
-    def update(done: int, total: int) -> None:
-        nonlocal told
-        now = time.monotonic()
-        rate = done / max(now - began, 1e-9)
-        bar.update(task, completed=done, total=total, rate=rate)
-        if not console.is_terminal and now - told > 10:
-            told = now
-            left = (total - done) / rate
-            console.print(f"{done}/{total} sentences  {rate:.0f} sentences/s  ETA {left:.0f} s", highlight=False)
-
-    with bar:
-        yield update
 
 
 def table(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +19,6 @@ from holdfast.files import output_lock
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -80,15 +78,18 @@ def masks(
         from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks
         from holdfast.finding import resolve_model
         from holdfast.models import load_sentence_transformer
+        from holdfast.progress import stage
 
         folder = resolve_model(model)
         settings = _settings(folder, set_ or [], max_length)
         rest = _others(texts, others, batch_size, data)
-        encoder = load_sentence_transformer(model, pooling=pooling)
+        told = progress_console(ctx, as_json)
+        with stage(told, f"loading {model}"):
+            encoder = load_sentence_transformer(model, pooling=pooling)
         began = time.monotonic()
-        with _draws_bar(progress_console(as_json)) as progress:
+        with stage(told, "learning masks", unit="draws") as drawing:
             learned = learn_masks(
-                encoder, texts, settings=settings, others=rest, draws=draws, seed=seed, progress=progress
+                encoder, texts, settings=settings, others=rest, draws=draws, seed=seed, progress=drawing.update
             )
         result = new_result(
             "masks",
@@ -191,18 +192,6 @@ def _rounded(values: npt.NDArray[np.float64]) -> Any:
 
 
 # --- printing ----------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _draws_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar of the draws with the time left, on a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("draws"), BarColumn(), MofNCompleteColumn(), TextColumn("ETA"), TimeRemainingColumn())
-    bar = Progress(*columns, console=console, disable=not console.is_terminal or console.quiet)
-    task = bar.add_task("draws", total=None)
-    with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _print(result: Mapping[str, Any], learned: Sequence[SentenceMasks], settings: Settings) -> None:

@@ -67,7 +67,7 @@ def transfer(
     names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
     with work_quietly():
         result = transferability(
-            results, models=names, recipe=recipe, console=progress_console(as_json), command=ctx.obj
+            results, models=names, recipe=recipe, console=progress_console(ctx, as_json), command=ctx.obj
         )
     if output is not None:
         write_result(output, result)

@@ -13,6 +13,7 @@ from holdfast.evaluation.run import evaluate_tasks
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.finding import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
+from holdfast.progress import stage
 from holdfast.results import read_result, write_result
 
 if TYPE_CHECKING:
@@ -56,10 +57,9 @@ def measured(
         same = all(made["protocol"].get(name) == value for name, value in wanted.items())
         if same and made["model_sha256"] == identity["model_sha256"]:
             return made
-    if console is not None:
-        console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
-    encoder = load_sentence_transformer(model, pooling=pooling)
-    rows = evaluate_tasks(encoder, STS_TASKS, data=data)
+    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as told:
+        encoder = load_sentence_transformer(model, pooling=pooling)
+        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=told.update)
     result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
     write_result(path, result)
     return result
