@@ -78,11 +78,18 @@ def test_a_terminal_shows_a_bar_with_the_same_words(clock: Clock) -> None:
 
 def test_a_reporter_knows_its_stages_also_after_an_error(clock: Clock) -> None:
     reporter = Reporter(file=io.StringIO())
-    with pytest.raises(KeyboardInterrupt), stage(reporter, "outer") as outer:
-        with stage(reporter, "inner") as inner:
-            assert reporter.stages == [outer, inner]
-        assert reporter.stages == [outer]
-        raise KeyboardInterrupt
+    known = []
+
+    def work() -> None:
+        with stage(reporter, "outer") as outer:
+            with stage(reporter, "inner") as inner:
+                known.append(reporter.stages == [outer, inner])
+            known.append(reporter.stages == [outer])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert known == [True, True]
     assert reporter.stages == []
     clock.seconds += 3.0
     reporter.print("x")
