@@ -40,6 +40,7 @@ class Stage:
         self.console, self.label, self.unit = console, label, unit
         self.total, self.first, self.done = total, first, first
         self.note = ""
+        self.told: float | None = None  # what was done when the last line was printed
         self.began = self._told = time.monotonic()
         self._bar: Bar | None = None
         self._task = TaskID(0)
@@ -71,7 +72,7 @@ class Stage:
 
     def tell(self) -> None:
         """Print a line on how far it is."""
-        self._told = time.monotonic()
+        self._told, self.told = time.monotonic(), self.done
         self.console.print(f"{self.label}: {self.text()}", highlight=False, markup=False)
 
     def text(self) -> str:

@@ -58,7 +58,7 @@ class AttackProgress(Stage):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if error is None and not self.console.is_terminal and self.total:
+        if error is None and not self.console.is_terminal and self.total and self.told != self.done:
             self.tell()
 
     def add(self, attempt: Attempt) -> None:
