@@ -15,6 +15,7 @@ from holdfast.errors import UserError, did_you_mean
 from holdfast.functions import VectorFunction
 from holdfast.limits import Cuts, cut_rows, input_limit
 from holdfast.models import evaluating, own_forward
+from holdfast.shortening import shortened
 
 if TYPE_CHECKING:
     import torch
@@ -116,10 +117,11 @@ def tokenise(
         tokens_per_batch = CPU_TOKENS_PER_BATCH if model.device.type == "cpu" else GPU_TOKENS_PER_BATCH
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
-    lengths = _token_lengths(model, sentences, cuts if cuts is not None else Cuts())
+    read = _without_unread(model, sentences)
+    lengths = _token_lengths(model, read, sentences, cuts if cuts is not None else Cuts())
     rank, world = share
     for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
-        yield Batch(rows, _preprocess(model, [sentences[row] for row in rows]))
+        yield Batch(rows, _preprocess(model, [read[row] for row in rows]))
 
 
 def encode_batches(
@@ -202,10 +204,21 @@ def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, A
     return dict(model.preprocess(sentences, prompt=default_prompt(model)))
 
 
-def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], cuts: Cuts) -> list[int]:
-    """Tokens of each sentence after truncation; characters where the model shows no attention mask.
+def _without_unread(model: SentenceTransformer, sentences: Sequence[str]) -> list[str]:
+    """Return the sentences, the very long ones without the ends that the model never reads."""
 
-    What is cut is counted on the way.
+    def count(some: list[str]) -> list[int]:
+        mask = _preprocess(model, some).get("attention_mask")
+        return [0] * len(some) if mask is None or mask.ndim != 2 else [int(length) for length in mask.sum(dim=1)]
+
+    limit = model.max_seq_length
+    return shortened(sentences, limit if isinstance(limit, int) else None, count)
+
+
+def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts) -> list[int]:
+    """Return the tokens of each sentence after truncation; characters where the model shows no attention mask.
+
+    What is cut is counted on the way, under the names of the ``whole`` sentences.
     """
     limit, prompt = input_limit(model), default_prompt(model) or ""
     lengths = [len(sentence) for sentence in sentences]
@@ -215,10 +228,10 @@ def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], cuts: C
         part = [sentences[row] for row in rows]
         features = model.preprocess(part, prompt=default_prompt(model))
         cut = cut_rows(model.tokenizer, [prompt + sentence for sentence in part], features, limit)
-        cuts.add(part, cut, limit)
+        cuts.add([whole[row] for row in rows], cut, limit)
         mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2 or mask.shape[0] != len(rows):
-            cuts.add([sentences[row] for row in by_characters[start + _LENGTHS_AT_ONCE :]], [], limit)
+            cuts.add([whole[row] for row in by_characters[start + _LENGTHS_AT_ONCE :]], [], limit)
             return [len(sentence) for sentence in sentences]
         for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True):
             lengths[row] = int(length)

@@ -15,9 +15,11 @@ from rich.console import Console
 from small_attacks import sentence
 
 from holdfast.attacks import run as attack_run
+from holdfast.attacks.encoders import DriftTarget
 from holdfast.attacks.engine import Engine
-from holdfast.attacks.examples import Attempt, Outcome
-from holdfast.attacks.progress import AttackProgress
+from holdfast.attacks.examples import Attempt, Example, Outcome
+from holdfast.attacks.progress import AttackProgress, UnderWay
+from holdfast.attacks.recipes import RECIPES
 from holdfast.attacks.run import AttackSettings, attack
 from holdfast.results import read_result
 
@@ -93,7 +95,43 @@ def test_a_terminal_shows_a_bar_with_the_same_numbers(clock: Clock) -> None:
             progress.add(attempt(number, outcome, 40))  # type: ignore[arg-type]
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.getvalue()).rstrip().splitlines()[-1]
     assert "typos" in last
-    assert numbers(last) == {"done": 4, "total": 4, "examples/s": 0.2, "queries/s": 8.0, "success": 33.3}
+    assert numbers(last) == {"done": 4, "total": 4, "examples/s": 0.2, "queries/s": 8.0, "success": 33.3, "left": 0}
+
+
+def test_the_words_of_a_long_text_are_told_before_any_is_finished(clock: Clock) -> None:
+    told = io.StringIO()
+    now = UnderWay(texts=1, tried=0, words=80, queries=80, parts=0.0)
+    progress = AttackProgress(Console(file=told, width=200), "pwws", 2, lambda: now)
+    clock.seconds += 8.0
+    progress.tell()
+    now = UnderWay(texts=1, tried=20, words=80, queries=160, parts=0.25)
+    clock.seconds += 8.0
+    progress.tell()
+    # A quarter of one of two texts in 16 seconds: seven times as long is left.
+    assert told.getvalue().splitlines() == [
+        "pwws: 0/2 examples  0.00 examples/s  10 queries/s  0 of 80 words tried in 1 text  8 s so far",
+        "pwws: 0/2 examples  0.00 examples/s  10 queries/s  20 of 80 words tried in 1 text  ETA 1.9 min",
+    ]
+
+
+def test_the_engine_tells_what_is_under_way(encoder: Any, resources: Any) -> None:
+    target = DriftTarget(encoder, source="small", threshold=-2.0)  # out of reach: every word is tried
+    engine = Engine(target, resources)
+    seen: list[UnderWay] = []
+    real = engine._answer
+
+    def watched(running: Any) -> None:
+        seen.append(engine.under_way())
+        real(running)
+
+    engine._answer = watched  # type: ignore[method-assign]
+    text = "the old man sleeps on the big red bed"
+    recipe = RECIPES["typos"](max_share=1.0)
+    list(engine.run(recipe, [Example(0, (text,)), Example(1, ("a dog runs",))]))
+    words = {(now.texts, now.words) for now in seen}
+    assert words == {(2, 8), (1, 6), (0, 0)}  # old man sleeps big red bed; dog runs
+    assert [now.tried for now in seen if now.texts == 2][:2] == [0, 2]
+    assert max(now.parts for now in seen) <= 2.0
 
 
 @pytest.mark.parametrize("ends", ["quiet", "nothing to do", "an error"])

@@ -91,7 +91,7 @@ def test_a_head_of_other_classes_is_drawn_anew(
     assert not started.head.kept
     assert told in started.head.told()
     assert started.model.classifier.weight.shape[0] == len(of_task)
-    assert 0.3 < float(started.model.classifier.weight.detach().std()) < 0.7  # the tiny model's initializer_range is 0.5
+    assert 0.3 < float(started.model.classifier.weight.detach().std()) < 0.7  # its initializer_range is 0.5
     assert started.model.config.id2label == dict(enumerate(of_task))
     again = start(folder, material)
     assert torch.equal(started.model.classifier.weight, again.model.classifier.weight), "drawn by the seed"

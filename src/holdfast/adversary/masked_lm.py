@@ -17,6 +17,7 @@ from holdfast.errors import UserError
 from holdfast.finding import resolve_model
 from holdfast.limits import require_padding, token_limit
 from holdfast.loading import loading
+from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
 """How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
@@ -60,9 +61,7 @@ class MaskedLM:
             return []
         masked = [s.exchanged(i, self.tokenizer.mask_token) for s, i in zip(sentences, places, strict=True)]
         starts = [s.spans[i][0] for s, i in zip(sentences, places, strict=True)]
-        encoded = self.tokenizer(
-            [s.text for s in masked], truncation=True, max_length=self._window, return_offsets_mapping=True
-        )
+        encoded = self._tokenised(masked)
         positions = [self._mask_position(encoded, row, start) for row, start in enumerate(starts)]
         proposals: list[list[str]] = [[] for _ in sentences]
         for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
@@ -84,9 +83,7 @@ class MaskedLM:
         log-probabilities (BERT-Attack ranks them by perplexity, which for equally many sub-words is the same order).
         Readings that are no content words are left out, so there may be fewer; none for a word beyond the window.
         """
-        encoded = self.tokenizer(
-            [s.text for s in sentences], truncation=True, max_length=self._window, return_offsets_mapping=True
-        )
+        encoded = self._tokenised(sentences)
         readings: list[list[list[str]]] = [[] for _ in sentences]
         for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
             logits: Tensor = self.model(**features).logits.float()
@@ -98,8 +95,11 @@ class MaskedLM:
                 ]
                 # Some tokenisers count the blank before a word to its first token: what overlaps with a word is of it.
                 placed = [(*span, at) for at, span in enumerate(encoded["offset_mapping"][row]) if span[0] < span[1]]
+                read = max((last for _, last, _ in placed), default=0)
                 readings[row] = [
                     self._combined([options[at] for first, last, at in placed if first < end and begin < last], limit)
+                    if begin < read
+                    else []  # not looked for among the tokens: of a long text most words are beyond the window
                     for begin, end in sentences[row].spans
                 ]
         return readings
@@ -116,6 +116,11 @@ class MaskedLM:
             best = sorted(sums, key=lambda pair: -pair[0])[:limit]
         words = [self.tokenizer.decode(list(tokens)).strip() for _, tokens in best]
         return [word for word in dict.fromkeys(words) if is_content_word(word)]
+
+    def _tokenised(self, sentences: Sequence[Words]) -> Any:
+        """The tokens within the window, with their offsets."""
+        texts = shortened_for(self.tokenizer, [sentence.text for sentence in sentences], self._window)
+        return self.tokenizer(texts, truncation=True, max_length=self._window, return_offsets_mapping=True)
 
     def _mask_position(self, encoded: Any, row: int, start: int) -> int | None:
         """Where the mask that begins at character ``start`` is; the text may hold other masks."""

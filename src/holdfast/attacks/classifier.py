@@ -24,6 +24,7 @@ from holdfast.limits import UNLIMITED, Cuts, cut_rows, input_limit, require_padd
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.models import load_sentence_transformer
+from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
 """What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""
@@ -147,6 +148,8 @@ def tokenise(
     What is cut is added to ``cuts``.
     """
     columns = [list(column) for column in zip(*texts, strict=True)]
+    if len(columns) == 1:  # how much of each text of a pair is read depends on the other one
+        columns = [shortened_for(tokenizer, columns[0], max_tokens)]
     # A long text is cut on purpose; the tokeniser's warning of it would be one line among thousands.
     encoded = tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False)
     if cuts is not None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, told
+from holdfast.attacks.progress import UnderWay
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search, characters
 from holdfast.attacks.targets import Output, Target
@@ -31,6 +32,10 @@ SIDE_BY_SIDE = 64
 
 MOST_KEPT = 1 << 28
 """Characters of texts that attacks may keep and another one still go on: 256 MB, or more where they are not ASCII."""
+
+
+MOST_ASKED = 1 << 31
+"""Characters of all copies of a text that lack one of its words each, which recipes rank the words by: 2 GB."""
 
 
 @dataclass(eq=False)
@@ -96,6 +101,19 @@ class Engine:
         self.bf16, self.seed, self.memory = bf16, seed, memory
         self.side_by_side, self.most_kept = side_by_side, most_kept
         self.passes = 0
+        self._running: list[_Running] = []
+
+    def under_way(self) -> UnderWay:
+        """Return what runs now, for whoever watches; another thread may ask."""
+        running = tuple(self._running)
+        trials = [attack.trial for attack in running]
+        return UnderWay(
+            len(running),
+            sum(trial.tried for trial in trials),
+            sum(len(trial.places) for trial in trials),
+            sum(attack.queries for attack in running),
+            sum(trial.tried / max(len(trial.places), 1) for trial in trials),
+        )
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
         """Attack examples; each attempt as soon as it is finished, so not in the order of the examples."""
@@ -112,6 +130,7 @@ class Engine:
                     running.append(item)
             ended, running = self._advance(running)
             yield from map(self._attempt, ended)
+            self._running = running
             self._answer([attack for attack in running if attack.request is not None])
 
     def _advance(self, running: Sequence[_Running]) -> tuple[list[_Running], list[_Running]]:
@@ -176,6 +195,8 @@ class Engine:
             return self._attempt(attack, reason=why)
         if not trial.places:
             return self._attempt(attack, reason="it holds no word that may be changed")
+        if len(trial.places) * len(example.text) > MOST_ASKED:
+            return self._attempt(attack, reason="it is too long: a copy of it for each of its words fills the memory")
         if recipe.budget(trial) == 0:
             return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
         return attack

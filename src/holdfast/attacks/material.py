@@ -19,7 +19,6 @@ from holdfast.attacks.encoders import (
     halfway,
 )
 from holdfast.attacks.examples import Example
-from holdfast.attacks.progress import encoding_bar
 from holdfast.attacks.searched import Searched, read_searched
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, Target
 from holdfast.data.class_names import ClassNames
@@ -32,6 +31,7 @@ from holdfast.finding import CALL, model_identity, resolve_model
 from holdfast.functions import CALL_BATCH, VectorFunction, load_function
 from holdfast.limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.models import load_sentence_transformer
+from holdfast.progress import stage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -232,8 +232,9 @@ def load_victim(
         goal = {"threshold": bound, "chosen": "half-way to other texts" if threshold is None else "given"}
     else:
         assert material.searched is not None
-        with encoding_bar(console, "texts to search") as progress:
-            target = RetrievalTarget(encoder, source=model, corpus=material.searched.texts, k=k, progress=progress)
+        with stage(console, "encoding what is searched", unit="texts") as told:
+            searched = material.searched.texts
+            target = RetrievalTarget(encoder, source=model, corpus=searched, k=k, progress=told.update)
         goal = {"k": k, "searched": material.searched.record()}
     return Victim(target, identity, goal, str(encoder.device)), material
 

@@ -19,8 +19,10 @@ from holdfast import launch
 from holdfast.attacks.engine import SIDE_BY_SIDE, Engine
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal, Key
+from holdfast.attacks.lengths import about_long_texts
 from holdfast.attacks.material import Goal, Material, Victim, cut_texts, load_material, load_victim
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
+from holdfast.attacks.progress import AttackProgress
 from holdfast.attacks.recipes import RECIPES, Recipe
 from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
 from holdfast.bounds import check_numbers
@@ -32,13 +34,12 @@ from holdfast.finding import CALL
 from holdfast.functions import CALL_BATCH
 from holdfast.limits import cut_line
 from holdfast.precision import resolve as resolve_precision
+from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 from holdfast.values import option_value, paths_in
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from holdfast.attacks.progress import AttackProgress
 
 _WAIT = 0.2
 
@@ -150,32 +151,35 @@ def attack(
     settings = replace(settings, device=settings.device or own_device())
     output = _checked_output(settings)
     rank, world = _place(settings)
-    material = load_material(
-        settings.task,
-        settings.texts,
-        split=settings.split,
-        goal=settings.goal,
-        count=settings.examples,
-        seed=settings.seed,
-        data=settings.data,
-        search=settings.search,
-    )
+    with stage(console, f"reading {settings.texts or settings.task}"):
+        material = load_material(
+            settings.task,
+            settings.texts,
+            split=settings.split,
+            goal=settings.goal,
+            count=settings.examples,
+            seed=settings.seed,
+            data=settings.data,
+            search=settings.search,
+        )
     resources = Resources(settings.resources, data=settings.data, device=settings.device)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
     if rank == 0:
-        _open_measure(settings, resources)
-    victim, material = load_victim(
-        settings.model,
-        material,
-        threshold=settings.threshold,
-        k=settings.k,
-        margin=settings.margin,
-        data=settings.data,
-        device=settings.device,
-        call_batch=settings.call_batch,
-        console=console,
-        label_map=settings.label_map,
-    )
+        with stage(console, "opening the linguistic resources"):
+            _open_measure(settings, resources)
+    with stage(console, f"loading {settings.model}"):
+        victim, material = load_victim(
+            settings.model,
+            material,
+            threshold=settings.threshold,
+            k=settings.k,
+            margin=settings.margin,
+            data=settings.data,
+            device=settings.device,
+            call_batch=settings.call_batch,
+            console=console,
+            label_map=settings.label_map,
+        )
     tell = None if console is None else functools.partial(console.print, markup=False, highlight=False)
     cuts = cut_texts(victim.target, material.examples)
     truncated = {} if cuts is None else {"truncated": cuts.record()}
@@ -187,6 +191,9 @@ def attack(
     climbing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if climbing and not victim.target.has_gradients:
         raise UserError(f"{settings.model} gives no gradients: leave {climbing[0]} out of --recipes")
+    if console is not None and rank == 0:
+        for line in about_long_texts(material.examples, victim.target):
+            console.print(line, markup=False, highlight=False)
     settings = replace(settings, precision=_precision(settings, victim))
     protocol = _protocol(settings, recipes, material, victim)
     journal = Journal(output, protocol, rank=rank, world=world) if output is not None else None
@@ -196,9 +203,11 @@ def attack(
         if rank > 0:
             return {}
         if journal is not None and world > 1:
-            _wait_for(journal, world, children, _shares(recipes, material, world))
+            with stage(console, "waiting for the other processes", announce=False):
+                _wait_for(journal, world, children, _shares(recipes, material, world))
     attempts = {**done, **(journal.all() if journal is not None else fresh)}
-    result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
+    with stage(console, "measuring what the attacks made", announce=False):
+        result = _result(settings, recipes, material, victim, resources, attempts, protocol, command)
     result |= truncated
     result["timing"] = _timing(journal.seconds() if journal is not None else seconds, attempts)
     if output is not None:
@@ -284,8 +293,6 @@ def _run(
     console: Console | None,
 ) -> tuple[dict[Key, Attempt], dict[str, float]]:
     """This process's share of all recipes, every ``world``-th example; and the seconds it spent on each recipe."""
-    from holdfast.attacks.progress import AttackProgress
-
     rank, world = place
     share = material.examples[rank::world]
     engine = Engine(
@@ -300,8 +307,7 @@ def _run(
     for recipe in recipes:
         before, began = spent.get(recipe.NAME, 0.0), time.monotonic()
         waiting = [example for example in share if (recipe.NAME, example.number) not in done]
-        progress: AttackProgress
-        with AttackProgress(console, recipe.NAME, len(waiting)) as progress:
+        with AttackProgress(console, recipe.NAME, len(waiting), engine.under_way) as progress:
             for attempt in engine.run(recipe, waiting):
                 fresh[recipe.NAME, attempt.number] = attempt
                 spent[recipe.NAME] = before + time.monotonic() - began

@@ -14,6 +14,7 @@ from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Slope
 from holdfast.errors import UserError
 from holdfast.functions import CALL_BATCH, Batched, Function
+from holdfast.shortening import shortened_for
 
 if TYPE_CHECKING:
     from holdfast.attacks.classifier import Classifier
@@ -275,6 +276,9 @@ def characters_seen(tokenizer: Any, texts: Texts, attacked: int, max_tokens: int
     if not getattr(tokenizer, "is_fast", False):
         return len(texts[attacked])
     limit = {} if max_tokens is None else {"max_length": max_tokens}
+    reads = tokenizer.model_max_length if max_tokens is None else max_tokens
+    if len(texts) == 1:
+        texts = (shortened_for(tokenizer, texts, reads)[0],)
     encoded = tokenizer(*texts, truncation=True, return_offsets_mapping=True, verbose=False, **limit)
     ends = [
         end

@@ -15,8 +15,10 @@ from holdfast.attacks.metrics import rate
 from holdfast.attacks.targets import Groups, merged
 from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, has_classes, match_classes
+from holdfast.encoding import Progress
 from holdfast.errors import UserError
 from holdfast.finding import model_identity, resolve_model
+from holdfast.progress import stage
 from holdfast.results import examples_of, new_result, read_result
 
 if TYPE_CHECKING:
@@ -71,8 +73,8 @@ def transferability(
     identities = {}
     unused = label_map is not None
     for name in names:
-        _tell(console, f"trying the texts on {name}")
-        classifier = load_classifier(name)
+        with stage(console, f"loading {name}"):
+            classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:
             first = result["results"][0]
@@ -81,7 +83,9 @@ def transferability(
             unused = unused and given is None
             found = match_classes(classifier.class_names, task, given or _recorded_map(name, task, made))
             _tell(console, found.told())
-            correct = _tried(classifier, found.groups, _renumbered(deceiving[path], names_of, found, path))
+            renumbered = _renumbered(deceiving[path], names_of, found, path)
+            with stage(console, f"trying the texts of {path} on {name}", unit="texts") as told:
+                correct = _tried(classifier, found.groups, renumbered, told.update)
             deceived = [not right for right in correct.values()]
             rows.append(
                 {
@@ -171,20 +175,27 @@ def _renumbered(
     return {number: {**row, "label": numbers[names_of[row["label"]]]} for number, row in examples.items()}
 
 
-def _tried(classifier: Classifier, groups: Groups | None, examples: Mapping[int, Mapping[str, Any]]) -> dict[int, bool]:
+def _tried(
+    classifier: Classifier, groups: Groups | None, examples: Mapping[int, Mapping[str, Any]], progress: Progress
+) -> dict[int, bool]:
     """Of the originals that the classifier has right, whether it has the adversarial text right, too."""
-    kept = _right(classifier, groups, examples, "original")
-    right = _right(classifier, groups, {number: examples[number] for number in kept}, "adversarial")
+    kept = _right(classifier, groups, examples, "original", progress)
+    right = _right(classifier, groups, {number: examples[number] for number in kept}, "adversarial", progress)
     return {number: number in right for number in kept}
 
 
 def _right(
-    classifier: Classifier, groups: Groups | None, examples: Mapping[int, Mapping[str, Any]], which: str
+    classifier: Classifier,
+    groups: Groups | None,
+    examples: Mapping[int, Mapping[str, Any]],
+    which: str,
+    progress: Progress,
 ) -> dict[int, None]:
     """The numbers of the examples whose text the classifier has right."""
     if not examples:
         return {}
-    logits = classifier.logits([_texts(row, row[which]) for row in examples.values()]).astype(np.float64)
+    texts = [_texts(row, row[which]) for row in examples.values()]
+    logits = classifier.logits(texts, progress=progress).astype(np.float64)
     rows = zip(examples.items(), merged(logits, groups).argmax(axis=1), strict=True)
     return dict.fromkeys(number for (number, row), label in rows if label == row["label"])
 

@@ -7,6 +7,7 @@ candidate.
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Trial:
         words: the text as it is now.
         verdict: what the target makes of it now.
         changed: places that were changed, in this order.
+        tried: how many places had their turn.
     """
 
     example: Example
@@ -55,6 +57,7 @@ class Trial:
     words: Words = field(init=False)
     verdict: Verdict = field(init=False)
     changed: list[int] = field(default_factory=list)
+    tried: int = 0
 
     def __post_init__(self) -> None:
         self.words, self.verdict = self.original, self.first
@@ -102,17 +105,31 @@ def saliency(trial: Trial, places: Sequence[int]) -> Generator[Request, Any, lis
 
 def first_best(values: Sequence[float], noise: float = 0.0) -> int:
     """The first of the values that are as good as the largest: but for ``noise`` and a hundred-thousandth."""
-    largest = max(values)
-    bound = largest - noise - _EQUAL * abs(largest)
+    bound = _bound(max(values), noise)
     return next(i for i, value in enumerate(values) if value >= bound)
+
+
+def _bound(largest: float, noise: float) -> float:
+    """Return the smallest value that is as good as the largest."""
+    return largest - noise - _EQUAL * abs(largest)
 
 
 def ranked(places: Sequence[int], values: Sequence[float], noise: float = 0.0) -> list[int]:
     """Places by falling value, :func:`first_best` first."""
-    left = sorted(zip(places, values, strict=True))
-    order = []
-    while left:
-        order.append(left.pop(first_best([value for _, value in left], noise))[0])
+    falling = sorted(zip(values, places, strict=True), key=lambda pair: -pair[0])
+    order: list[int] = []
+    equal: list[int] = []  # a heap of the places whose values are as good as the largest that is left
+    taken: set[int] = set()
+    largest = bounded = 0
+    while len(order) < len(falling):
+        while falling[largest][1] in taken:
+            largest += 1
+        bound = _bound(falling[largest][0], noise)
+        while bounded < len(falling) and falling[bounded][0] >= bound:
+            heapq.heappush(equal, falling[bounded][1])
+            bounded += 1
+        order.append(heapq.heappop(equal))
+        taken.add(order[-1])
     return order
 
 
@@ -175,6 +192,7 @@ def take_best(trial: Trial, place: int, options: Options) -> Generator[Request, 
     Of those that reach the goal the most similar is taken, where similarities are known; otherwise the one that is
     nearest to it, if it is nearer than the text as it is.
     """
+    trial.tried += 1
     if not options:
         return False
     texts = [trial.words.exchanged(place, candidate) for candidate, _ in options]

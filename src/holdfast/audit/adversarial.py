@@ -138,7 +138,7 @@ def _attempts(kit: Kit, recipe: Recipe, target: EncoderTarget, examples: Sequenc
     settings = kit.settings
     engine = Engine(target, kit.linguistics.resources, bf16=settings.precision == "bf16", seed=settings.seed)
     by_number: dict[int, Attempt] = {}
-    with AttackProgress(kit.progress.console, kit.progress.label, len(examples)) as progress:
+    with AttackProgress(kit.progress.console, kit.progress.label, len(examples), engine.under_way) as progress:
         for attempt in engine.run(recipe, examples):
             by_number[attempt.number] = attempt
             progress.add(attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from holdfast.functions import VectorFunction
 from holdfast.limits import Cuts, cut_line
 from holdfast.models import load_sentence_transformer
 from holdfast.precision import resolve as resolve_precision
+from holdfast.progress import stage
 from holdfast.results import new_result
 
 if TYPE_CHECKING:
@@ -74,8 +76,10 @@ def audit(
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
-    folder, linguistics, texts = materials(settings)
-    model, identity = _encoder(settings, folder)
+    with stage(console, "reading the texts"):
+        folder, linguistics, texts = materials(settings)
+    with stage(console, f"loading {settings.model}"):
+        model, identity = _encoder(settings, folder)
     if folder is not None:
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
     else:  # a function computes as it does: asking twice would tell nothing new
@@ -83,7 +87,8 @@ def audit(
     progress = AuditProgress(console, 1 + len(_STEPS))
     progress.console.print(_about(texts, settings), highlight=False, markup=False)
     cuts = Cuts()
-    items, timing, kit = _measured(settings, model, texts, linguistics, progress, cuts)
+    with contextlib.closing(progress):
+        items, timing, kit = _measured(settings, model, texts, linguistics, progress, cuts)
     result = new_result(
         "audit",
         command=command,

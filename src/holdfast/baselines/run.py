@@ -18,7 +18,6 @@ from holdfast.baselines.corpus_vectors import corpus_vectors, drawn_sentences
 from holdfast.baselines.flow_training import FlowOptions, fit_flow
 from holdfast.baselines.native_flow import native_modules
 from holdfast.baselines.pooling import load_pooled
-from holdfast.baselines.progress import progress_bar
 from holdfast.baselines.settings import BaselineSettings
 from holdfast.baselines.whitening import Moments, Whitening
 from holdfast.baselines.word_vectors import read_word_vectors, word_vector_model
@@ -28,6 +27,7 @@ from holdfast.files import holding, sha256, telling_write_errors
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import Cuts, cut_line, input_limit
 from holdfast.models import read_as
+from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 from holdfast.training.export import export
 from holdfast.training.folder import LOCK_FILE, alone
@@ -106,11 +106,11 @@ def _refuse_used(output: Path) -> None:
 def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
     assert settings.vectors is not None  # checked
     drop = bool(settings.drop_stop_words)
-    with console.status(f"reading {settings.vectors}") as status:
+    with stage(console, f"reading {settings.vectors}", unit="words") as told:
         vectors = read_word_vectors(
             settings.vectors,
             words=settings.words,
-            progress=lambda words: status.update(f"reading {settings.vectors}: {words:,} words"),
+            progress=told.update,
         )
     read = {"words": len(vectors.words), "dimensions": vectors.matrix.shape[1]}
     left_out = {"duplicate_words": vectors.duplicates, "words_with_spaces": vectors.spaced}
@@ -133,27 +133,20 @@ def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
 
 
 def _make_pooled(settings: BaselineSettings, console: Console) -> _Made:
-    model, protocol = _base(settings, settings.name)
+    model, protocol = _base(settings, settings.name, console)
     notes = _uncut(model, console)
     console.print(f"{settings.model}: {_width(model)} dimensions", highlight=False)
     return _Made(model, protocol, notes=notes)
 
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
-    model, protocol = _base(settings, settings.pooling)
+    model, protocol = _base(settings, settings.pooling, console)
     notes = _uncut(model, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments, cuts = Moments(_width(model)), Cuts()
-    with progress_bar(console, "encoding", "sentences") as update:
-        for vectors in corpus_vectors(
-            model,
-            corpus,
-            settings.sentences,
-            seed=seed,
-            progress=lambda done, total: update(done, total, ""),
-            cuts=cuts,
-        ):
+    with stage(console, "encoding", unit="sentences") as told:
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
             moments.update(vectors)
     _tell_cut(cuts, console)
     whitening = Whitening.fit(moments, settings.dimensions)
@@ -172,19 +165,19 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
 
 def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
     options = FlowOptions.of(settings.options or {})
-    model, protocol = _base(settings, settings.pooling)
+    model, protocol = _base(settings, settings.pooling, console)
     notes = _uncut(model, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     cuts = Cuts()
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
         vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console, cuts)
-        with progress_bar(console, "flow", "steps") as update:
+        with stage(console, "flow", unit="steps") as told:
             flow, fitted = fit_flow(
                 vectors,
                 options,
                 seed=seed,
-                progress=lambda done, total, loss: update(done, total, f"loss {loss:.4f}"),
+                progress=lambda done, total, loss: told.update(done, total, f"loss {loss:.4f}"),
             )
         del vectors
     for module in native_modules(flow):
@@ -206,27 +199,23 @@ def _kept_vectors(
     with (
         telling_write_errors(path),
         path.open("wb") as file,  # not written through the map: a full disk kills a process that does
-        progress_bar(console, "encoding", "sentences") as update,
+        stage(console, "encoding", unit="sentences") as told,
     ):
-        for vectors in corpus_vectors(
-            model,
-            corpus,
-            settings.sentences,
-            seed=seed,
-            progress=lambda done, total: update(done, total, ""),
-            cuts=cuts,
-        ):
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
             file.write(np.ascontiguousarray(vectors).data)
     _tell_cut(cuts, console)
     shape = (drawn_sentences(corpus, settings.sentences), _width(model))
     return np.memmap(path, dtype=np.float32, mode="r", shape=shape)
 
 
-def _base(settings: BaselineSettings, pooling: str | None) -> tuple[SentenceTransformer, dict[str, Any]]:
+def _base(
+    settings: BaselineSettings, pooling: str | None, console: Console
+) -> tuple[SentenceTransformer, dict[str, Any]]:
     """The encoder that the baseline stands on, and what says which it is."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
-    model, called = load_pooled(settings.model, pooling)
+    with stage(console, f"loading {settings.model}"):
+        model, called = load_pooled(settings.model, pooling)
     return model, {
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
@@ -258,12 +247,13 @@ def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
 
 def _corpus(settings: BaselineSettings, console: Console) -> tuple[SpooledCorpus, dict[str, Any]]:
     assert settings.corpus is not None  # checked
-    with console.status(f"reading {settings.corpus}"):
+    with stage(console, f"reading {settings.corpus}", unit="sentences") as told:
         corpus = spool_corpus(
             settings.corpus,
             column=settings.column,
             data=settings.data,
             max_chars=settings.max_chars or MAX_CHARS,
+            progress=told.update,
         )
     drawn = drawn_sentences(corpus, settings.sentences)
     record = {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256, "drawn": drawn}

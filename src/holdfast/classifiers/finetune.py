@@ -27,13 +27,14 @@ from holdfast.classifiers.splits import short_name
 from holdfast.classifiers.start import new_classifier
 from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
 from holdfast.data.tasks import task_named
-from holdfast.encoding import encode_sentences
+from holdfast.encoding import Progress, encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import holding, write_json, write_text
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
 from holdfast.models import saved_plainly
+from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
@@ -77,14 +78,15 @@ def finetune(
         return finished
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    material = load_material(
-        settings.task,
-        train_split=settings.train_split,
-        examples=settings.examples,
-        seed=settings.seed,
-        data=settings.data,
-        adversarial_texts=[expanded(path) for path in paths_in(settings.adversarial_texts or "")],
-    )
+    with stage(console, f"reading {settings.task}"):
+        material = load_material(
+            settings.task,
+            train_split=settings.train_split,
+            examples=settings.examples,
+            seed=settings.seed,
+            data=settings.data,
+            adversarial_texts=[expanded(path) for path in paths_in(settings.adversarial_texts or "")],
+        )
     material = _measured_on(material, settings)
     if settings.frozen and material.regression:
         raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
@@ -107,7 +109,8 @@ def _train(
 ) -> dict[str, Any]:
     """Fine-tune, export the best epoch, and tell how it went."""
     set_seed(settings.seed)
-    start = new_classifier(settings.model, material, settings.max_length)
+    with stage(console, f"loading {settings.model}"):
+        start = new_classifier(settings.model, material, settings.max_length)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
         console.print(start.head.told(), markup=False, highlight=False)
@@ -175,7 +178,8 @@ def _fit_frozen(
     settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
 ) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and tell how it went."""
-    encoder = load_space_encoder(settings.model)
+    with stage(console, f"loading {settings.model}"):
+        encoder = load_space_encoder(settings.model)
     if (resolve_model(settings.model) / CLASSES_FILE).is_file():
         line = f"{settings.model} is a classifier on a frozen encoder: the encoder alone is taken"
         console.print(line, markup=False, highlight=False)
@@ -183,13 +187,19 @@ def _fit_frozen(
     precision = record["training"]["precision"]
     began = time.monotonic()
     cuts = Cuts()
-    with console.status("encoding"):
+    with stage(console, "encoding", unit="texts") as told:
         train, dev = (
-            encode_sentences(encoder, [text[0] for text in part.texts], precision=precision, cuts=counted)
+            encode_sentences(
+                encoder,
+                [text[0] for text in part.texts],
+                precision=precision,
+                progress=told.update,
+                cuts=counted,
+            )
             for part, counted in ((material.train, cuts), (material.dev, None))
         )
     _tell_limits(settings, text_limit(encoder), cuts, console)
-    with console.status("fitting the logistic regression"):
+    with stage(console, "fitting the logistic regression"):
         fitted = fit(train, material.train.labels, dev, material.dev.labels)
     classifier = with_head(encoder, fitted)
 
@@ -225,8 +235,8 @@ def _finish(
     """Measure the exported model, as anyone would load it, and write its card and the result."""
     began = time.monotonic()
     classifier = load_classifier(str(settings.folder), regression=material.regression)
-    with console.status("measuring"):
-        rows = _rows(classifier, material)
+    with stage(console, "measuring", unit="texts") as told:
+        rows = _rows(classifier, material, told.update)
     write_text(settings.folder / "README.md", card(record, made["selected"], rows))
     result = new_result(
         "finetune",
@@ -262,9 +272,9 @@ def _measured_on(material: Material, settings: FinetuneSettings) -> Material:
     return replace(material, tests=tests, notes=(*material.notes, *notes), sampled_from=sampled)
 
 
-def _rows(classifier: Classifier, material: Material) -> list[dict[str, Any]]:
+def _rows(classifier: Classifier, material: Material, progress: Progress) -> list[dict[str, Any]]:
     """A row for each part; one of a sample says of how many texts."""
-    rows = [score_row(classifier, material.task, part) for part in (material.dev, *material.tests)]
+    rows = [score_row(classifier, material.task, part, progress) for part in (material.dev, *material.tests)]
     sampled = material.sampled_from
     return [{**row, "sample": {"of": sampled[row["split"]]}} if row["split"] in sampled else row for row in rows]
 

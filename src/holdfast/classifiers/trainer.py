@@ -162,13 +162,16 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
 class FinetuneProgress(TrainingProgress):
     """The progress of a training run, with the accuracy or the correlation on the selection part."""
 
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the score that epochs are selected by."""
-        metrics = kwargs["metrics"]
+    def score_of(self, metrics: dict[str, float]) -> str | None:
+        """Return the score that epochs are selected by."""
         name = ACCURACY if ACCURACY in metrics else SPEARMAN
-        self._best = f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
+        return f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Show the score; without a terminal, print a line."""
+        super().on_evaluate(args, state, control, **kwargs)
         if not self.console.is_terminal:
-            self.console.print(f"step {state.global_step}/{state.max_steps}  {self._best}", highlight=False)
+            self.stage.tell()
 
 
 class _TellEpoch(TrainerCallback):  # type: ignore[misc]

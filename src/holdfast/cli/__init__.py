@@ -14,13 +14,14 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
-from holdfast.cli.app import app
-from holdfast.cli.mistakes import fail, one_line, show_traceback
-from holdfast.launch import refuse_company
+from holdfast.cli.alive import Alive
+from holdfast.cli.app import ALIVE, app
+from holdfast.cli.mistakes import complain, fail, one_line, show_traceback
+from holdfast.launch import is_first_process, refuse_company
 from holdfast.terminal import standard_streams
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
@@ -55,13 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after ``holdfast``; None: those of this process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    stopped = "stopped" + _CONTINUE.get(words[0], "")
     with standard_streams():
         try:
-            code = _invoked(words)
+            code = _invoked(words, stopped)
             sys.stdout.flush()  # here, where a closed pipe can still be told from a crash
         except KeyboardInterrupt as stop:
-            fail("stopped" + _CONTINUE.get(words[0], ""))
-            return 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
+            fail(stopped)
+            code = 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
+            if arguments is None:
+                _leave(code)
         except BrokenPipeError:  # whoever read the output has enough
             return _PIPE_CLOSED
         except Exception as error:
@@ -74,35 +78,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _invoked(words: list[str]) -> int:
+def _invoked(words: list[str], stopped: str) -> int:
     """Run the verb, and return the exit code that it asks for."""
     if words[0] in _ALONE:
         refuse_company(words[0])
     command = typer.main.get_command(app)
+    quiet = "--json" in words or not is_first_process()
+    alive = Alive(words[0], quiet=quiet, ended=lambda: complain(stopped))
     try:
-        with _stopping_cleanly(), command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context:
+        with (
+            _stopping_cleanly(alive),
+            alive.running(),
+            command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context,
+        ):
+            context.meta[ALIVE] = alive
             command.invoke(context)
     except typer.Exit as stop:
         return stop.exit_code
     return 0
 
 
+def _leave(code: int) -> NoReturn:
+    """End this process now: Python would spend seconds on taking all its modules down first."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
+
+
 @contextlib.contextmanager
-def _stopping_cleanly() -> Iterator[None]:
+def _stopping_cleanly(alive: Alive) -> Iterator[None]:
     """Make of the signals that ask a process to end what Ctrl-C is, where nobody else sees to them."""
     own = os.getpid()
 
     def stop(number: int, _: FrameType | None) -> None:
-        if os.getpid() != own:  # a process that a library has forked off is not ours to end cleanly
+        if os.getpid() == own:
+            alive.react()
+        elif number != signal.SIGINT:  # a process that a library has forked off is not ours to end cleanly
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         raise _Stopped(number)
 
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # Python lets no other thread see to signals
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) == signal.SIG_DFL:  # nohup has SIGHUP ignored
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            if signal.getsignal(number) == usual:  # nohup has SIGHUP ignored, a shell's background SIGINT
                 before[number] = signal.signal(number, stop)
+    alive.stopping = tuple(before)
     try:
         yield
     finally:

@@ -41,6 +41,9 @@ data_app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 
+ALIVE = "holdfast.alive"
+"""Where a command's context keeps its `holdfast.cli.alive.Alive`."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, and nothing else.")]
 DataFolder = Annotated[
     Path | None,

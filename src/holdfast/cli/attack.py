@@ -137,7 +137,7 @@ def attack(
         label_map=None if label_map is None else parse_label_map(label_map),
     )
     with work_quietly():
-        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+        result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if not result:  # this is not the first of several processes
         return
     if as_json:

@@ -104,7 +104,7 @@ def audit(
         call_batch=CALL_BATCH if call_batch is None else call_batch,
     )
     with work_quietly():
-        result = run(settings, console=progress_console(as_json), command=ctx.obj)
+        result = run(settings, console=progress_console(ctx, as_json), command=ctx.obj)
     if output is not None:
         write_result(output, result)
     if as_json:

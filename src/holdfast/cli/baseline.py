@@ -92,7 +92,7 @@ def baseline(
     with work_quietly():
         from holdfast.baselines.run import make_baseline
 
-        result = make_baseline(settings, console=progress_console(as_json), command=ctx.obj)
+        result = make_baseline(settings, console=progress_console(ctx, as_json), command=ctx.obj)
     if as_json:
         print_json(result)
         return

@@ -53,17 +53,18 @@ def compare(
     ctx.with_resource(output_lock(output))
     from holdfast.evaluation.pairing import compare as run
     from holdfast.evaluation.pairing import read_side
+    from holdfast.progress import stage
     from holdfast.results import write_result
 
     with work_quietly():
-        told = progress_console(as_json)
+        told = progress_console(ctx, as_json)
         began = time.monotonic()
         baseline, *others = [read_side(words) for words in results]
         tell_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
         for number, other in enumerate(others, start=1):
-            with told.status(f"resampling {other.name}"):
+            with stage(told, f"resampling {other.name}"):
                 found, left_out = run(baseline, other, seed=seed, resamples=resamples)
             rows += [{**row, "against": number} for row in found]
             notes.append(left_out)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from holdfast.cli.app import ALIVE
 from holdfast.cli.mistakes import complain
 from holdfast.errors import Notice
 from holdfast.launch import is_first_process
@@ -20,22 +22,27 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from holdfast.progress import Reporter
+
 _WIDE = 160
 
 
 def console() -> Console:
     """Where results go: as wide as the terminal, and wide enough for any row where there is none."""
-    from holdfast.cli.visible_console import VisibleConsole
+    from holdfast.visible_console import VisibleConsole
 
     console = VisibleConsole()
     return console if console.is_terminal else VisibleConsole(width=_WIDE)
 
 
-def progress_console(as_json: bool) -> Console:
-    """Where progress goes: standard error, and nowhere for machines or for any process but the first."""
-    from holdfast.cli.visible_console import VisibleConsole
+def progress_console(ctx: typer.Context, as_json: bool) -> Reporter:
+    """Return where progress goes: standard error, and nowhere for machines or for any process but the first."""
+    from holdfast.progress import Reporter
 
-    return VisibleConsole(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
+    reporter = Reporter(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
+    if (alive := ctx.meta.get(ALIVE)) is not None:
+        alive.reporter = reporter
+    return reporter
 
 
 @contextlib.contextmanager
@@ -64,37 +71,6 @@ def _telling_notices(show: Callable[..., None]) -> Callable[..., None]:
             complain(str(message))
 
     return shown
-
-
-@contextlib.contextmanager
-def encoding_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar with sentences/s and ETA on a terminal, now and then a line elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("encoding", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f} sentences/s  ETA", markup=False),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal or console.quiet,
-    )
-    task = bar.add_task("encoding", total=None, rate=0.0)
-    began = told = time.monotonic()
-
-    def update(done: int, total: int) -> None:
-        nonlocal told
-        now = time.monotonic()
-        rate = done / max(now - began, 1e-9)
-        bar.update(task, completed=done, total=total, rate=rate)
-        if not console.is_terminal and now - told > 10:
-            told = now
-            left = (total - done) / rate
-            console.print(f"{done}/{total} sentences  {rate:.0f} sentences/s  ETA {left:.0f} s", highlight=False)
-
-    with bar:
-        yield update
 
 
 def table(

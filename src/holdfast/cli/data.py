@@ -24,11 +24,12 @@ def data_list(data: DataFolder = None, as_json: AsJson = False) -> None:
 
 
 @data_app.command("check", epilog="\b\nExample:\n  holdfast data check --data ~/sts-data")
-def data_check(data: DataFolder = None, as_json: AsJson = False) -> None:
+def data_check(ctx: typer.Context, data: DataFolder = None, as_json: AsJson = False) -> None:
     """Read every known file of the data folder to its end; exit code 1 when one is changed or missing."""
     from holdfast.data.inventory import check_data
+    from holdfast.progress import stage
 
-    with progress_console(as_json).status("reading every file"):
+    with stage(progress_console(ctx, as_json), "reading every file"):
         rows = [asdict(row) for row in check_data(data)]
     if as_json:
         print_json(rows)

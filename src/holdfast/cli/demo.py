@@ -13,6 +13,7 @@ from holdfast.cli.console import console, print_json, progress_console, work_qui
 
 @app.command(epilog="\b\nExample:\n  holdfast demo --output my-demo")
 def demo(
+    ctx: typer.Context,
     output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for it.")] = Path("holdfast-demo"),
     model: Annotated[str, typer.Option(help="What it starts from: a masked LM or an encoder.")] = "bundled",
     as_json: AsJson = False,
@@ -23,7 +24,7 @@ def demo(
     from holdfast.demo.summary import summary
 
     with work_quietly():
-        result = run_demo(DemoSettings(model, output), progress_console(as_json))
+        result = run_demo(DemoSettings(model, output), progress_console(ctx, as_json))
     if as_json:
         print_json(result)
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from holdfast.cli.app import AsJson, DataFolder, app
-from holdfast.cli.console import console, encoding_bar, print_json, progress_console, work_quietly
+from holdfast.cli.console import console, print_json, progress_console, work_quietly
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
 
@@ -51,6 +51,7 @@ def evaluate(
     from holdfast.finding import model_identity, resolve_model
     from holdfast.limits import cut_lines
     from holdfast.models import load_sentence_transformer
+    from holdfast.progress import stage
     from holdfast.results import write_result
 
     names = task_names(tasks)
@@ -61,17 +62,18 @@ def evaluate(
     ctx.with_resource(output_lock(output))
     with work_quietly(), meeting():
         folder = resolve_model(model)
-        encoder = load_sentence_transformer(model, pooling=pooling, device=own_device())
-        told = progress_console(as_json)
+        told = progress_console(ctx, as_json)
+        with stage(told, f"loading {model}"):
+            encoder = load_sentence_transformer(model, pooling=pooling, device=own_device())
         began = time.monotonic()
-        with encoding_bar(told) as progress:
+        with stage(told, "encoding", unit="sentences") as encoding:
             rows = evaluate_tasks(
                 encoder,
                 names,
                 data=data,
                 text=text,
                 precision=exact,
-                progress=progress,
+                progress=encoding.update,
                 started=lambda task: _tell(told, task),
             )
         if not rows:  # not the first of several processes

@@ -93,7 +93,7 @@ def finetune(
 
         data_folder(data)  # a folder that is named and not there is told before anything is loaded
         settings = FinetuneSettings(**given, options=split_settings(set_ or []))
-        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+        result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if as_json:
         print_json(result)
         return

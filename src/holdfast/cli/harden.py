@@ -97,7 +97,7 @@ def harden(
         masked_lm=masked_lm,
     )
     with work_quietly():
-        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+        result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if not result:  # this is not the first of several processes, which prints for all
         return
     if as_json:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,6 @@ from holdfast.terminal import visible
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -84,19 +82,29 @@ def masks(
         from holdfast.finding import resolve_model
         from holdfast.limits import Cuts, cut_line, lowered_line
         from holdfast.models import load_sentence_transformer
+        from holdfast.progress import stage
         from holdfast.prompt import text_limit
 
         folder = resolve_model(model)
         settings = _settings(folder, set_ or [], max_length)
         rest = _others(texts, others, batch_size, data)
-        encoder = load_sentence_transformer(model, pooling=pooling)
+        told = progress_console(ctx, as_json)
+        with stage(told, f"loading {model}"):
+            encoder = load_sentence_transformer(model, pooling=pooling)
         began = time.monotonic()
-        told, cuts = progress_console(as_json), Cuts()
+        cuts = Cuts()
         if line := lowered_line(settings.max_length, text_limit(encoder), model):
             told.print(line, highlight=False, markup=False)
-        with _draws_bar(told) as progress:
+        with stage(told, "learning masks", unit="draws") as drawing:
             learned = learn_masks(
-                encoder, texts, settings=settings, others=rest, draws=draws, seed=seed, progress=progress, cuts=cuts
+                encoder,
+                texts,
+                settings=settings,
+                others=rest,
+                draws=draws,
+                seed=seed,
+                progress=drawing.update,
+                cuts=cuts,
             )
         if line := cut_line(cuts.record()):
             told.print(line, highlight=False)
@@ -202,24 +210,6 @@ def _rounded(values: npt.NDArray[np.float64]) -> Any:
 
 
 # --- printing ----------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _draws_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar of the draws with the time left, on a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("draws", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("ETA", markup=False),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=console, disable=not console.is_terminal or console.quiet)
-    task = bar.add_task("draws", total=None)
-    with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _print(result: Mapping[str, Any], learned: Sequence[SentenceMasks], settings: Settings) -> None:

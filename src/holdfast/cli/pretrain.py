@@ -111,7 +111,7 @@ def pretrain(
 
         settings = pretrain_settings(config, given)
         data_folder(settings.data)  # a folder that is named and not there is told before anything is read
-        result = run(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+        result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if as_json:
         print_json(result)
         return

@@ -18,6 +18,7 @@ from holdfast.cli.mistakes import complain, tell_changed
     "  holdfast report simcse-1.json,simcse-2.json robust-1.json,robust-2.json --output report.html --plots figures"
 )
 def report(
+    ctx: typer.Context,
     results: Annotated[
         list[str],
         typer.Argument(metavar="RESULT.json...", help="Results of any verb. Seeds of one model are joined by commas."),
@@ -31,9 +32,10 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """One HTML page of results, which needs no network: tables, figures, adversarial examples, provenance."""
+    from holdfast.progress import stage
     from holdfast.report import write_report
 
-    with work_quietly(), progress_console(as_json).status("reading results"):
+    with work_quietly(), stage(progress_console(ctx, as_json), "writing the page"):
         written = write_report(results, output, title=title, plots=plots, examples=examples)
     tell_changed(written.changed)
     for line in written.damaged:

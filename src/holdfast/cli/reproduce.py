@@ -142,7 +142,7 @@ def reproduce(
     if plan:
         _tell_plan(every, as_json=as_json)
         return
-    progress = progress_console(as_json)
+    progress = progress_console(ctx, as_json)
     results = {}
     for number, settings in enumerate(every, start=1):
         if len(every) > 1:

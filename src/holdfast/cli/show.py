@@ -75,7 +75,7 @@ def transfer(
             models=names,
             recipe=recipe,
             label_map=None if label_map is None else parse_label_map(label_map),
-            console=progress_console(as_json),
+            console=progress_console(ctx, as_json),
             command=ctx.obj,
         )
     if output is not None:

@@ -12,7 +12,7 @@ import typer
 
 from holdfast.bounds import in_range
 from holdfast.cli.app import AsJson, DataFolder, app
-from holdfast.cli.console import console, encoding_bar, print_json, progress_console, table, work_quietly
+from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
@@ -65,6 +65,7 @@ def space(
 ) -> None:
     """The shape of an encoder's space, and where adversarial texts lie in it."""
     from holdfast.limits import cut_lines
+    from holdfast.progress import stage
     from holdfast.results import new_result, write_result
 
     exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
@@ -77,17 +78,18 @@ def space(
         _check(texts, picture, stsb=stsb, output=output)
         ctx.with_resource(output_lock(output))
         began = time.monotonic()
-        encoder, folder = _load(model, pooling)
+        told = progress_console(ctx, as_json)
+        with stage(told, f"loading {model}"):
+            encoder, folder = _load(model, pooling)
         rows: list[dict[str, Any]] = []
         plane = None
-        told = progress_console(as_json)
-        with encoding_bar(told) as progress:
+        with stage(told, "encoding", unit="sentences") as encoding:
             if stsb:
                 from holdfast.evaluation.space import evaluate_space
 
-                rows.append(evaluate_space(encoder, data=data, precision=exact, progress=progress, whole=True))
+                rows.append(evaluate_space(encoder, data=data, precision=exact, progress=encoding.update, whole=True))
             for of_one in texts:
-                row, plane = _measure(encoder, of_one, exact, progress, picture, model)
+                row, plane = _measure(encoder, of_one, exact, encoding.update, picture, model)
                 rows.append(row)
         for line in cut_lines(rows):
             told.print(line, highlight=False, markup=False)

@@ -120,7 +120,7 @@ def train(
     settings = run_config(config, given, set_ or [])
     data_folder(settings.data)  # a folder that is named and not there is a mistake, not a reason to select by nothing
     with work_quietly():
-        result = run.train(settings, resume=resume, console=progress_console(as_json), command=ctx.obj)
+        result = run.train(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if not result:  # this is not the first of several processes, which prints for all
         return
     if as_json:

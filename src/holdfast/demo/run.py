@@ -20,6 +20,7 @@ from holdfast.demo.reload import reload_differences
 from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, REPORT_FILE, RESULT_FILE, DemoSettings
 from holdfast.files import holding
 from holdfast.finding import model_identity, resolve_model
+from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 from holdfast.training.folder import alone
 
@@ -108,9 +109,9 @@ class _Clock:
 
     @contextlib.contextmanager
     def stage(self, name: str, told: str) -> Iterator[None]:
-        self._console.print(told, highlight=False, markup=False)
         wall, cpu = time.monotonic(), time.process_time()
-        yield
+        with stage(self._console, told):
+            yield
         self.seconds[f"{name}_seconds"] = time.monotonic() - wall
         self.seconds[f"{name}_cpu_seconds"] = time.process_time() - cpu
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from holdfast.adversary.translation import Translator, back_translate
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import sha256, write_text
+from holdfast.progress import stage
 from holdfast.results import read_result
 
 if TYPE_CHECKING:
@@ -44,15 +44,14 @@ def write_pairs(
     parts = {
         folder / f"part-{start:09}.jsonl": sentences[start : start + _PART] for start in range(0, len(sentences), _PART)
     }
-    began, missing = time.monotonic(), [part for part in parts if not part.exists()]
-    there_already = len(parts) - len(missing)
-    for made, part in enumerate(missing, start=1):
-        chosen = parts[part]
-        pairs = zip(chosen, back_translate(chosen, there, back), strict=True)
-        write_text(part, "".join(json.dumps({COLUMN: old, POSITIVE_COLUMN: new}) + "\n" for old, new in pairs))
-        done = min(len(sentences), (there_already + made) * _PART)
-        left = (time.monotonic() - began) / made * (len(missing) - made) / 60
-        console.print(f"translated {done:,}  ETA {left:.1f} min", highlight=False)
+    missing = [part for part in parts if not part.exists()]
+    with stage(console, "translating", unit="sentences") as told:
+        told.restart(total=len(sentences), first=min(len(sentences), (len(parts) - len(missing)) * _PART))
+        for part in missing:
+            chosen = parts[part]
+            pairs = zip(chosen, back_translate(chosen, there, back), strict=True)
+            write_text(part, "".join(json.dumps({COLUMN: old, POSITIVE_COLUMN: new}) + "\n" for old, new in pairs))
+            told.update(min(len(sentences), told.done + len(chosen)))
     text = "".join(_part_of(part, chosen) for part, chosen in parts.items())
     write_text(folder / PAIRS_FILE, text)
     for part in parts:

@@ -16,6 +16,7 @@ from holdfast.experiments.identity import OF_TASK
 from holdfast.experiments.stages import STSB_DEV, Setting, as_in_papers
 from holdfast.experiments.translations import COLUMN, drawn, pairs_of, write_pairs
 from holdfast.files import write_text
+from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def do(cell: Cell, store: Store, setting: Setting, console: Console, command: li
     }
     inputs = {name: store.product(taken) for name, taken in cell.inputs.items()}
     store.place(cell).mkdir(parents=True, exist_ok=True)
-    makers[cell.kind](Work(cell, store.product(cell), inputs, setting, console, command))
+    with stage(console, f"{cell.kind}: {cell.label}", announce=False):
+        makers[cell.kind](Work(cell, store.product(cell), inputs, setting, console, command))
 
 
 def _train(work: Work) -> None:

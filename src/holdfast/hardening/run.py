@@ -18,6 +18,7 @@ from holdfast.files import holding, locked, made_for
 from holdfast.finding import model_identity, resolve_model
 from holdfast.hardening import similarity
 from holdfast.launch import is_first_process
+from holdfast.progress import stage
 from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
 from holdfast.training.config import TrainConfig
 from holdfast.training.record import RUN
@@ -158,7 +159,8 @@ def harden(
             "with `holdfast train`, or say with --pooling how it is used"
         )
     if settings.audited:
-        materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
+        with stage(console, "reading the texts of the audits"):
+            materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
     if console is not None and is_first_process() and (told := _against(settings)):
         console.print(told, highlight=False, markup=False)
     trained = train(settings.training(), resume=resume, console=console, command=command)
@@ -241,9 +243,8 @@ def _audit(
             return made
         if console is not None:
             console.print(f"{path} is an audit with other settings: it is made again", highlight=False, markup=False)
-    if console is not None:
-        console.print(f"auditing {model}", highlight=False, markup=False)
-    result = audit(audited, console=console, command=command)
+    with stage(console, f"auditing {model}"):
+        result = audit(audited, console=console, command=command)
     write_result(path, result)
     return result
 

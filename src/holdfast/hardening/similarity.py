@@ -14,6 +14,7 @@ from holdfast.evaluation.sts import STS_TASKS
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import cut_lines
 from holdfast.models import load_sentence_transformer
+from holdfast.progress import stage
 from holdfast.results import read_result, refuse_result_of_another, write_result
 
 if TYPE_CHECKING:
@@ -59,10 +60,9 @@ def measured(
             return made
         if console is not None:
             console.print(f"{path} has other settings: it is made again", highlight=False, markup=False)
-    if console is not None:
-        console.print(f"measuring {model} on the seven STS test sets", highlight=False, markup=False)
-    encoder = load_sentence_transformer(model, pooling=pooling)
-    rows = evaluate_tasks(encoder, STS_TASKS, data=data)
+    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as told:
+        encoder = load_sentence_transformer(model, pooling=pooling)
+        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=told.update)
     if console is not None:
         for line in cut_lines(rows):
             console.print(line, highlight=False, markup=False)

@@ -40,6 +40,7 @@ from holdfast.pretraining.settings import PretrainSettings
 from holdfast.pretraining.tokens import TokenisedCorpus, tokenise_corpus
 from holdfast.pretraining.trainer import Clock, PretrainTrainer
 from holdfast.pretraining.vocabulary import load_tokenizer, own_tokenizer, tokenizer_hash
+from holdfast.progress import stage
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
 from holdfast.training.cpu import FreedMemory
@@ -107,7 +108,8 @@ def pretrain(
     if settings.model is None:
         model = new_model(settings, material.tokenizer)
     else:
-        model = continued_model(settings.model, material.tokenizer, settings.max_length)
+        with stage(console, f"loading {settings.model}"):
+            model = continued_model(settings.model, material.tokenizer, settings.max_length)
     record = _record(settings, said, material, model)
     checkpoint = run_folder.begin(output, record, console)
     try:
@@ -125,15 +127,18 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
         "data": settings.data,
         "max_chars": settings.max_chars,
     }
-    with console.status(f"reading {settings.corpus}"):
-        spooled = spool_corpus(settings.corpus, **reading)
-    held_out_spooled = spool_corpus(settings.held_out, **reading) if settings.held_out is not None else None
+    with stage(console, f"reading {settings.corpus}", unit="sentences") as told:
+        spooled = spool_corpus(settings.corpus, **reading, progress=told.update)
+    held_out_spooled = None
+    if settings.held_out is not None:
+        with stage(console, f"reading {settings.held_out}", unit="sentences") as told:
+            held_out_spooled = spool_corpus(settings.held_out, **reading, progress=told.update)
     began = time.monotonic()
-    with console.status("counting pieces of words"):
+    with stage(console, "counting pieces of words"):
         tokenizer = _tokenizer(settings, spooled)
     masking = Masking(tokenizer, share=settings.mask_share, whole_words=settings.whole_words)
     counted = time.monotonic()
-    with console.status("cutting the corpus into tokens") as status:
+    with stage(console, "cutting the corpus into tokens", unit="sentences", total=spooled.sentences) as told:
         held_out = None
         if held_out_spooled is not None:
             held_out = tokenise_corpus(held_out_spooled, tokenizer, max_length=settings.max_length)
@@ -144,7 +149,7 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
             tokenizer,
             max_length=settings.max_length,
             without=held_out,
-            progress=lambda done: status.update(f"cutting the corpus into tokens: {done:,} of {spooled.sentences:,}"),
+            progress=told.update,
         )
     if not masking.maskable[corpus.ids].any():
         raise UserError(f"the corpus {settings.corpus} holds no word of the vocabulary: give another --tokenizer")
@@ -260,7 +265,7 @@ def _finish(
     model, tokenizer = load_finished(output)
     model.to(get_device_name())
     rows = []
-    with console.status("measuring"):
+    with stage(console, "measuring"):
         groups = _held_out(material, CPU_GROUP_TOKENS)
         if groups:
             places = sum(len(group["labels"]) for group in groups)

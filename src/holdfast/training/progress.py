@@ -10,19 +10,37 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.errors import UserError
 from holdfast.files import append_line, write_text
+from holdfast.progress import Stage, digits
 from holdfast.training.log import BEGUN, FAILED, STOPPED, TRAINED, read_log
 from holdfast.training.process import this_process
 from holdfast.training.record import RUN, digest_in
 from holdfast.training.selection import METRIC
 
 
+class TrainingStage(Stage):
+    """Steps of a training: sentences a second, the loss, the best score and the time left.
+
+    Args:
+        console: where it is shown.
+        batch_size: sentences per optimiser step, over all processes.
+    """
+
+    def __init__(self, console: Console, batch_size: int) -> None:
+        super().__init__(console, "training", unit="steps")
+        self.batch_size = batch_size
+
+    def rate(self) -> str:
+        """Return the sentences a second."""
+        made = self.done - self.first
+        return f"{digits(made * self.batch_size / self.elapsed)} sentences/s" if made > 0 else ""
+
+
 class TrainingProgress(TrainerCallback):
-    """A bar with steps, sentences/s, loss, best score and ETA on a terminal; a line per log record elsewhere.
+    """Shows a training: a bar on a terminal; elsewhere a line per log record, and in between every few seconds.
 
     Args:
         console: where to draw.
@@ -30,35 +48,27 @@ class TrainingProgress(TrainerCallback):
     """
 
     def __init__(self, console: Console, batch_size: int) -> None:
-        self.console, self.batch_size = console, batch_size
-        self._bar = Progress(
-            TextColumn("training", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:.0f} sentences/s", markup=False),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("ETA", markup=False),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("training", rate=0.0, note="", start=False)
-        self._loss, self._best = "", ""
-        self._began, self._first_step = 0.0, 0
+        self.console = console
+        self.stage: Stage = TrainingStage(console, batch_size)
+        self._loss, self._best, self._doing = "", "", ""
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Start the clock."""
         if state.is_world_process_zero:
-            self._began, self._first_step = time.monotonic(), state.global_step
-            self._bar.start()
-            self._bar.update(self._task, total=state.max_steps, completed=state.global_step)
-            self._bar.start_task(self._task)
+            self.stage.restart(total=state.max_steps, first=state.global_step)
+            self.stage.open()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Advance."""
+        """Advance, and say what comes before the next step: it may take longer than many of them."""
         if state.is_world_process_zero:
-            self._bar.update(self._task, completed=state.global_step, rate=self._rate(state), note=self._note())
+            doing = ("measuring", control.should_evaluate), ("saving", control.should_save)
+            self._doing = ", ".join(name for name, comes in doing if comes)
+            self.stage.update(state.global_step, note=self._note())
+
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Forget what was done between the steps."""
+        if self._doing:
+            self._doing, self.stage.note = "", self._note()
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show the loss; without a terminal, print a line."""
@@ -66,19 +76,20 @@ class TrainingProgress(TrainerCallback):
         if not state.is_world_process_zero or "loss" not in logs:
             return
         self._loss = f"loss {logs['loss']:.4f}"
+        self.stage.note = self._note()
         if not self.console.is_terminal:
-            left = (state.max_steps - state.global_step) * self.batch_size / max(self._rate(state), 1e-9)
-            self.console.print(
-                f"step {state.global_step}/{state.max_steps}  {self._note()}  {self._rate(state):.0f} sentences/s  "
-                f"ETA {left / 60:.1f} min",
-                highlight=False,
-            )
+            self.stage.tell()
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show the score that checkpoints are selected by."""
-        score = kwargs["metrics"].get(METRIC)
+        score = self.score_of(kwargs["metrics"])
         if score is not None and state.is_world_process_zero:
-            self._best = f"STS-B dev {score:.2f}"
+            self._best, self._doing = score, ""
+            self.stage.note = self._note()
+
+    def score_of(self, metrics: dict[str, float]) -> str | None:
+        """Return the score among the metrics of an evaluation, in words; None: it has none."""
+        return f"STS-B dev {metrics[METRIC]:.2f}" if METRIC in metrics else None
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Stop drawing."""
@@ -86,14 +97,10 @@ class TrainingProgress(TrainerCallback):
 
     def close(self) -> None:
         """Stop drawing, also after an error."""
-        self._bar.stop()
-
-    def _rate(self, state: TrainerState) -> float:
-        steps = int(state.global_step) - self._first_step
-        return steps * self.batch_size / max(time.monotonic() - self._began, 1e-9)
+        self.stage.close()
 
     def _note(self) -> str:
-        return "  ".join(text for text in (self._loss, self._best) if text)
+        return "  ".join(text for text in (self._loss, self._best, self._doing) if text)
 
 
 class MetricsFile(TrainerCallback):

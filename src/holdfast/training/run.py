@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from holdfast.limits import cut_line, cut_lines, input_limit, lowered, lowered_l
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import Anchored, Objective
 from holdfast.objectives.own import is_own, source_sha256
+from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
 from holdfast.training import folder as run_folder
@@ -86,10 +88,11 @@ def _train(
         return finished
     _quiet_transformers()
     set_seed(config.seed)
-    model = load_sentence_transformer(config.model, pooling=config.pooling)
+    with stage(console, f"loading {config.model}"):
+        model = load_sentence_transformer(config.model, pooling=config.pooling)
     _tell_default_prompt(config.model, model, objective_type, console)
-    with console.status(f"reading {config.corpus}"):
-        corpus = _spooled(config)
+    with stage(console, f"reading {config.corpus}", unit="sentences") as reading:
+        corpus = _spooled(config, reading.update)
     selection = resolved_selection(config.selection, config.data)
     record = _record(config, said, corpus, selection, model)
     checkpoint = run_folder.begin(config.output, record, console) if is_first_process() else None
@@ -128,7 +131,7 @@ def _tell_default_prompt(spec: str, model: SentenceTransformer, kind: type[Objec
     console.print(told, highlight=False, markup=False)
 
 
-def _spooled(config: TrainConfig) -> SpooledCorpus:
+def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
     """The corpus, read by one process of each machine.
 
     Raises:
@@ -143,6 +146,7 @@ def _spooled(config: TrainConfig) -> SpooledCorpus:
             data=config.data,
             max_chars=config.max_chars,
             at_least=config.batch_size or 1,
+            progress=progress,
         )
 
     if processes() == 1:
@@ -269,9 +273,9 @@ def _finish(
     export(model, output, model_card(record, chosen, None))
     rows = None
     if config.report_sts and is_local("sts12", "test", config.data):
-        console.print("measuring the seven STS test sets", highlight=False)
-        finished = load_sentence_transformer(str(output))
-        rows = evaluate_sts(finished, data=config.data)
+        with stage(console, "measuring the seven STS test sets", unit="sentences") as measuring:
+            finished = load_sentence_transformer(str(output))
+            rows = evaluate_sts(finished, data=config.data, progress=measuring.update)
         for line in cut_lines(rows):
             console.print(line, highlight=False, markup=False)
         export(model, output, model_card(record, chosen, rows))

@@ -59,6 +59,7 @@ class Geometry(Recipe):
                 return
             place = open_places[first_best([importance[p] for p in open_places])]
             tried.add(place)
+            trial.tried = len(tried)
             candidates = yield from self._candidates(trial, place)
             if not candidates:
                 continue
