@@ -280,6 +280,19 @@ def test_typos_are_limited_to_a_fifth_of_the_words(
             assert attempt.reason == "it is too short: the recipe may change no word of it"
 
 
+def test_a_text_whose_copies_fill_the_memory_is_skipped(
+    target: ClassifierTarget, resources: Any, examples: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = list(Engine(target, resources).run(Typos(), examples))
+    attacked = {attempt.number for attempt in attempts if attempt.outcome != "skipped"}
+    assert attacked, "all are skipped"
+    monkeypatch.setattr("holdfast.attacks.engine.MOST_ASKED", 0)
+    reasons = {attempt.number: attempt.reason for attempt in Engine(target, resources).run(Typos(), examples)}
+    assert {reasons[number] for number in attacked} == {
+        "it is too long: a copy of it for each of its words fills the memory"
+    }
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_keeps_a_budget(
     name: str, target: ClassifierTarget, resources: Any, examples: list[Example]

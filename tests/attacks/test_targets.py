@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from small_attacks import TEXTS
 
 from holdfast.adversary.words import Words
@@ -60,6 +63,25 @@ def test_ties_go_to_the_first() -> None:
     assert first_best([-3.0, -2.0, -2.0]) == 1
     assert ranked([4, 2, 9], [0.1, 0.3, 0.1]) == [2, 4, 9]
     assert ranked([9, 4], [0.2, 0.2 + 1e-9]) == [4, 9]
+
+
+@given(st.lists(st.integers(-20, 20), max_size=40), st.sampled_from([0.0, 0.02, 0.1]), st.randoms())
+def test_a_ranking_takes_the_first_best_of_what_is_left(values: list[int], noise: float, rng: random.Random) -> None:
+    places = rng.sample(range(100), len(values))
+    left = sorted(zip(places, (value / 50 for value in values), strict=True))
+    order = []
+    while left:
+        order.append(left.pop(first_best([value for _, value in left], noise))[0])
+    assert ranked(places, [value / 50 for value in values], noise) == order
+
+
+def test_many_words_are_ranked_in_no_time() -> None:
+    """Of 200,000 words: looking for the largest of those left at each turn would take an hour."""
+    rng = random.Random(1)
+    values = [rng.random() for _ in range(200_000)]
+    order = ranked(range(200_000), values)
+    assert order[0] == first_best(values)
+    assert sorted(order) == list(range(200_000))
 
 
 def test_what_is_beyond_the_window_is_not_seen(classifier: Classifier) -> None:
