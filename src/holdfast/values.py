@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import os
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,8 +105,16 @@ def expanded(path: str | Path) -> Path:
     """``path``, in which ``~`` and ``~user`` are home folders.
 
     Raises:
-        UserError: there is no such user, or no home folder is known.
+        UserError: there is no such user, or no home folder is known; or no file can have that name.
     """
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError as error:
+        way_out = "" if error.encoding == "utf-8" else ": set PYTHONUTF8=1"
+        reason = f"in this system's encoding ({error.encoding}){way_out}"
+        raise UserError(f"{str(path)!a} cannot be a file's name {reason}") from error
+    if b"\0" in encoded:
+        raise UserError(f"{str(path)!a} cannot be a file's name: it holds a NUL")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:

@@ -134,7 +134,8 @@ def _result(folder: Path) -> dict[str, Any]:
     result = read_object(folder / RESULT_FILE)
     if result.get("kind") in TRAININGS:
         return result
-    beside = read_object(folder.with_name(f"{folder.name}.json"))
+    folder = folder.resolve()  # "." has no name
+    beside = read_object(folder.parent / f"{folder.name}.json")
     return beside if beside.get("kind") == "finetune" else {}  # and not what was measured of the model
 
 
