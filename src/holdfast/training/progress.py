@@ -38,7 +38,7 @@ class TrainingStage(Stage):
         return f"{digits(made * self.batch_size / self.elapsed)} sentences/s" if made > 0 else ""
 
 
-class TrainingProgress(TrainerCallback):  # type: ignore[misc]
+class TrainingProgress(TrainerCallback):
     """Shows a training: a bar on a terminal; elsewhere a line per log record, and in between every few seconds.
 
     Args:
