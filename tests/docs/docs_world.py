@@ -153,7 +153,7 @@ def _make_data(data: Path, draw: random.Random) -> None:
         "sickr": ("train", "trial", "test"),
     }.items():
         for split in splits:
-            _write(data / task / f"{split}.tsv", "sentence1 sentence2 score subset", _scored(draw, 24))
+            _write(data / task / f"{split}.tsv", "sentence1 sentence2 score subset", _scored(draw, 24, 1.0 if task == "sickr" else 0.0))
     for task in ("mr", "cr", "subj", "mpqa"):
         _labelled(data / task / "all.tsv", draw, 48)
     _labelled(data / "textfooler" / "mr.tsv", draw, 40)
@@ -186,14 +186,14 @@ def _make_lexicons(data: Path) -> None:
     _write(data / "wordnet" / "exceptions.tsv", "pos inflected lemmas", [("noun", "children", "child")])
 
 
-def _scored(draw: random.Random, count: int) -> Iterator[tuple[str, ...]]:
-    """Pairs that share more words the higher their score."""
+def _scored(draw: random.Random, count: int, lowest: float) -> Iterator[tuple[str, ...]]:
+    """Pairs that share more words the higher their score, which ends at 5."""
     for number in range(count):
         first = sentence(draw)
         words = first.split()
         changed = draw.sample(range(len(words)), k=min(len(words), 5 - number % 6)) if number % 6 < 5 else []
         second = [draw.choice(CONTENT) if i in changed else word for i, word in enumerate(words)]
-        yield first, " ".join(second), f"{number % 6 * 5 / 5:.1f}", "all"
+        yield first, " ".join(second), f"{lowest + number % 6 * (5 - lowest) / 5:.1f}", "all"
 
 
 def _labelled(path: Path, draw: random.Random, count: int) -> None:

@@ -62,7 +62,7 @@ def test_two_processes_give_the_result_of_one(masked_lm: Path, sentences: list[s
     draw = random.Random(4)
     for task, rows in (("stsb", sentences[:300]), ("sickr", sentences[200:])):
         (tmp_path / "data" / task).mkdir(parents=True)
-        pairs = [f"{a}\t{b}\t{draw.randint(0, 50) / 10}" for a, b in zip(rows[::2], rows[1::2], strict=True)]
+        pairs = [f"{a}\t{b}\t{draw.randint(10, 50) / 10}" for a, b in zip(rows[::2], rows[1::2], strict=True)]
         text = "\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n"
         (tmp_path / "data" / task / "test.tsv").write_text(text, encoding="utf-8")
     given = ["evaluate", str(masked_lm), "--tasks", "stsb,sickr", "--data", str(tmp_path / "data"), "--output"]
