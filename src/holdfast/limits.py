@@ -43,6 +43,7 @@ def token_limit(tokenizer: Any, model: nn.Module) -> int:
     if limit == UNLIMITED:
         limit = min(limit, positions)
     table = position_table(model)
+    # Some tables have spare rows (Nystroemformer's, BART's): the configuration counts those in use.
     return limit if table is None else min(limit, positions, table.num_embeddings - first_position(table))
 
 
@@ -59,11 +60,9 @@ def position_table(model: nn.Module) -> nn.Embedding | None:
 def first_position(table: nn.Embedding) -> int:
     """Return the row of a table of positions that is of a text's first token.
 
-    RoBERTa and its kin count from the row after that of padding, BART and OPT from the row that their table names.
+    RoBERTa and its kin count from the row after that of padding.
     """
-    if table.padding_idx is not None:
-        return int(table.padding_idx) + 1
-    return int(getattr(table, "offset", 0))
+    return 0 if table.padding_idx is None else int(table.padding_idx) + 1
 
 
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
