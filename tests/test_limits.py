@@ -151,6 +151,15 @@ def test_a_limit_that_leaves_nothing_is_refused(saved: Callable[..., Path], limi
         load_sentence_transformer(str(saved("bert", limit)), device="cpu")
 
 
+def test_a_classifier_without_room_for_a_word_is_refused(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
+    lm = make_masked_lm(tmp_path / "lm", max_positions=2)
+    t.AutoModelForSequenceClassification.from_config(t.AutoConfig.from_pretrained(lm)).save_pretrained(tmp_path / "c")
+    t.AutoTokenizer.from_pretrained(lm).save_pretrained(tmp_path / "c")
+    for load, folder in ((load_classifier, tmp_path / "c"), (MaskedLM, lm)):
+        with pytest.raises(UserError, match="takes 2 tokens, of which its tokeniser adds 2"):
+            load(str(folder))
+
+
 @pytest.mark.parametrize("width", [0, -1, "8", 2.5])
 def test_a_width_that_is_none_is_refused(saved: Callable[..., Path], width: Any) -> None:
     folder = saved()

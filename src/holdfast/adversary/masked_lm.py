@@ -15,7 +15,7 @@ from holdfast.adversary.similarity import Similarity
 from holdfast.adversary.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.finding import resolve_model
-from holdfast.limits import require_padding, token_limit
+from holdfast.limits import checked_limit
 from holdfast.loading import loading
 from holdfast.shortening import shortened_for
 
@@ -42,7 +42,7 @@ class MaskedLM:
     def __init__(self, spec: str) -> None:
         self.source = spec
         self.tokenizer, self.model = _load(spec)
-        self._window = token_limit(self.tokenizer, self.model)
+        self._window = checked_limit(self.tokenizer, self.model, spec)
         self._words = self._whole_words()
         self._usable = torch.tensor([word is not None for word in self._words])
 
@@ -251,5 +251,4 @@ def _load(spec: str) -> tuple[Any, Any]:
         raise UserError(f"{spec} has no masked-LM head ({missing} is missing): name a model that has with masked_lm=")
     if tokenizer.mask_token is None or not tokenizer.is_fast:
         raise UserError(f"{spec}: its tokeniser has no mask token or no offsets: name another model with masked_lm=")
-    require_padding(tokenizer, model, spec)
     return tokenizer, model.eval().requires_grad_(False)
