@@ -24,6 +24,7 @@ from holdfast.finding import (
     PYPI_MODEL_SHA256,
     bundled_model,
     has_masked_lm_head,
+    altered_files,
     model_identity,
     resolve_model,
 )
@@ -380,6 +381,26 @@ def test_identity_leaves_out_checkpoints_kept_beside_the_model(saved: Path, raw:
     before = model_identity(saved)
     shutil.copytree(raw, saved / "checkpoint-5")
     assert model_identity(saved) == before
+
+
+def test_identity_leaves_out_what_a_run_writes_beside_the_model(saved: Path) -> None:
+    """Records and results hold times: with them a run that was continued would have another identity."""
+    before = model_identity(saved)
+    for name in ("run.json", "results.json", "harden.json", "audit-before.json", "trainer_state.json", "notes.txt"):
+        (saved / name).write_text("{}")
+    assert model_identity(saved) == before
+    for name in ("vocab.txt", "generation_config.json", "sentence_distilbert_config.json", "classifier.json"):
+        (saved / name).write_text("{}")
+        assert name in model_identity(saved)["model_files"]
+
+
+def test_altered_files_are_those_that_are_not_as_they_were_written(saved: Path) -> None:
+    written = model_identity(saved)["model_files"]
+    assert altered_files(saved, written) == []
+    (saved / "config.json").write_text("{}")
+    (saved / "modules.json").unlink()
+    (saved / "run.json").write_text("{}")
+    assert sorted(altered_files(saved, written)) == ["config.json", "modules.json"]
 
 
 def test_identity_of_several_weights_files_changes_with_any(raw: Path) -> None:
