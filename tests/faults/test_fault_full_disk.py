@@ -89,7 +89,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     [
         ("train", 9000, "best/model.safetensors: "),
         ("train", 30_000, "checkpoint-6: "),
-        ("finetune", 2500, "best/model.safetensors: "),
         ("finetune", 30_000, "checkpoint-6: "),
         ("pretrain", 30_000, "checkpoint-6: "),
     ],
