@@ -45,10 +45,12 @@ class MaskedLM:
         self._window = checked_limit(self.tokenizer, self.model, spec)
         self._words = self._whole_words()
         self._usable = torch.tensor([word is not None for word in self._words])
+        self._proposable = int(self._usable.sum())
 
     def to(self, device: torch.device) -> MaskedLM:
         """Move the model to a device, if it is not there."""
         self.model.to(device)
+        self._usable = self._usable.to(device)
         return self
 
     @torch.no_grad()
@@ -68,8 +70,8 @@ class MaskedLM:
             here = torch.tensor([positions[row] or 0 for row in rows], device=self.model.device)
             with _head_at(self.model, here):
                 logits: Tensor = self.model(**features).logits[:, 0].float()
-            logits = logits.masked_fill(~self._usable.to(logits.device), float("-inf"))
-            best = _top(logits, min(PROPOSALS, int(self._usable.sum())))[1].tolist()
+            logits = logits.masked_fill(~self._usable, float("-inf"))
+            best = _top(logits, min(PROPOSALS, self._proposable))[1].tolist()
             for row, tokens in zip(rows, best, strict=True):
                 if positions[row] is not None:
                     proposals[row] = [word for token in tokens if (word := self._words[token]) is not None]

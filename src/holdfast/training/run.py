@@ -80,7 +80,7 @@ def _train(
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
     if processes() > 1:
-        PartialState(cpu=not torch.cuda.is_available())
+        PartialState(cpu=not torch.accelerator.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
     said = _said(config, {**option_defaults(objective_type), **options})
     if (resume or is_first_process()) and (finished := _finished(config, said, resume, console)) is not None:
