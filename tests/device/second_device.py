@@ -12,8 +12,8 @@ And what makes the CPU wait for the device is counted, by kind and by line of ho
 Python reads (``item``, ``bool``, ``tolist``), copies out, results whose shape depends on numbers (``nonzero``, indexing
 by a boolean mask, ``unique``), and copies in that are not asked to be asynchronous.
 
-What a library would choose for itself (``get_device_name``, Accelerate's variable for its device) is the second device too, so
-that whole commands run on it.
+What a library would choose for itself (``get_device_name``, Accelerate's variable for its device) is the second device
+too, so that whole commands run on it.
 
 What is registered with torch stays for as long as the process lives, and has to be before its first backward pass
 (:func:`register`): use it in a process of its own, such as the fixture ``warm`` forks. Outside the context the device
@@ -269,7 +269,7 @@ def _choices() -> Iterator[Any]:
     """What makes libraries and commands choose the device."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("holdfast", "sentence_transformers") and "get_device_name" in vars(module):
-            yield mock.patch.object(module, "get_device_name", lambda: f"{DEVICE_TYPE}:0")
+            yield mock.patch.object(module, "get_device_name", return_value=f"{DEVICE_TYPE}:0")
     yield mock.patch("transformers.training_args.is_torch_bf16_gpu_available", return_value=True)
     # In inference mode operations come whole that are composed of others, and their parts never.
     yield mock.patch("torch._C._InferenceMode", _no_grad)
@@ -353,7 +353,8 @@ def _count(name: str, args: Any, kwargs: dict[str, Any]) -> None:
         if masks and not filled:
             _STATE.waits.add("boolean mask")
     elif name == "aten::copy_" and isinstance(args[0], Other) is not isinstance(args[1], Other):
-        if not (args[2] if len(args) > 2 else kwargs.get("non_blocking")):
+        asynchronous = args[2] if len(args) > 2 else kwargs.get("non_blocking")
+        if not asynchronous:
             _STATE.waits.add("copy in" if isinstance(args[0], Other) else "copy out")
 
 
