@@ -197,7 +197,8 @@ def stage(
         label: its name.
         unit: what is counted.
         total: how many of them there are, where that is known.
-        announce: print the label at once where there is no terminal; else the first line comes after some seconds.
+        announce: print the label at once where there is no terminal; else the first line comes after some seconds, so
+            that a mistake which is found at once is told in one line.
     """
     shown = Stage(console or Console(quiet=True), label, unit=unit, total=total)
     shown.open(announce=announce)

@@ -249,6 +249,7 @@ def test_names_globs_and_the_data_folder(tmp_path: Path) -> None:
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stdin:
+        closed = False
         buffer = io.BytesIO(b"one\n\ntw\xc3\xb6\n")
 
     monkeypatch.setattr("sys.stdin", Stdin)

@@ -141,6 +141,7 @@ def test_default_folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_pipes_are_spooled_and_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stdin:
+        closed = False
         buffer = io.BytesIO(b"one\ntwo\n")
 
     monkeypatch.setattr("sys.stdin", Stdin)

@@ -151,7 +151,7 @@ def attack(
     settings = replace(settings, device=settings.device or own_device())
     output = _checked_output(settings)
     rank, world = _place(settings)
-    with stage(console, f"reading {settings.texts or settings.task}"):
+    with stage(console, f"reading {settings.texts or settings.task}", announce=False):
         material = load_material(
             settings.task,
             settings.texts,
@@ -165,9 +165,9 @@ def attack(
     resources = Resources(settings.resources, data=settings.data, device=settings.device)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
     if rank == 0:
-        with stage(console, "opening the linguistic resources"):
+        with stage(console, "opening the linguistic resources", announce=False):
             _open_measure(settings, resources)
-    with stage(console, f"loading {settings.model}"):
+    with stage(console, f"loading {settings.model}", announce=False):
         victim, material = load_victim(
             settings.model,
             material,

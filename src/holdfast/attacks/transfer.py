@@ -73,7 +73,7 @@ def transferability(
     identities = {}
     unused = label_map is not None
     for name in names:
-        with stage(console, f"loading {name}"):
+        with stage(console, f"loading {name}", announce=False):
             classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in made:

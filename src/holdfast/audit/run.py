@@ -76,9 +76,9 @@ def audit(
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
-    with stage(console, "reading the texts"):
+    with stage(console, "reading the texts", announce=False):
         folder, linguistics, texts = materials(settings)
-    with stage(console, f"loading {settings.model}"):
+    with stage(console, f"loading {settings.model}", announce=False):
         model, identity = _encoder(settings, folder)
     if folder is not None:
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))

@@ -106,7 +106,7 @@ def _refuse_used(output: Path) -> None:
 def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
     assert settings.vectors is not None  # checked
     drop = bool(settings.drop_stop_words)
-    with stage(console, f"reading {settings.vectors}", unit="words") as told:
+    with stage(console, f"reading {settings.vectors}", unit="words", announce=False) as told:
         vectors = read_word_vectors(
             settings.vectors,
             words=settings.words,
@@ -214,7 +214,7 @@ def _base(
     """The encoder that the baseline stands on, and what says which it is."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
-    with stage(console, f"loading {settings.model}"):
+    with stage(console, f"loading {settings.model}", announce=False):
         model, called = load_pooled(settings.model, pooling)
     return model, {
         "base_model": settings.model,
@@ -247,7 +247,7 @@ def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
 
 def _corpus(settings: BaselineSettings, console: Console) -> tuple[SpooledCorpus, dict[str, Any]]:
     assert settings.corpus is not None  # checked
-    with stage(console, f"reading {settings.corpus}", unit="sentences") as told:
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
         corpus = spool_corpus(
             settings.corpus,
             column=settings.column,

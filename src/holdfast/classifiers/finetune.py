@@ -78,7 +78,7 @@ def finetune(
         return finished
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    with stage(console, f"reading {settings.task}"):
+    with stage(console, f"reading {settings.task}", announce=False):
         material = load_material(
             settings.task,
             train_split=settings.train_split,
@@ -109,7 +109,7 @@ def _train(
 ) -> dict[str, Any]:
     """Fine-tune, export the best epoch, and tell how it went."""
     set_seed(settings.seed)
-    with stage(console, f"loading {settings.model}"):
+    with stage(console, f"loading {settings.model}", announce=False):
         start = new_classifier(settings.model, material, settings.max_length)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
@@ -178,7 +178,7 @@ def _fit_frozen(
     settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
 ) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and tell how it went."""
-    with stage(console, f"loading {settings.model}"):
+    with stage(console, f"loading {settings.model}", announce=False):
         encoder = load_space_encoder(settings.model)
     if (resolve_model(settings.model) / CLASSES_FILE).is_file():
         line = f"{settings.model} is a classifier on a frozen encoder: the encoder alone is taken"

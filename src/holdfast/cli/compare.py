@@ -64,7 +64,7 @@ def compare(
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
         for number, other in enumerate(others, start=1):
-            with stage(told, f"resampling {other.name}"):
+            with stage(told, f"resampling {other.name}", announce=False):
                 found, left_out = run(baseline, other, seed=seed, resamples=resamples)
             rows += [{**row, "against": number} for row in found]
             notes.append(left_out)

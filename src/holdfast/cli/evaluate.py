@@ -63,7 +63,7 @@ def evaluate(
     with work_quietly(), meeting():
         folder = resolve_model(model)
         told = progress_console(ctx, as_json)
-        with stage(told, f"loading {model}"):
+        with stage(told, f"loading {model}", announce=False):
             encoder = load_sentence_transformer(model, pooling=pooling, device=own_device())
         began = time.monotonic()
         with stage(told, "encoding", unit="sentences") as encoding:

@@ -89,7 +89,7 @@ def masks(
         settings = _settings(folder, set_ or [], max_length)
         rest = _others(texts, others, batch_size, data)
         told = progress_console(ctx, as_json)
-        with stage(told, f"loading {model}"):
+        with stage(told, f"loading {model}", announce=False):
             encoder = load_sentence_transformer(model, pooling=pooling)
         began = time.monotonic()
         cuts = Cuts()

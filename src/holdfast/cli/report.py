@@ -35,7 +35,7 @@ def report(
     from holdfast.progress import stage
     from holdfast.report import write_report
 
-    with work_quietly(), stage(progress_console(ctx, as_json), "writing the page"):
+    with work_quietly(), stage(progress_console(ctx, as_json), "writing the page", announce=False):
         written = write_report(results, output, title=title, plots=plots, examples=examples)
     tell_changed(written.changed)
     for line in written.damaged:

@@ -79,7 +79,7 @@ def space(
         ctx.with_resource(output_lock(output))
         began = time.monotonic()
         told = progress_console(ctx, as_json)
-        with stage(told, f"loading {model}"):
+        with stage(told, f"loading {model}", announce=False):
             encoder, folder = _load(model, pooling)
         rows: list[dict[str, Any]] = []
         plane = None

@@ -159,7 +159,7 @@ def harden(
             "with `holdfast train`, or say with --pooling how it is used"
         )
     if settings.audited:
-        with stage(console, "reading the texts of the audits"):
+        with stage(console, "reading the texts of the audits", announce=False):
             materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
     if console is not None and is_first_process() and (told := _against(settings)):
         console.print(told, highlight=False, markup=False)

@@ -108,7 +108,7 @@ def pretrain(
     if settings.model is None:
         model = new_model(settings, material.tokenizer)
     else:
-        with stage(console, f"loading {settings.model}"):
+        with stage(console, f"loading {settings.model}", announce=False):
             model = continued_model(settings.model, material.tokenizer, settings.max_length)
     record = _record(settings, said, material, model)
     checkpoint = run_folder.begin(output, record, console)
@@ -127,11 +127,11 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
         "data": settings.data,
         "max_chars": settings.max_chars,
     }
-    with stage(console, f"reading {settings.corpus}", unit="sentences") as told:
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
         spooled = spool_corpus(settings.corpus, **reading, progress=told.update)
     held_out_spooled = None
     if settings.held_out is not None:
-        with stage(console, f"reading {settings.held_out}", unit="sentences") as told:
+        with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as told:
             held_out_spooled = spool_corpus(settings.held_out, **reading, progress=told.update)
     began = time.monotonic()
     with stage(console, "counting pieces of words"):

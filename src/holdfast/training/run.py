@@ -88,10 +88,10 @@ def _train(
         return finished
     _quiet_transformers()
     set_seed(config.seed)
-    with stage(console, f"loading {config.model}"):
+    with stage(console, f"loading {config.model}", announce=False):
         model = load_sentence_transformer(config.model, pooling=config.pooling)
     _tell_default_prompt(config.model, model, objective_type, console)
-    with stage(console, f"reading {config.corpus}", unit="sentences") as reading:
+    with stage(console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
         corpus = _spooled(config, reading.update)
     selection = resolved_selection(config.selection, config.data)
     record = _record(config, said, corpus, selection, model)
