@@ -90,7 +90,7 @@ def test_a_table_of_more_rows_than_the_model_takes() -> None:
     """Nystroemformer's has two spare ones, without padding among them."""
     model = t.AutoModel.from_config(t.NystromformerConfig(**SHAPE, **NYSTROM))
     assert model.embeddings.position_embeddings.num_embeddings == 22
-    assert token_limit(unlimited(), model) == 20
+    assert token_limit(unlimited(), model) == token_limit(unlimited(1000), model) == 20
 
 
 @pytest.mark.parametrize("said", [None, math.inf, 10**30])
@@ -149,6 +149,15 @@ def test_a_smaller_limit_stays(saved: Callable[..., Path], limit: int) -> None:
 def test_a_limit_that_leaves_nothing_is_refused(saved: Callable[..., Path], limit: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
         load_sentence_transformer(str(saved("bert", limit)), device="cpu")
+
+
+def test_a_classifier_without_room_for_a_word_is_refused(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
+    lm = make_masked_lm(tmp_path / "lm", max_positions=2)
+    t.AutoModelForSequenceClassification.from_config(t.AutoConfig.from_pretrained(lm)).save_pretrained(tmp_path / "c")
+    t.AutoTokenizer.from_pretrained(lm).save_pretrained(tmp_path / "c")
+    for load, folder in ((load_classifier, tmp_path / "c"), (MaskedLM, lm)):
+        with pytest.raises(UserError, match="takes 2 tokens, of which its tokeniser adds 2"):
+            load(str(folder))
 
 
 @pytest.mark.parametrize("width", [0, -1, "8", 2.5])
@@ -278,13 +287,13 @@ def test_a_tokeniser_that_keeps_nothing_of_what_it_cut(make_encoder_model: Calla
 
 def test_pairs_are_counted_whole(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
     fast = make_encoder_model().tokenizer
-    pairs = [(a, b) for a in words([1, 3, 9]) for b in words([1, 3, 9])]
+    pairs = [(a, b) for a in words([1, 3, 5, 9]) for b in words([1, 3, 5, 9])]
     long = [row for row, (a, b) in enumerate(pairs) if len(a.split()) + len(b.split()) > 7]
     cuts = Cuts()
     encoded = tokenise(fast, pairs, 10, cuts)
     special = fast.num_special_tokens_to_add(True)
     assert special == 3
-    assert cuts.record() == {"texts": len(long), "of": 9, "tokens": 10}
+    assert cuts.record() == {"texts": len(long), "of": 16, "tokens": 10}
     assert count_cut(fast, pairs, 10).record() == cuts.record()
     slow = SimpleNamespace(num_special_tokens_to_add=fast.num_special_tokens_to_add, tokenize=fast.tokenize)
     assert cut_rows(slow, pairs, encoded, 10) == long

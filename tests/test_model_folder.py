@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import BoW, StaticEmbedd
 from tokenizers import Tokenizer, models
 
 from holdfast.errors import UserError
-from holdfast.finding import model_identity, resolve_model
+from holdfast.finding import altered_files, model_identity, resolve_model
 from holdfast.model_folder import inside, model_kind, model_modules, weights_files
 from holdfast.models import load_sentence_transformer
 
@@ -148,6 +148,26 @@ def test_identity_leaves_out_what_is_not_loaded(saved: Path, masked_lm: Path) ->
     save_file({"a": torch.zeros(2)}, saved / "decoy.safetensors")
     assert model_identity(saved) == before
     assert "decoy.safetensors" not in before["model_files"]
+
+
+def test_identity_leaves_out_what_a_run_writes_beside_the_model(saved: Path) -> None:
+    """Records and results hold times: with them a run that was continued would have another identity."""
+    before = model_identity(saved)
+    for name in ("run.json", "results.json", "harden.json", "audit-before.json", "trainer_state.json", "notes.txt"):
+        (saved / name).write_text("{}")
+    assert model_identity(saved) == before
+    for name in ("vocab.txt", "generation_config.json", "sentence_distilbert_config.json", "classifier.json"):
+        (saved / name).write_text("{}")
+        assert name in model_identity(saved)["model_files"]
+
+
+def test_altered_files_are_those_that_are_not_as_they_were_written(saved: Path) -> None:
+    written = model_identity(saved)["model_files"]
+    assert altered_files(saved, written) == []
+    (saved / "config_sentence_transformers.json").write_text("{}")
+    (saved / "modules.json").unlink()
+    (saved / "run.json").write_text("{}")
+    assert sorted(altered_files(saved, written)) == ["config_sentence_transformers.json", "modules.json"]
 
 
 def test_identity_of_several_modules_changes_with_any(saved: Path) -> None:

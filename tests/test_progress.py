@@ -102,6 +102,21 @@ def test_before_anything_is_done_the_time_so_far_is_told(clock: Clock) -> None:
     assert waiting.text() == "7 s so far"
 
 
+def test_when_all_is_done_no_time_left_is_told_and_what_comes_next_has_its_name(clock: Clock) -> None:
+    told = io.StringIO()
+    with stage(Console(file=told, width=200), "encoding", unit="texts", announce=False) as encoding:
+        clock.seconds += 5.0
+        encoding.update(10, 10)
+        encoding.go_on("fitting")
+        clock.seconds += 6.0
+        encoding.tell()
+    assert told.getvalue().splitlines() == [
+        "encoding: 10/10 texts  2.00 texts/s  5 s so far",
+        "fitting",
+        "fitting: 6 s so far",
+    ]
+
+
 @pytest.mark.parametrize(("seconds", "told"), [(0, "0 s"), (99, "99 s"), (150, "2.5 min"), (9000, "2.5 h")])
 def test_durations(seconds: float, told: str) -> None:
     assert duration(seconds) == told

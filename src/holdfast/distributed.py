@@ -27,8 +27,8 @@ _LETTING_GO = 0.2
 
 def own_device() -> str | None:
     """The GPU of this process of several; None where there is one process, or no GPU: the library's own choice."""
-    count = torch.cuda.device_count() if processes() > 1 else 0
-    return f"cuda:{number_here() % count}" if count else None
+    kind = torch.accelerator.current_accelerator(check_available=True) if processes() > 1 else None
+    return None if kind is None else f"{kind.type}:{number_here() % torch.accelerator.device_count()}"
 
 
 @contextlib.contextmanager

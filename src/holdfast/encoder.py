@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from holdfast.backbone import Backbone, Features, added, is_bert_shaped, one_token_alone
+from holdfast.devices import random_numbers_kept
 from holdfast.errors import UserError
 from holdfast.models import evaluating, load_sentence_transformer
 from holdfast.prompt import Prompt, freeze_pooling
@@ -90,6 +91,7 @@ class Encoder:
         self._group: _Group | None = None
         self._given: Tensor | None = None
         self._recording: Recording | None = None
+        self._asked: tuple[Tensor, bool] | None = None
 
     @property
     def dimension(self) -> int:
@@ -116,9 +118,9 @@ class Encoder:
             ValueError: the rows of a prompt model were not tokenised with its template.
             UserError: a prompt model was given embeddings in place of token ids.
         """
+        starts_with_token = self._begins_with_tokens(features["attention_mask"])
         features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
-        starts_with_token = bool(mask[:, 0].all())
         groups = _length_groups(mask, self._length_groups if starts_with_token else 1)
         parts = []
         with self._embedded_once(features, groups), self._shortened_last_layer(enabled=starts_with_token):
@@ -214,6 +216,15 @@ class Encoder:
                 yield
             finally:
                 self._attacking = False
+
+    def _begins_with_tokens(self, mask: Tensor) -> bool:
+        """Return whether no row of ``mask`` (B, L) begins with padding.
+
+        The answer is kept for the next pass over the same batch: a GPU is waited for once, not in each of an attack's.
+        """
+        if self._asked is None or self._asked[0] is not mask:
+            self._asked = mask, bool(mask[:, 0].all())
+        return self._asked[1]
 
     def _in_views(self, features: Features, views: int) -> dict[str, Any]:
         """The rows of all views, those of a prompt model in each view's own template."""
@@ -320,7 +331,7 @@ def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     device = flags[0][0].device
     mode = contextlib.nullcontext() if dropout else evaluating(model)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), mode:
+    with random_numbers_kept(device), mode:
         try:
             for parameter, _ in flags:
                 parameter.requires_grad_(False)

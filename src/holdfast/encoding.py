@@ -211,8 +211,7 @@ def _without_unread(model: SentenceTransformer, sentences: Sequence[str]) -> lis
         mask = _preprocess(model, some).get("attention_mask")
         return [0] * len(some) if mask is None or mask.ndim != 2 else [int(length) for length in mask.sum(dim=1)]
 
-    limit = model.max_seq_length
-    return shortened(sentences, limit if isinstance(limit, int) else None, count)
+    return shortened(sentences, input_limit(model), count)
 
 
 def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts) -> list[int]:

@@ -43,6 +43,7 @@ def token_limit(tokenizer: Any, model: nn.Module) -> int:
     if limit == UNLIMITED:
         limit = min(limit, positions)
     table = position_table(model)
+    # Some tables have spare rows (Nystroemformer's, BART's): the configuration counts those in use.
     return limit if table is None else min(limit, positions, table.num_embeddings - first_position(table))
 
 
@@ -59,11 +60,9 @@ def position_table(model: nn.Module) -> nn.Embedding | None:
 def first_position(table: nn.Embedding) -> int:
     """Return the row of a table of positions that is of a text's first token.
 
-    RoBERTa and its kin count from the row after that of padding, BART and OPT from the row that their table names.
+    RoBERTa and its kin count from the row after that of padding.
     """
-    if table.padding_idx is not None:
-        return int(table.padding_idx) + 1
-    return int(getattr(table, "offset", 0))
+    return 0 if table.padding_idx is None else int(table.padding_idx) + 1
 
 
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
@@ -87,11 +86,34 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
         )
 
 
+def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:
+    """Return `token_limit`, of a model whose tokeniser pads and leaves room for a word.
+
+    Args:
+        tokenizer: a Hugging Face tokeniser.
+        model: its model.
+        spec: the model as the user named it.
+
+    Raises:
+        UserError: no padding token; a limit that is no number of tokens, or leaves no room for a word.
+    """
+    require_padding(tokenizer, model, spec)
+    said = tokenizer.model_max_length
+    if said is not None and (not isinstance(said, (int, float)) or not said >= 1):
+        raise UserError(f"{spec}: its length limit is {said!r}: set max_seq_length to a number of tokens")
+    limit, own = token_limit(tokenizer, model), tokenizer.num_special_tokens_to_add()
+    if limit <= own:
+        raise UserError(
+            f"{spec} takes {limit} tokens, of which its tokeniser adds {own} to every text: there is no room for a word"
+        )
+    return limit
+
+
 def settle_limits(model: SentenceTransformer, spec: str) -> None:
     """Check what a SentenceTransformer's input needs, and lower its length limit to the positions that it has.
 
     Raises:
-        UserError: no padding token; a limit that is no number of tokens, or leaves no room for a word.
+        UserError: what `checked_limit` refuses; a ``truncate_dim`` that is no width.
     """
     dimensions = model.truncate_dim
     if dimensions is not None and (not isinstance(dimensions, int) or dimensions < 1):
@@ -99,15 +121,7 @@ def settle_limits(model: SentenceTransformer, spec: str) -> None:
     transformer, tokenizer = model.transformers_model, model.tokenizer
     if transformer is None or tokenizer is None:
         return
-    require_padding(tokenizer, transformer, spec)
-    said = model.max_seq_length
-    if said is not None and (not isinstance(said, (int, float)) or not said >= 1):
-        raise UserError(f"{spec}: its length limit is {said!r}: set max_seq_length to a number of tokens")
-    limit, own = token_limit(tokenizer, transformer), tokenizer.num_special_tokens_to_add()
-    if limit <= own:
-        raise UserError(
-            f"{spec} takes {limit} tokens, of which its tokeniser adds {own} to every text: there is no room for a word"
-        )
+    limit = checked_limit(tokenizer, transformer, spec)
     if limit < UNLIMITED:
         model.max_seq_length = limit
 

@@ -36,7 +36,7 @@ _LIBRARIES = ("transformers", "sentence_transformers", "huggingface_hub")
 _REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISSING|MISMATCH)\s*\|(.*)")
 _SHAPES = re.compile(r"ckpt: torch\.Size\(\[(.*?)\]\) vs model:\s*torch\.Size\(\[(.*?)\]\)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_PASSING = re.compile(r"deprecat|will be removed|is_decoder|LOAD REPORT|num_labels|gradient", re.IGNORECASE)
+_PASSING = re.compile(r"deprecat|will be removed|is_decoder|LOAD REPORT|seem corrupted", re.IGNORECASE)
 """Notices that change no number, or that are told in another way."""
 _USUAL_HEADS = re.compile(
     r"(cls|lm_head|predictions|lm_predictions|mask_predictions|mlm_head|vocab_(transform|layer_norm|projector)"
@@ -306,7 +306,7 @@ def _unread_sentencepiece(folder: Path) -> str | None:
     """Return the name of a tokeniser's only file, where it is SentencePiece's and that is not installed."""
     if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece") is not None:
         return None
-    return next((file.name for file in sorted(folder.glob("*.model"))), None)
+    return next((file.name for ending in ("model", "spm") for file in sorted(folder.glob(f"*.{ending}"))), None)
 
 
 def _cause(folder: Path, error: Exception) -> str:

@@ -73,7 +73,8 @@ def load_sentence_transformer(
         )
     setattr(model, _READ_AS, reading.told)
     # Loaded on the CPU first: the check above reads marks on the parameters, which do not survive a move.
-    return model.to(device or _best_device())
+    moved: SentenceTransformer = model.to(device or _best_device())
+    return moved
 
 
 def read_as(model: SentenceTransformer) -> dict[str, list[str]]:

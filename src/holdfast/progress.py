@@ -95,12 +95,21 @@ class Stage:
 
     def left(self) -> str:
         """Return the time left if it goes on as it did; before that can be told, the time that it took so far."""
-        if not self.total:
-            return f"{duration(self.elapsed)} so far" if self.done else ""
         made = self.done - self.first
-        if made <= 0:
+        if not self.total and not self.done:
+            return ""
+        if not self.total or made <= 0 or self.done >= self.total:
             return f"{duration(self.elapsed)} so far"
         return f"ETA {duration(self.elapsed / made * max(self.total - self.done, 0.0))}"
+
+    def go_on(self, label: str) -> None:
+        """Go on to what comes next and has a name of its own, but no count."""
+        self.label, self.note = label, ""
+        self.restart()
+        if self._bar is not None:
+            self._bar.update(self._task, description=label)
+        else:
+            self.console.print(label, highlight=False, markup=False)
 
     def restart(self, *, total: float | None = None, first: float = 0) -> None:
         """Count anew, from now on."""

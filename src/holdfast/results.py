@@ -362,6 +362,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
     """The machine and the package versions, as far as they can change a number or a time."""
     import torch
 
+    from holdfast.devices import device_name
     from holdfast.precision import processor
 
     return {
@@ -370,7 +371,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
         "cpu": processor("model name") or platform.machine(),
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
+        "device": device_name(device),
         "packages": {"holdfast": __version__, **{name: _version(name) for name in _PACKAGES}},
     }
 

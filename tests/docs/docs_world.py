@@ -153,7 +153,11 @@ def _make_data(data: Path, draw: random.Random) -> None:
         "sickr": ("train", "trial", "test"),
     }.items():
         for split in splits:
-            _write(data / task / f"{split}.tsv", "sentence1 sentence2 score subset", _scored(draw, 24, 1.0 if task == "sickr" else 0.0))
+            _write(
+                data / task / f"{split}.tsv",
+                "sentence1 sentence2 score subset",
+                _scored(draw, 24, 1.0 if task == "sickr" else 0.0),
+            )
     for task in ("mr", "cr", "subj", "mpqa"):
         _labelled(data / task / "all.tsv", draw, 48)
     _labelled(data / "textfooler" / "mr.tsv", draw, 40)

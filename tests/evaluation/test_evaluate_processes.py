@@ -46,14 +46,18 @@ def test_a_process_without_a_batch_adds_nothing(masked_lm: Path) -> None:
 
 
 def test_each_process_of_several_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    kind: list[torch.device | None] = [torch.device("cuda")]
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: kind[0])
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 4)
     assert own_device() is None, "one process: the library's choice"
     monkeypatch.setenv("WORLD_SIZE", "16")
     monkeypatch.setenv("RANK", "11")
     assert own_device() == "cuda:3"
     monkeypatch.setenv("LOCAL_RANK", "2")
     assert own_device() == "cuda:2"
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    kind[0] = torch.device("xpu")
+    assert own_device() == "xpu:2"
+    kind[0] = None
     assert own_device() is None
 
 

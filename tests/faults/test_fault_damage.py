@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 from safetensors.torch import save_file
+from small_run import Run, flip
 
 from holdfast.cli import main
 from holdfast.errors import UserError
@@ -20,7 +19,7 @@ from holdfast.finding import model_identity
 from holdfast.report import write_report
 from holdfast.results import HASH, changed_files, new_result, read_result, read_with_state, write_result
 from holdfast.training import folder as run_folder
-from holdfast.training.checkpoints import best_is_damaged, is_intact, latest_intact, seal
+from holdfast.training.checkpoints import best_is_damaged, is_intact, latest_intact
 from holdfast.training.selection import KeepBest
 
 # --- results -----------------------------------------------------------------------------------------------------
@@ -157,39 +156,6 @@ def test_an_example_that_is_none_is_told_by_its_number(
 
 
 # --- checkpoints -------------------------------------------------------------------------------------------------
-
-
-class Run:
-    """A run's folder, with best weights and checkpoints as a trainer writes them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.model = torch.nn.Linear(3, 2)
-        self.best = KeepBest(folder, "score")
-        write_json(folder / run_folder.RUN_FILE, {"what": "a run"})
-
-    def evaluate(self, step: int, score: float) -> None:
-        torch.nn.init.constant_(self.model.weight, float(step))
-        state, arguments = type("State", (), {"global_step": step}), type("Arguments", (), {"should_save": True})
-        self.best.on_evaluate(arguments, state, None, metrics={"score": score}, model=self.model)
-
-    def save(self, step: int) -> Path:
-        checkpoint = self.folder / f"checkpoint-{step}"
-        checkpoint.mkdir(parents=True)
-        save_file({"weight": torch.full((50,), float(step))}, checkpoint / "model.safetensors")
-        seal(checkpoint)
-        return checkpoint
-
-    def begin(self) -> tuple[str | None, str]:
-        told = io.StringIO()
-        found = run_folder.begin(self.folder, {"what": "a run"}, Console(file=told, width=500))
-        return found.name if found else None, told.getvalue()
-
-
-def flip(path: Path, place: int, bit: int = 0) -> None:
-    data = bytearray(path.read_bytes())
-    data[place] ^= 1 << bit
-    path.write_bytes(data)
 
 
 def test_every_bit_of_every_file_of_a_checkpoint_counts(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shell(line: str, **environment: str) -> tuple[int, str, str]:
     """Run a line of bash in which ``holdfast`` is this one; its exit code, output and errors."""
     script = f'set -o pipefail; holdfast() {{ "{sys.executable}" -m holdfast "$@"; }}; {line}'
-    variables = {k: v for k, v in os.environ.items() if k not in ("PYTHONUTF8", "PYTHONIOENCODING", "LC_ALL")}
+    own = ("PYTHONUTF8", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "LC_ALL")
+    variables = {name: value for name, value in os.environ.items() if name not in own}
     run = subprocess.run(["bash", "-c", script], capture_output=True, check=False, env={**variables, **environment})
     return run.returncode, run.stdout.decode(), run.stderr.decode()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sentence_transformers import SentenceTransformer
 from holdfast.cli import main
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
+from holdfast.evaluation.run import evaluate_sts_dev
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
 from holdfast.objectives.adcl import Projection
@@ -142,3 +144,26 @@ def test_a_resumed_run_counts_cut_texts_as_an_unbroken_one(tiny: Path, corpus: P
     assert whole["truncated"]["of"] == 48
     assert 10 < whole["truncated"]["texts"] < 48
     assert whole["truncated"]["tokens"] == whole["protocol"]["max_seq_length"] == 8
+
+
+def test_a_model_without_a_length_limit_keeps_none(
+    make_encoder_model: Callable[..., SentenceTransformer], corpus: Path, labelled: Path, tmp_path: Path
+) -> None:
+    """Relative positions, and a tokeniser that says nothing: training cuts, selection and the exported model do not."""
+    make_encoder_model("modernbert", pooling="mean").save(str(tmp_path / "m"))
+    for name, changed in (
+        ("config.json", {"max_position_embeddings": -1}),
+        ("tokenizer_config.json", {"model_max_length": 10**30}),
+        ("sentence_bert_config.json", {"max_seq_length": 10**30}),
+    ):
+        path = tmp_path / "m" / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    given: dict[str, Any] = {"max_steps": 1, "batch_size": 8, "max_length": 8, "precision": "fp32", "report_sts": False}
+    given |= {"selection": "stsb-dev", "data": labelled, "eval_steps": 1}
+    result = train(TrainConfig("simcse", str(tmp_path / "m"), str(corpus), tmp_path / "out", **given))
+    assert result["protocol"]["max_seq_length"] == 8
+    made = load_sentence_transformer(str(tmp_path / "out"), device="cpu")
+    assert made.max_seq_length == 10**30
+    row = evaluate_sts_dev(made, data=labelled)[0]
+    assert row["metrics"]["spearman"] == pytest.approx(result["selected"]["score"], abs=1e-3)
+    assert row["truncated"]["tokens"] is None

@@ -243,8 +243,9 @@ class GeometryAttack:
         owners = [number for number, _ in options]
         z = victim.vectors([words.text for _, words in options], [choices[number][0].row for number in owners])
         cost.scored += len(options)
-        origins = torch.stack([target.z for target, _, _ in choices])[owners]
-        directions = torch.stack([target.direction for target, _, _ in choices])[owners]
+        rows = torch.tensor(owners, device=z.device)
+        origins = torch.stack([target.z for target, _, _ in choices])[rows]
+        directions = torch.stack([target.direction for target, _, _ in choices])[rows]
         projections = (((z - origins) * directions).sum(dim=1) / directions.norm(dim=1)).tolist()
         moved, end = [], 0
         for target, _, words in choices:

@@ -15,7 +15,7 @@ from holdfast.adversary.similarity import Similarity
 from holdfast.adversary.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.finding import resolve_model
-from holdfast.limits import require_padding, token_limit
+from holdfast.limits import checked_limit
 from holdfast.loading import loading
 from holdfast.shortening import shortened_for
 
@@ -42,13 +42,15 @@ class MaskedLM:
     def __init__(self, spec: str) -> None:
         self.source = spec
         self.tokenizer, self.model = _load(spec)
-        self._window = token_limit(self.tokenizer, self.model)
+        self._window = checked_limit(self.tokenizer, self.model, spec)
         self._words = self._whole_words()
         self._usable = torch.tensor([word is not None for word in self._words])
+        self._proposable = int(self._usable.sum())
 
     def to(self, device: torch.device) -> MaskedLM:
         """Move the model to a device, if it is not there."""
         self.model.to(device)
+        self._usable = self._usable.to(device)
         return self
 
     @torch.no_grad()
@@ -68,8 +70,8 @@ class MaskedLM:
             here = torch.tensor([positions[row] or 0 for row in rows], device=self.model.device)
             with _head_at(self.model, here):
                 logits: Tensor = self.model(**features).logits[:, 0].float()
-            logits = logits.masked_fill(~self._usable.to(logits.device), float("-inf"))
-            best = _top(logits, min(PROPOSALS, int(self._usable.sum())))[1].tolist()
+            logits = logits.masked_fill(~self._usable, float("-inf"))
+            best = _top(logits, min(PROPOSALS, self._proposable))[1].tolist()
             for row, tokens in zip(rows, best, strict=True):
                 if positions[row] is not None:
                     proposals[row] = [word for token in tokens if (word := self._words[token]) is not None]
@@ -251,5 +253,4 @@ def _load(spec: str) -> tuple[Any, Any]:
         raise UserError(f"{spec} has no masked-LM head ({missing} is missing): name a model that has with masked_lm=")
     if tokenizer.mask_token is None or not tokenizer.is_fast:
         raise UserError(f"{spec}: its tokeniser has no mask token or no offsets: name another model with masked_lm=")
-    require_padding(tokenizer, model, spec)
     return tokenizer, model.eval().requires_grad_(False)

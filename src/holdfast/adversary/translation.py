@@ -21,7 +21,7 @@ class Translator:
         prefix: what a sentence must be prefixed by, such as T5's "translate English to German: ".
         beams: the width of the beam.
         longest: the most tokens of a translation.
-        device: where to put the model; None: a GPU where there is one.
+        device: where to put the model; None: the machine's best.
 
     Raises:
         UserError: there is no such model, it is not safe to load, or it does not translate.
@@ -30,6 +30,7 @@ class Translator:
     def __init__(
         self, spec: str, *, prefix: str = "", beams: int = 4, longest: int = 128, device: str | None = None
     ) -> None:
+        from sentence_transformers.util import get_device_name
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
         self.prefix, self.beams, self.longest = prefix, beams, longest
@@ -41,7 +42,7 @@ class Translator:
             )
         if report["missing_keys"]:
             raise UserError(f"{spec} does not translate: it has no {min(report['missing_keys'])}")
-        self.model: Any = model.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.model: Any = model.eval().to(device or get_device_name())
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[str]) -> list[str]:

@@ -91,13 +91,11 @@ def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[st
     if not texts:
         return dict(features)
     tokenizer = model.tokenizer
-    mask = features["attention_mask"].bool()
+    mask = features["attention_mask"].bool().cpu()
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
-    rows = {
-        name: [row[kept].tolist() for row, kept in zip(features[name].cpu(), mask.cpu(), strict=True)] for name in names
-    }
+    rows = {name: [row[kept].tolist() for row, kept in zip(features[name].cpu(), mask, strict=True)] for name in names}
     fresh = tokenizer(list(texts.values()), truncation=True)
     for i, row in enumerate(texts):
         for name in names:
             rows[name][row] = fresh[name][i]
-    return {**features, **padded(tokenizer, rows, range(len(mask)), mask.device)}
+    return {**features, **padded(tokenizer, rows, range(len(mask)), features["attention_mask"].device)}

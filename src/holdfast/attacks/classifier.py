@@ -20,7 +20,7 @@ from holdfast.data.class_names import ClassNames
 from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.finding import resolve_model
-from holdfast.limits import UNLIMITED, Cuts, cut_rows, input_limit, require_padding, token_limit
+from holdfast.limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.models import load_sentence_transformer
@@ -299,13 +299,12 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
         )
     _refuse_unfilled(model, report["missing_keys"], spec)
     refuse_missing_vocabulary(tokenizer, spec)
-    require_padding(tokenizer, model, spec)
+    limit = checked_limit(tokenizer, model, spec)
     if model.config.num_labels < 2 and not regression:
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = class_names_of(model.config, spec)
     takes_pairs = _mapping(getattr(model.config, "holdfast", None)).get("takes_pairs")
     takes_pairs = takes_pairs if isinstance(takes_pairs, bool) else None  # a file of others may hold anything
-    limit = token_limit(tokenizer, model)
     model = model.to(device or get_device_name())
     return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
 

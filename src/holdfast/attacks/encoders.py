@@ -117,10 +117,11 @@ class EncoderTarget(abc.ABC):
         victim = EncoderVictim(encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss)
         with encoder.attack_mode():
             slopes = victim.slopes([words.text for _, words in questions], range(len(questions)))
+        z, direction, tokens = slopes.z.cpu(), slopes.direction.cpu(), slopes.tokens.cpu()
         found = []
         for i, (_, words) in enumerate(questions):
-            importance = word_importance(slopes.tokens[i].cpu(), slopes.offsets[i], words.spans, "mean-l2")
-            found.append(Slope(slopes.z[i].cpu(), slopes.direction[i].cpu(), tuple(importance)))
+            importance = word_importance(tokens[i], slopes.offsets[i], words.spans, "mean-l2")
+            found.append(Slope(z[i], direction[i], tuple(importance)))
         return found
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:

@@ -87,12 +87,12 @@ def classifier_slopes(
             loss = F.cross_entropy(logits, labels, reduction="sum")
             assert entering.z is not None
             direction, tokens = torch.autograd.grad(loss, [entering.z, leaf])
-        z = entering.z.detach().cpu()
+        z, direction, tokens = entering.z.detach().cpu(), direction.cpu(), tokens.cpu()
         for i, row in enumerate(rows):
             example, words = questions[row]
             offsets = _offsets(encoded, row, example.attacked)
-            importance = word_importance(tokens[i].cpu(), offsets, words.spans, "mean-l2")
-            slopes[row] = Slope(z[i], direction[i].cpu(), tuple(importance))
+            importance = word_importance(tokens[i], offsets, words.spans, "mean-l2")
+            slopes[row] = Slope(z[i], direction[i], tuple(importance))
     return [slope for slope in slopes if slope is not None]
 
 

@@ -74,7 +74,8 @@ def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[f
             continue
         row, side = place
         text = texts[row]
-        added[(*text[:side], example["adversarial"], *text[side + 1 :])] = labels[row]
+        changed = (*text[:side], example["adversarial"], *text[side + 1 :])
+        added[changed] = labels[row]
     if not added:
         raise UserError(
             f"{path} holds no adversarial text of a text that is trained on: attack the split that is trained on, as "

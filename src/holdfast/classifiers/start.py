@@ -24,7 +24,7 @@ from holdfast.classifiers.material import Material
 from holdfast.data.class_names import ClassNames
 from holdfast.errors import UserError
 from holdfast.finding import resolve_model
-from holdfast.limits import require_padding, token_limit
+from holdfast.limits import checked_limit
 from holdfast.loading import loading
 from holdfast.models import load_sentence_transformer
 from holdfast.prompt import Prompt
@@ -83,7 +83,7 @@ def new_classifier(spec: str, material: Material, max_length: int) -> Start:
             problem_type="regression" if material.regression else "single_label_classification",
         )
     refuse_missing_vocabulary(tokenizer, spec)
-    require_padding(tokenizer, model, spec)
+    limit = checked_limit(tokenizer, model, spec)
     theirs = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
     ours = ClassNames.of(material.task, material.classes, material.task)
     head = settled_head(model, report, theirs, ours, material.regression)
@@ -92,7 +92,7 @@ def new_classifier(spec: str, material: Material, max_length: int) -> Start:
     unfilled = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
     new = sorted({*unfilled, *(head.drawn if head is not None else ()), *draw_zeroed_pooler(model)})
     model.config.holdfast = {"task": material.task, "takes_pairs": material.takes_pairs}
-    tokenizer.model_max_length = min(max_length, token_limit(tokenizer, model))
+    tokenizer.model_max_length = min(max_length, limit)
     return Start(model.to(get_device_name()), tokenizer, new, head)
 
 

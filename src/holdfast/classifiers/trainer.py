@@ -95,21 +95,30 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
             self.train_dataset,
             batch_sampler=batches,
             collate_fn=self.data_collator,
-            pin_memory=self.args.device.type == "cuda",
+            pin_memory=self.args.device.type != "cpu",
         )
         prepared: DataLoader[Any] = self.accelerator.prepare(loader)
         return prepared
 
-    def training_step(self, model: nn.Module, inputs: dict[str, Tensor], *_: Any, **__: Any) -> Tensor:
-        """A pass backward through each of the defence's losses; their sum, detached."""
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *_: Any, **__: Any) -> Tensor:
+        """A pass backward through each of the defence's losses; their sum, detached.
+
+        Raises:
+            UserError: the sum is not finite; the step that would bring it to the weights is not made.
+        """
         model.train()
         inputs = self._prepare_inputs(inputs)
-        rows, labels = inputs.pop(_ROWS).tolist(), inputs.pop("labels")
+        rows, labels = inputs.pop(_ROWS), inputs.pop("labels")
         losses = self._defence.losses(model, Batch(inputs, labels, rows), self.moment(self.state.global_step))
         total = torch.zeros((), device=self.args.device)
         while (loss := self._next_loss(losses)) is not None:
             self.accelerator.backward(loss)
             total += loss.detach()
+        if not torch.isfinite(total):  # asked once for all losses, since the answer is waited for
+            raise UserError(
+                f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
+                "try a lower --learning-rate"
+            )
         return total
 
     def moment(self, step: int) -> Moment:
@@ -117,15 +126,9 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         return Moment(step, self.state.max_steps, step / self._steps_in_epoch)
 
     def _next_loss(self, losses: Iterator[Tensor]) -> Tensor | None:
-        """The next loss, if there is one; stops when it is not finite, before it reaches the weights."""
+        """The next loss, if there is one."""
         with self.compute_loss_context_manager():
-            loss = next(losses, None)
-        if loss is not None and not torch.isfinite(loss):
-            raise UserError(
-                f"the loss became {loss.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
-                "try a lower --learning-rate"
-            )
-        return loss
+            return next(losses, None)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log the defence's diagnostics of the last step beside the loss."""
@@ -185,13 +188,13 @@ class _TellEpoch(TrainerCallback):  # type: ignore[misc]
 
 
 class _Numbered:
-    """A batch with the numbers of its rows, (B,): what a defence can find their texts by."""
+    """A batch with the numbers of its rows, a list of B: what a defence can find their texts by."""
 
     def __init__(self, collate: Callable[[Sequence[int]], dict[str, Tensor]]) -> None:
         self.collate = collate
 
-    def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:
-        return {**self.collate(rows), _ROWS: torch.tensor(rows)}
+    def __call__(self, rows: Sequence[int]) -> dict[str, Any]:
+        return {**self.collate(rows), _ROWS: list(rows)}
 
 
 class _Follow(TrainerCallback):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from holdfast.progress import Stage
 
 
 @app.command(
@@ -74,7 +74,7 @@ def evaluate(
                 text=text,
                 precision=exact,
                 progress=encoding.update,
-                started=lambda task: _tell(told, task),
+                started=lambda task: _tell(encoding, task),
             )
         if not rows:  # not the first of several processes
             return
@@ -98,12 +98,12 @@ def evaluate(
         _show(model, rows)
 
 
-def _tell(console: Console, task: str) -> None:
-    """A line for what takes seconds; similarity is there at once."""
+def _tell(encoding: Stage, task: str) -> None:
+    """Go on to what takes seconds; similarity is there at once."""
     from holdfast.evaluation.transfer import TRANSFER_TASKS
 
     if task in TRANSFER_TASKS:
-        console.print(f"{task}: fitting logistic regressions", highlight=False)
+        encoding.go_on(f"{task}: fitting logistic regressions")
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from holdfast.bounds import in_range
+from holdfast.devices import random_numbers_kept
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.limits import Cuts, count_cut, input_limit, limited_to, lowered
@@ -200,8 +201,7 @@ def learn_masks(
         for row in range(len(texts))
     ]
     tallies = [_Tally(text, tokens[row], real[row]) for row, text in enumerate(texts)]
-    devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), evaluating(model):
+    with random_numbers_kept(model.device), evaluating(model):
         model.train()  # its dropout is part of what is climbed; evaluating() puts each module's own mode back
         for draw in range(draws):
             torch.manual_seed(int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]))

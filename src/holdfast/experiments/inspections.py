@@ -85,12 +85,12 @@ def hard_positives(
     """
     import torch
 
+    from holdfast.devices import random_numbers_kept
     from holdfast.evaluation.masks import OTHERS
     from holdfast.models import evaluating
     from holdfast.objectives.adcl import ADCL
 
-    devices = [encoder.device] if encoder.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), evaluating(encoder):
+    with random_numbers_kept(encoder.device), evaluating(encoder):
         torch.manual_seed(seed)
         objective = ADCL(encoder, **options, queue_size=len(OTHERS)).to(encoder.device).eval()
         with torch.no_grad():

@@ -18,6 +18,7 @@ from holdfast.experiments.durations import time_left
 from holdfast.experiments.stages import Setting
 from holdfast.experiments.work import make
 from holdfast.files import InUse
+from holdfast.progress import stage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,6 +63,7 @@ def make_side_by_side(
     with (
         ProcessPoolExecutor(jobs, mp_context=context, initializer=_settle, initargs=(numbers, jobs)) as pool,
         _ended_with_an_error(),
+        stage(console, "making cells", unit="cells", total=len(todo)) as making,
     ):
         while waiting or running:
             for cell in ready(waiting, list(running.values()), failed)[: jobs - len(running)]:
@@ -72,6 +74,7 @@ def make_side_by_side(
             for future in ended:
                 reason = _reason_of(future, running)
                 cell = running.pop(future)
+                making.update(making.done + 1)
                 if reason is not None:
                     failed[cell.key] = reason
                 told = "made" if reason is None else f"not made: {reason}"

@@ -146,7 +146,8 @@ class Anchored(Objective):
         token, a word that was cut off) is left as it is; their share is the diagnostic ``unchanged``.
         """
         texts = recovered_texts(encoder.model, sentences)
-        versions = [self._draw(texts, number) for number in range(self.tries)]
+        seed, step = self.draws.tolist()
+        versions = [self._draw(texts, f"{seed} {step}", number) for number in range(self.tries)]
         self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / len(texts))
         tries = [with_texts(encoder.model, sentences, version) for version in versions]
         if len(tries) == 1:
@@ -156,12 +157,11 @@ class Anchored(Objective):
         chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
         return with_texts(encoder.model, sentences, chosen)
 
-    def _draw(self, texts: Sequence[str | None], number: int) -> dict[int, str]:
+    def _draw(self, texts: Sequence[str | None], seed: str, number: int) -> dict[int, str]:
         """The rows that a draw changes, and their new texts."""
-        seed, step = self.draws.tolist()
         which = f" {number}" if number else ""
         drawn = {
-            row: self.slips.of(text, random.Random(f"{seed} {step} {text}{which}"))
+            row: self.slips.of(text, random.Random(f"{seed} {text}{which}"))
             for row, text in enumerate(texts)
             if text is not None
         }

@@ -133,6 +133,9 @@ class ConSERT(Objective):
         self.radius, self.attack_norm, self.temperature = radius, attack_norm, temperature
         self.encoder_dropout = encoder_dropout
         self.head = Head(self.encoder.dimension, head)
+        # Moved with the module, not saved: what the tokeniser says of itself.
+        self.framing_tokens: Tensor
+        self.register_buffer("framing_tokens", _framing_tokens(self.encoder.model.tokenizer), persistent=False)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """The pass of both views; returns ``{"contrastive": scalar}``."""
@@ -169,7 +172,7 @@ class ConSERT(Objective):
         backbone: Any = encoder.backbone.model
         width, device, kind = backbone.config.hidden_size, real.device, self.views[view]
         if kind == "shuffle":
-            movable = real & ~torch.isin(sentences["input_ids"], _framing_tokens(encoder, device))
+            movable = real & ~torch.isin(sentences["input_ids"], self.framing_tokens.to(device))
             order = shuffled_order(self.draw(view, (rows, length), device), movable)
             return {**sentences, "input_ids": sentences["input_ids"].gather(1, order)}, None
         if kind == "token-cutoff":
@@ -227,10 +230,9 @@ def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
     return by_process.repeat_interleave(2, dim=1).flatten(1).repeat(2, 1)
 
 
-def _framing_tokens(encoder: Encoder, device: torch.device) -> Tensor:
+def _framing_tokens(tokenizer: Any) -> Tensor:
     """The ids of the tokens that frame a sentence, such as [CLS] and [SEP]; an unknown word is no such token."""
-    tokenizer = encoder.model.tokenizer
-    return torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}), device=device)
+    return torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}))
 
 
 def _joined_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -208,7 +208,7 @@ class L2PCSR(Objective):
         masks, losses = self._climb(encoder, sentences, x, equal)
         real = _real_in_both_views(sentences)
         if masks.tokens is not None:
-            self.diagnostics["weakened_tokens"] = 1.0 - masks.tokens[:, real].mean()
+            self.diagnostics["weakened_tokens"] = 1.0 - (masks.tokens * real).sum() / (real.sum() * len(masks.tokens))
         if masks.features is not None:
             self.diagnostics["weakened_features"] = 1.0 - masks.features.mean()
         return {"weakening": masks.pairs()}, losses

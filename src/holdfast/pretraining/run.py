@@ -197,7 +197,7 @@ def _train(
     """Train, export, and tell what was made."""
     on_cpu = get_device_name() == "cpu"
     clock = Clock(settings.hours * 3600 if settings.hours is not None else math.inf)
-    order = _order(settings, material.corpus, on_cpu)
+    order = _order(settings, material.corpus, record["training"]["group_tokens"])
     steps = settings.max_steps or (_ENDLESS if clock.leads else order.steps_of(settings.epochs or 1.0))
     pad_id = material.tokenizer.pad_token_id
     progress = PretrainProgress(console, order, clock)
@@ -240,10 +240,16 @@ def _train(
     return {**made, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}
 
 
-def _order(settings: PretrainSettings, corpus: TokenisedCorpus, on_cpu: bool) -> StepOrder:
-    group = min(CPU_GROUP_TOKENS, settings.batch_tokens) if on_cpu else max(1, settings.batch_tokens // _GPU_GROUPS)
-    groups = max(1, settings.batch_tokens // group)
-    return StepOrder(corpus.lengths, group_tokens=group, groups_per_step=groups, seed=settings.seed)
+def _group_tokens(settings: PretrainSettings, device: str) -> int:
+    """Return the most tokens of a group on a device; which sentences a step sees depends on it."""
+    if device == "cpu":
+        return min(CPU_GROUP_TOKENS, settings.batch_tokens)
+    return max(1, settings.batch_tokens // _GPU_GROUPS)
+
+
+def _order(settings: PretrainSettings, corpus: TokenisedCorpus, group_tokens: int) -> StepOrder:
+    groups = max(1, settings.batch_tokens // group_tokens)
+    return StepOrder(corpus.lengths, group_tokens=group_tokens, groups_per_step=groups, seed=settings.seed)
 
 
 def _held_out(material: _Material, group_tokens: int) -> list[Group]:
@@ -292,11 +298,12 @@ def _finish(
 
 def _record(settings: PretrainSettings, said: dict[str, Any], material: _Material, model: Any) -> dict[str, Any]:
     """What ``run.json`` says, and what a resumed run must agree with."""
-    precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
+    device = get_device_name()
+    precision = arithmetic.resolve(settings.precision, torch.device(device))
     held_out = material.held_out
     return {
         **said,
-        "training": {**said["training"], "precision": precision},
+        "training": {**said["training"], "precision": precision, "group_tokens": _group_tokens(settings, device)},
         "shape": _shape(model.config),
         "vocabulary": {
             "pieces": len(material.tokenizer),

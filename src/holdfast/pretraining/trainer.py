@@ -113,7 +113,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
             self.steps,
             batch_sampler=BatchSampler(SequentialSampler(self.steps), 1, drop_last=False),
             collate_fn=_the_only,
-            pin_memory=self.args.device.type == "cuda",
+            pin_memory=self.args.device.type != "cpu",
         )
         prepared: DataLoader[Any] = self.accelerator.prepare(loader)
         return prepared
@@ -131,7 +131,11 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         return made
 
     def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
-        """A pass backward through each group; the mean loss of the step's places, detached."""
+        """A pass backward through each group; the mean loss of the step's places, detached.
+
+        Raises:
+            UserError: it is not finite; the step that would bring it to the weights is not made.
+        """
         model.train()
         groups = [group for group in self._prepare_inputs(inputs) if len(group["labels"])]
         count = sum(len(group["labels"]) for group in groups)
@@ -139,13 +143,13 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         for group in groups:
             with self.compute_loss_context_manager():
                 loss = loss_of(model, group) / count
-            if not torch.isfinite(loss):
-                raise UserError(
-                    f"the loss became {loss.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
-                    "try a lower --learning-rate"
-                )
             self.accelerator.backward(loss)
             total += loss.detach()
+        if not torch.isfinite(total):  # asked once for all groups, since the answer is waited for
+            raise UserError(
+                f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
+                "try a lower --learning-rate"
+            )
         return total
 
     def _prepare_inputs(self, inputs: list[Group]) -> list[Group]:

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
-from holdfast.errors import UserError
+from holdfast.errors import EndsRun, UserError
 from holdfast.files import telling_write_errors
 from holdfast.models import saved_plainly
 from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intact, remove, seal
@@ -56,6 +56,13 @@ class Resumable:
             stack.enter_context(torch.autocast(self.args.device.type, dtype=torch.bfloat16))
         return stack
 
+    def _maybe_log_save_evaluate(self, *given: Any, **named: Any) -> None:
+        """As inherited; whatever of it cannot be written, the line says from where the run goes on."""
+        try:
+            super()._maybe_log_save_evaluate(*given, **named)  # type: ignore[misc]
+        except EndsRun as error:
+            raise EndsRun(f"{error}; {self._last_good()}; continue with --resume") from error
+
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
@@ -66,9 +73,9 @@ class Resumable:
             if self.args.should_save:
                 seal(checkpoint)
                 keep_newest(folder, self.keep_checkpoints)
-        except UserError as error:
+        except UserError:
             remove(checkpoint)
-            raise type(error)(f"{error}; {self._last_good()}; continue with --resume") from error
+            raise
 
     def _last_good(self) -> str:
         if not checkpoints(Path(self.args.output_dir)):

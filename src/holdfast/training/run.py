@@ -30,7 +30,7 @@ from holdfast.evaluation.sts_dev import StsDev
 from holdfast.files import holding
 from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process, processes
-from holdfast.limits import cut_line, cut_lines, input_limit, lowered, lowered_line, set_limit
+from holdfast.limits import cut_line, cut_lines, lowered, lowered_line, set_limit
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import Anchored, Objective
 from holdfast.objectives.own import is_own, source_sha256
@@ -80,7 +80,7 @@ def _train(
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
     if processes() > 1:
-        PartialState(cpu=not torch.cuda.is_available())
+        PartialState(cpu=not torch.accelerator.is_available())
     # Without --resume only the first process looks: the others might see what it has begun to write.
     said = _said(config, {**option_defaults(objective_type), **options})
     if (resume or is_first_process()) and (finished := _finished(config, said, resume, console)) is not None:
@@ -185,7 +185,7 @@ def _run(
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    limit = input_limit(model)
+    limit = model.max_seq_length  # as it is, for the exported model
     if line := lowered_line(config.max_length, text_limit(model), config.model):
         console.print(line, highlight=False, markup=False)
     set_limit(model, record["max_seq_length"])

@@ -60,7 +60,7 @@ class KeepBest(TrainerCallback):
         """
         if not best_is_intact(self.folder):
             raise UserError(f"{self.path} is damaged: continue with --resume, which goes back to before it was written")
-        load_model(model, str(self.path), device=str(next(model.parameters()).device))
+        load_model(model, str(self.path))  # read on the CPU, which every file can be, and copied from there
 
 
 def _read(path: Path) -> tuple[int | None, float | None]:

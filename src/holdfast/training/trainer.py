@@ -80,7 +80,9 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
     def track_loss_components(self, loss: dict[str, Tensor]) -> None:
         """Stop before the backward pass when a term is not finite: the weights are still good."""
-        for name, value in loss.items():
+        # One question for all terms, since the answer is waited for; their names where it is no.
+        finite = torch.isfinite(sum((value.detach() for value in loss.values()), torch.zeros(())))
+        for name, value in {} if finite else loss.items():
             if not torch.isfinite(value):
                 raise UserError(
                     f"the {name!r} term of the loss became {value.item()} at step {self.state.global_step + 1}; "

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from holdfast.attacks.classifier import Text
 from holdfast.backbone import Backbone
 from holdfast.classifiers.losses import task_loss
+from holdfast.devices import random_states, set_random_states
 from holdfast.encoder import attacking
 
 
@@ -138,7 +139,7 @@ class Passes:
         kind = torch.promote_types(parameter.dtype, torch.float32)
         self.mask: Tensor = batch.features["attention_mask"].to(kind)
         self._device: torch.device = parameter.device
-        self._random = _random_state(self._device)
+        self._random = random_states(self._device)
 
     @property
     def no_delta(self) -> Tensor:
@@ -148,7 +149,7 @@ class Passes:
     def logits(self, delta: Tensor | None = None) -> Tensor:
         """The logits (B, C), with δ (B, L, d) added once to what enters the first layer; not at padding."""
         if self.model.training:
-            _set_random_state(self._device, self._random)
+            set_random_states(self._device, self._random)
         perturbed = contextlib.nullcontext() if delta is None else self.backbone.perturbed(delta, self.mask)
         with perturbed:
             logits: Tensor = self.model(**self.batch.features).logits
@@ -163,14 +164,3 @@ class Passes:
         """Passes inside are an attack's: no dropout, frozen parameters; mode and random state are restored after."""
         with attacking(self.model):
             yield
-
-
-def _random_state(device: torch.device) -> list[Tensor]:
-    states = [torch.random.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
-
-
-def _set_random_state(device: torch.device, states: Sequence[Tensor]) -> None:
-    torch.random.set_rng_state(states[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states[1], device)

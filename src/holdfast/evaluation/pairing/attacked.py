@@ -140,5 +140,6 @@ def outcomes_of(source: Source, what: str, name: str) -> dict[tuple[str | None, 
         text = (example.get("other"), example["original"])
         times[text] = times.get(text, 0) + 1
         if example["outcome"] != "skipped":
-            found[(*text, times[text])] = example["outcome"] == "succeeded"
+            key = (*text, times[text])
+            found[key] = example["outcome"] == "succeeded"
     return found

@@ -1,0 +1,53 @@
+"""Devices of whatever kind (CUDA, XPU, MPS …): their names, and their random numbers, which are not the CPU's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+def device_name(device: str) -> str:
+    """Return what a device calls itself, such as "NVIDIA A100"; the name it has in torch where it does not say."""
+    import torch
+
+    kind = torch.device(device).type
+    named = None if kind == "cpu" else getattr(torch.get_device_module(kind), "get_device_name", None)
+    return device if named is None else str(named(device))
+
+
+@contextlib.contextmanager
+def random_numbers_kept(device: torch.device) -> Iterator[None]:
+    """Put the random states of the CPU and of ``device`` back as they were after the block."""
+    import torch
+
+    if device.type == "cpu":
+        with torch.random.fork_rng(devices=[]):
+            yield
+        return
+    with torch.random.fork_rng(devices=[device], device_type=device.type):
+        yield
+
+
+def random_states(device: torch.device) -> list[Tensor]:
+    """Return the random states that an operation on ``device`` may draw from: the CPU's, and its own where it has one.
+
+    :func:`set_random_states` takes them.
+    """
+    import torch
+
+    states = [torch.random.get_rng_state()]
+    return states if device.type == "cpu" else [*states, torch.get_device_module(device).get_rng_state(device)]
+
+
+def set_random_states(device: torch.device, states: Sequence[Tensor]) -> None:
+    """Set what :func:`random_states` returned."""
+    import torch
+
+    torch.random.set_rng_state(states[0])
+    for state in states[1:]:
+        torch.get_device_module(device).set_rng_state(state, device)
