@@ -206,6 +206,16 @@ def test_classes_that_are_not_numbered_from_zero_are_one_line(
     assert "odd: id2label in config.json must number the classes from 0 on, and it has 1, 2, 3" in line
 
 
+def test_what_a_configuration_says_of_holdfast_may_be_nonsense(here: Path, classifier_folder: Path) -> None:
+    renamed(classifier_folder, here / "odd", dict(enumerate(NAMES)))
+    path = here / "odd" / "config.json"
+    for said in ({"takes_pairs": "yes", "task": ["sst2"]}, ["pairs"]):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "holdfast": said}))
+        classifier = load_classifier(str(here / "odd"), device="cpu")
+        assert classifier.takes_pairs is None
+        assert classifier.logits([("the dog runs",)]).shape == (1, 3)
+
+
 def test_a_cross_encoder_of_several_classes_is_a_classifier(tmp_path: Path, classifier_folder: Path) -> None:
     from sentence_transformers import CrossEncoder
 

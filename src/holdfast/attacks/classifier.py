@@ -304,6 +304,7 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = class_names_of(model.config, spec)
     takes_pairs = _mapping(getattr(model.config, "holdfast", None)).get("takes_pairs")
+    takes_pairs = takes_pairs if isinstance(takes_pairs, bool) else None  # a file of others may hold anything
     model = model.to(device or get_device_name())
     return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
 
