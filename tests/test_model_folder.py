@@ -244,6 +244,15 @@ def test_routes_that_lead_elsewhere(tmp_path: Path, types: object, message: str)
         resolve_model(str(folder))
 
 
+@pytest.mark.parametrize("structure", [{}, {"query": ["query_0_StaticEmbedding"], "document": []}, {"query": 3}, None])
+def test_a_route_without_modules_is_refused(tmp_path: Path, structure: object) -> None:
+    folder = router(tmp_path / "routes")
+    config = json.loads((folder / "router_config.json").read_text())
+    (folder / "router_config.json").write_text(json.dumps({**config, "structure": structure}))
+    with pytest.raises(UserError, match="a route of the router has no module"):
+        resolve_model(str(folder))
+
+
 def test_modules_that_are_no_modules_of_an_encoder(saved: Path) -> None:
     modules = json.loads((saved / "modules.json").read_text())
     for name, message in {

@@ -48,7 +48,7 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("layers", "heads", "jobs", "processes", "seeds"), Range(1, 1000)),
     "epochs": Range(0, 10**6, above=True),
     "hours": Range(0, 10**5, above=True),
-    "learning_rate": Range(0, 1e30, above=True),  # far too large is found by the loss, which tells the step
+    "learning_rate": Range(0, 1e20, above=True),  # far too large is found by the loss, which tells the step
     "threshold": Range(-1, 1),
     "margin": Range(0, 1000),
     "perplexity": Range(1, 10**6),

@@ -147,7 +147,8 @@ def _with_routes(module: Module, spec: str, deepest: int) -> list[Module]:
     if module.kind not in ROUTERS:
         return [module]
     path = config_file(module)
-    types = read_json_object(path).get("types")
+    values = read_json_object(path)
+    types, routes = values.get("types"), values.get("structure")
     if not isinstance(types, dict) or not types or not deepest:
         raise UserError(f"{path}: not the routes of a sentence-transformers router")
     found = [module]
@@ -158,6 +159,9 @@ def _with_routes(module: Module, spec: str, deepest: int) -> list[Module]:
         if known not in _KINDS:
             raise UserError(f"{spec}: {path.name} asks for {kind}, a module that holdfast does not load")
         found += _with_routes(Module(known, module.folder / name), spec, deepest - 1)
+    given = list(routes.values()) if isinstance(routes, dict) else []
+    if not given or not all(isinstance(names, list) and names for names in given):
+        raise UserError(f"{path}: a route of the router has no module")
     return found
 
 

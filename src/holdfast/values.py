@@ -145,7 +145,7 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=_Loader)
         _refuse_unfolding(node, path)
-        return node, yaml.load(text, _Loader)
+        return node, _values(text)
     except RecursionError as error:
         raise UserError(f"{path}: not valid YAML: nested too deeply") from error
     except yaml.MarkedYAMLError as error:
@@ -154,6 +154,14 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(f"cannot read the {what} {path}: {reason}") from error
+
+
+def _values(text: str) -> Any:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()  # type: ignore[no-untyped-call]
 
 
 def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
@@ -209,7 +217,7 @@ def option_value(name: str, value: Any, hint: Any) -> Any:
 
 def _parsed(text: str) -> Any:
     try:
-        return yaml.load(text, _Loader)
+        return _values(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         return text
 

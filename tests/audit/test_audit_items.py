@@ -103,7 +103,7 @@ def test_alignment_is_of_the_pairs_that_mean_the_same(here: Path) -> None:
 def flat(monkeypatch: pytest.MonkeyPatch) -> spaces.Space:
     """A space in which the vector of a text is written in it: angles in degrees."""
 
-    def encode(_model: Any, given: list[str], progress: Any = None) -> Any:
+    def encode(_model: Any, given: list[str], **_: Any) -> Any:
         angles = np.radians([float(text) for text in given])
         return 7.0 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 

@@ -119,7 +119,7 @@ MISTAKES = [
     (["lm", *TEXTS, "--set", "treshold=0.1"], "'threshold'"),
     (["lm", *TEXTS, "--set", "head=none"], "head"),
     (["lm", *TEXTS, "--set", "layers=9"], "1 to 3"),
-    (["lm", *TEXTS, "--set", "threshold=2"], "l2p-csr: "),
+    (["lm", *TEXTS, "--set", "threshold=2"], "from -1 to 1"),
     (["lm", *TEXTS, "--set", "noise=embedding"], "noise=mask"),
     (["lm", *TEXTS, "--output", "lm"], "folder"),
     (["ml", *TEXTS], "'lm'"),

@@ -114,7 +114,7 @@ MISTAKES = [
     (["lm", "--attacked", "attack.json", "--plot", "a.png"], "there are typos, pwws"),
     (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--plot", "a.gif"], ".svg"),
     (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--plot", "a.png", "--perplexity", "9"], "1 to 2.333"),
-    (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--plot", "a.png", "--pairs", "1"], "at least 2"),
+    (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--plot", "a.png", "--pairs", "1"], "from 2 to"),
     (["lm", "--attacked", "attack.json", "--pairs", "3"], "--plot"),
     (["lm", "--attacked", "attack.json", "--no-stsb", "--output", "data"], "folder"),
     (["lm", "--attacked", "attack.json", "--recipe", "pwws", "--coordinates", "data"], "folder"),

@@ -122,7 +122,7 @@ def test_pairs_are_drawn_by_seed_and_stay_in_order() -> None:
     assert drawn(pairs, 7, seed=5)[1] == rows
     assert drawn(pairs, 7, seed=6)[1] != rows
     assert drawn(pairs, 99, seed=5)[0] is pairs
-    with pytest.raises(UserError, match="at least 2"):
+    with pytest.raises(UserError, match="from 2 to"):
         drawn(pairs, 1, seed=5)
 
 

@@ -266,7 +266,7 @@ def test_a_damaged_cell_is_made_again(damage: str, tmp_path: Path) -> None:
     model = store.product(cell)
     model.mkdir(parents=True)
     write_json(model / "config.json", {})
-    write_json(model / "modules.json", [{"type": "x.Transformer", "path": ""}])
+    write_json(model / "modules.json", [{"type": "sentence_transformers.models.Transformer", "path": ""}])
     save_file({"weight": torch.ones(50)}, model / "model.safetensors")
     write_result(model / "results.json", {**result(), **model_identity(model)})
     store.finish(cell, 0.0)

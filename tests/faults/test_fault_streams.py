@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from test_fault_damage import example, result
 
 from holdfast.cli import main
+from holdfast.cli.app import app
 from holdfast.cli.console import console, progress_console
 from holdfast.errors import UserError
 from holdfast.results import read_result, write_result
@@ -186,7 +188,7 @@ def test_progress_that_nobody_reads_stops_no_work(monkeypatch: pytest.MonkeyPatc
     for nobody in (None, Broken()):
         monkeypatch.setattr(sys, "stderr", nobody)
         with standard_streams():
-            progress = progress_console(as_json=False)
+            progress = progress_console(typer.Context(typer.main.get_command(app)), as_json=False)
             progress.print("step 1")
             with progress.status("reading"):
                 print("a library's words", file=sys.stderr, flush=True)

@@ -140,7 +140,8 @@ def test_the_sts_test_sets_are_measured_where_they_are_at_hand(here: Path, capsy
     assert {path.name: path.stat().st_mtime_ns for path in (here / "new").glob("sts-*.json")} == made
     # Another model's numbers under that name are not taken for this one's.
     shutil.copy(here / "new" / "sts-before.json", here / "new" / "sts-after.json")
-    assert main([*words, "--resume"]) == 0
+    assert main([*words, "--resume"]) == 2
+    assert "sts-after.json" in capsys.readouterr().err.splitlines()[-1]
     assert read_result(here / "new" / "harden.json")["results"][0]["metrics"] == pytest.approx(metrics)
 
 

@@ -13,6 +13,7 @@ from holdfast.adversary.words import pieces
 from holdfast.errors import UserError
 from holdfast.report.examples import LONG, Examples, as_json, collect_examples, script_json
 from holdfast.report.sources import read_sources
+from holdfast.terminal import visible
 
 
 def collected(folder: Path, *made: dict[str, Any], most: int = 100) -> Examples:
@@ -95,4 +96,4 @@ def test_json_ends_no_script(tmp_path: Path) -> None:
     found = collected(tmp_path, attack("a", 50, examples=[example(0, original=wild, adversarial="b", changed=[])]))
     read = json.loads(as_json(found))
     assert read["options"]["recipe"] == ["pwws"]
-    assert read["rows"][0][4] == [[wild, "b"]]
+    assert read["rows"][0][4] == [[visible(wild), "b"]]

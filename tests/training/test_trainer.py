@@ -92,9 +92,9 @@ def test_a_term_that_is_not_finite_stops_before_the_weights(
     class Broken(SimCSE):
         calls = 0
 
-        def compute_loss(self, z: Any, z_positive: Any) -> Any:
+        def compute_loss(self, z: Any, z_positive: Any, equal: Any = None) -> Any:
             self.calls += 1
-            return super().compute_loss(z, z_positive) * (float("nan") if self.calls == 3 else 1.0)
+            return super().compute_loss(z, z_positive, equal) * (float("nan") if self.calls == 3 else 1.0)
 
     trainer = trainer_for(model, Broken(model), sentences, tmp_path, max_steps=5, save_strategy="steps", save_steps=1)
     with pytest.raises(UserError) as told:
