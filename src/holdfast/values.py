@@ -161,7 +161,7 @@ def _values(text: str) -> Any:
     try:
         return loader.get_single_data()
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
