@@ -1,4 +1,4 @@
-"""Run by test_device_parts.py in a process of its own: random numbers, number formats, encoding, on the second device."""
+"""Run by test_device_parts.py in a process of its own: random numbers, number formats, encoding, on a device."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from conftest import SENTENCES, WORDS
 from places import CPU, THERE, on
 from second_device import DEVICE_TYPE, numbers, register, second_device
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import nn
 
+from conftest import SENTENCES, WORDS
 from holdfast.adversary.translation import Translator
 from holdfast.baselines.flow_training import FlowOptions, fit_flow
 from holdfast.classifiers.defences.base import Batch, Passes

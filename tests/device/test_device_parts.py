@@ -17,9 +17,7 @@ def lm(make_masked_lm: Callable[..., Path], tmp_path: Path) -> str:
     return str(make_masked_lm(tmp_path / "lm"))
 
 
-@pytest.mark.parametrize(
-    "name", ["an_attack_leaves_no_random_trace", "passes_share_dropout", "translates_alike"]
-)
+@pytest.mark.parametrize("name", ["an_attack_leaves_no_random_trace", "passes_share_dropout", "translates_alike"])
 def test_with_a_model(name: str, lm: str, warm: WarmPython) -> None:
     done = warm.run(SCRIPT, lm, function=name)
     assert done.returncode == 0, done.stdout[-4000:]
