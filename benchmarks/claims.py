@@ -62,10 +62,14 @@ def read(path: Path) -> list[Claim]:
 
 
 def machine() -> str:
+    """Return a line on the processor, the device that models go to, and torch's version."""
     import torch
+    from sentence_transformers.util import get_device_name
 
+    from holdfast.devices import device_name
     from holdfast.precision import processor
 
     name = processor("model name") or platform.machine()
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    device = get_device_name()
+    gpu = f", {device_name(device)}" if device != "cpu" else ""
     return f"{name}, {os.cpu_count()} cores{gpu}, torch {torch.__version__}"

@@ -4,8 +4,9 @@
         --corpus FILE [--short] [--only train_step,sts_evaluation]
 
 A benchmark whose inputs are not given is left out, and said so; so is one that fails, with the end of what it said in
-``DIR/NAME.log``. ``DIR/claims.json`` and ``DIR/claims.md`` hold the table. A claim whose bound is not met is marked.
-The exit code is 1 where a benchmark failed, and 0 whatever the figures are: they depend on the machine.
+``DIR/NAME.log``. ``DIR/claims.json`` and ``DIR/claims.md`` hold the table, the machine, its device, the versions.
+A claim whose bound is not met is marked. The exit code is 1 where a benchmark failed, and 0 whatever the figures
+are: they depend on the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sentence_transformers.util import get_device_name
+
 from claims import Claim, machine, read
+from holdfast.results import environment
 
 HERE = Path(__file__).parent
 
@@ -116,6 +120,7 @@ def main() -> None:
     (options.output / "claims.md").write_text(table, encoding="utf-8")
     record = {
         "machine": machine(),
+        "environment": environment(get_device_name()),
         "short": options.short,
         "claims": [
             {"script": name, **asdict(claim), "value": claim.value, "met": claim.met}

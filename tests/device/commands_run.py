@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import itertools
 import json
 import os
@@ -26,6 +28,7 @@ from small_world import World, jobs, make_world
 
 from holdfast.classifiers.trainer import ClassifierTrainer
 from holdfast.cli import main
+from holdfast.pretraining.trainer import PretrainTrainer
 
 register()
 
@@ -126,25 +129,66 @@ def defends_alike(name: str, folder: str, *options: str) -> None:
     """So does fine-tuning with a defence; and a run that was broken off on either goes on on the other."""
     made = world(folder)
     words = [
-        *("finetune", str(made.model), "--task", "sst2", "--max-steps", "8", "--batch-size", "16", "--save-steps", "2"),
+        *("finetune", str(made.model), "--task", "sst2", "--max-steps", "4", "--batch-size", "16", "--save-steps", "2"),
         *("--defence", name, *(f"--set={option}" for option in options), "--learning-rate", "1e-3"),
         *("--precision", "fp32", "--output", "out"),
     ]
     first, second = (_run(place, lambda: main(words)) for place in (CPU, THERE))
     compare(first, second)
-    for begun, ended in ((THERE, CPU), (CPU, THERE)):
-        with mock.patch.object(ClassifierTrainer, "training_step", _broken_off(ClassifierTrainer.training_step)):
+    ways = [(THERE, CPU), (CPU, THERE)] if name == "smart" else [(THERE, CPU)]  # it alone has a state of its own
+    for begun, ended in ways:
+        with mock.patch.object(ClassifierTrainer, "training_step", _broken_off(ClassifierTrainer.training_step, at=3)):
             _run(begun, lambda: main(words), keep=True, code=130)
         ended_in = _run(ended, lambda: main([*words, "--resume"]))
         del ended_in["metrics.jsonl"]  # it says where the run was broken off
         compare({name: value for name, value in first.items() if name in ended_in}, ended_in)
 
 
-def _broken_off(step: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A training step that Ctrl-C comes before, once seven have been made."""
+def is_not_resumed_in_other_groups(folder: str) -> None:
+    """A pretraining run is refused on a device on which its steps would see other sentences; the line says so."""
+    made = world(folder)
+    words = [*commands(made)["pretrain"], "--batch-tokens", "256"]
+    with mock.patch.object(PretrainTrainer, "training_step", _broken_off(PretrainTrainer.training_step, at=4)):
+        _run(CPU, lambda: main(words), keep=True, code=130)
+    told = io.StringIO()
+    with contextlib.redirect_stderr(told), on(THERE):
+        assert main([*words, "--resume"]) == 2
+    assert "training group_tokens was 32 and is now 64" in told.getvalue(), told.getvalue()
+    _run(CPU, lambda: main([*words, "--resume"]))
+
+
+def waits_of_a_step(name: str, folder: str, *options: str) -> None:
+    """Print what the CPU waits for in the fourth step of a pretraining, or of fine-tuning with a defence."""
+    made = world(folder)
+    if name == "pretrain":
+        trainer, words = PretrainTrainer, commands(made)["pretrain"]
+    else:
+        trainer = ClassifierTrainer
+        words = [
+            *("finetune", str(made.model), "--task", "sst2", "--max-steps", "4", "--batch-size", "16"),
+            *("--defence", name, *(f"--set={option}" for option in options), "--precision", "fp32", "--output", "out"),
+        ]
+    step, told = trainer.training_step, [""]
+    with on(THERE) as waits:
+        assert waits is not None
+
+        def counted(self: Any, *given: Any, **named: Any) -> torch.Tensor:
+            waits.clear()
+            total = step(self, *given, **named)
+            if self.state.global_step == 3:
+                told[0] = f"{waits.told()}\ntotal {waits.total}"
+            return total
+
+        with mock.patch.object(trainer, "training_step", counted):
+            assert main(words) == 0
+    print(told[0])
+
+
+def _broken_off(step: Callable[..., torch.Tensor], *, at: int) -> Callable[..., torch.Tensor]:
+    """A training step that Ctrl-C comes before, once so many have been made."""
 
     def breaks(self: Any, *given: Any, **named: Any) -> torch.Tensor:
-        if self.state.global_step == 7:
+        if self.state.global_step == at:
             raise KeyboardInterrupt
         return step(self, *given, **named)
 

@@ -14,12 +14,17 @@ COMMANDS = (
     *("train", "pretrain", "harden", "evaluate", "audit", "space", "masks", "whitening", "flow"),
     *("classifier", "pairs", "encoder", "neighbours", "scores"),
 )
-OPTIONS = {"adv": ("candidates=5",)}
+OPTIONS = {"adv": ("candidates=5", "clean_epochs=0.5", "min_similarity=-1")}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_computes_as_on_the_cpu(name: str, tmp_path: Path, warm: WarmPython) -> None:
     done = warm.run(SCRIPT, name, str(tmp_path), function="runs_alike")
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_a_pretraining_whose_steps_would_see_other_sentences_is_not_resumed(tmp_path: Path, warm: WarmPython) -> None:
+    done = warm.run(SCRIPT, str(tmp_path), function="is_not_resumed_in_other_groups")
     assert done.returncode == 0, done.stdout[-4000:]
 
 

@@ -13,10 +13,11 @@ from warm import WarmPython
 
 HARNESS = Path(__file__).with_name("waits_run.py")
 OBJECTIVES = Path(__file__).with_name("objectives_run.py")
+COMMANDS = Path(__file__).with_name("commands_run.py")
 
 WAITS = {
-    # Every pass through the encoder asks once whether all rows begin with a token, which lets the last layer be
-    # shortened; and transformers asks once in every pass whether the mask can be left out.
+    # The encoder asks once for each batch whether all rows begin with a token, which lets the last layer be shortened;
+    # and transformers asks once in every pass whether the mask can be left out.
     **dict.fromkeys(("simcse", "consert", "v-advcse"), 2),
     "adcse": 4,  # two encoders
     "ct": 6,  # two encoders, and negatives that are drawn on the CPU
@@ -24,10 +25,23 @@ WAITS = {
     "robustembed": 8,  # so is the perturbation, five steps of it
     "combined": 14,  # both
     # Words are chosen and exchanged as texts: what is asked of the model for that comes back to the CPU each time.
-    "anchored": 45,
-    "adcl": 170,
+    "anchored": 24,
+    "adcl": 110,
 }
 """The most waits of a step of eight sentences, with the reason for each."""
+
+STEPS = {
+    # The trainer asks once whether the loss is finite, before it reaches the weights; transformers asks once in every
+    # pass whether the mask can be left out.
+    "none": 1 + 1,
+    "pgd": 1 + 4,  # three steps of the perturbation
+    "freelb": 1 + 3,  # three passes, the losses of all of which are asked about together
+    "smart": 1 + 5,  # what it must stay near, the attack, the pass, the perturbed pass, the teacher
+    "robustembed": 1 + 7,  # five steps of the perturbation
+    "adv": 130,  # texts, as adcl's
+    "pretrain": 1 + 4,  # four groups, of which those with padding have a mask
+}
+"""The most waits of a step of fine-tuning with a defence, or of pretraining."""
 
 
 @pytest.mark.parametrize("name", ["mixing_is_refused", "a_model_moves_there", "waits_are_counted", "nothing_is_left"])
@@ -46,3 +60,13 @@ def test_a_step_waits_no_more_than_it_must(
     found = re.search(r"^total (\d+)$", done.stdout, re.MULTILINE)
     assert found is not None
     assert int(found[1]) <= WAITS[method], done.stdout
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_trainers_step_waits_no_more_than_it_must(name: str, tmp_path: Path, warm: WarmPython) -> None:
+    options = ["clean_epochs=0"] if name == "adv" else []
+    done = warm.run(COMMANDS, name, str(tmp_path), *options, function="waits_of_a_step")
+    assert done.returncode == 0, done.stdout[-4000:]
+    found = re.search(r"^total (\d+)$", done.stdout, re.MULTILINE)
+    assert found is not None
+    assert 0 < int(found[1]) <= STEPS[name], done.stdout

@@ -17,12 +17,13 @@ def padded(
 ) -> dict[str, Tensor]:
     """Some rows of a tokeniser's unpadded lists as tensors (len(rows), longest row), on ``device``."""
     fill = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id, "attention_mask": 0}
-    features = {}
-    for name in fill.keys() & encoded.keys():
-        columns = [torch.tensor(encoded[name][row]) for row in rows]
-        batch = pad_sequence(columns, True, fill[name], tokenizer.padding_side)
-        features[name] = batch.to(device)
-    return features
+    names = [name for name in fill if name in encoded]
+    columns = [
+        pad_sequence([torch.tensor(encoded[name][row]) for row in rows], True, fill[name], tokenizer.padding_side)
+        for name in names
+    ]
+    # In one piece, since a copy to a GPU is waited for.
+    return dict(zip(names, torch.stack(columns).to(device), strict=True))
 
 
 def in_batches(

@@ -79,8 +79,7 @@ def recovered_texts(model: Any, features: Features) -> list[str | None]:
     Such rows hold an unknown token, or were cut off inside a word.
     """
     tokenizer = model.tokenizer
-    mask = features["attention_mask"].bool().cpu()
-    ids = [row[kept].tolist() for row, kept in zip(features["input_ids"].cpu(), mask, strict=True)]
+    ids = _unpadded(features, ["input_ids"])["input_ids"]
     texts: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     again = tokenizer(texts, truncation=True)["input_ids"]
     return [text if new == old else None for text, new, old in zip(texts, again, ids, strict=True)]
@@ -91,11 +90,22 @@ def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[st
     if not texts:
         return dict(features)
     tokenizer = model.tokenizer
-    mask = features["attention_mask"].bool().cpu()
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
-    rows = {name: [row[kept].tolist() for row, kept in zip(features[name].cpu(), mask, strict=True)] for name in names}
+    rows = _unpadded(features, names)
     fresh = tokenizer(list(texts.values()), truncation=True)
     for i, row in enumerate(texts):
         for name in names:
             rows[name][row] = fresh[name][i]
-    return {**features, **padded(tokenizer, rows, range(len(mask)), features["attention_mask"].device)}
+    mask = features["attention_mask"]
+    return {**features, **padded(tokenizer, rows, range(len(mask)), mask.device)}
+
+
+def _unpadded(features: Features, names: Sequence[str]) -> dict[str, list[list[int]]]:
+    """Return some of the features as a tokeniser's lists, without padding."""
+    # In one piece, since a copy from a GPU is waited for.
+    mask, *tensors = torch.stack([features["attention_mask"], *(features[name] for name in names)]).cpu()
+    kept = mask.bool()
+    return {
+        name: [row[real].tolist() for row, real in zip(tensor, kept, strict=True)]
+        for name, tensor in zip(names, tensors, strict=True)
+    }

@@ -240,7 +240,7 @@ class ADCL(Objective):
         assert self.attack is not None
 
         def loss(z: Tensor, rows: Sequence[int]) -> Tensor:
-            chosen = list(rows)
+            chosen = torch.tensor(list(rows), device=keys.device)
             return self.compute_loss(z, keys[chosen], None if counts is None else counts[chosen])
 
         def before_tanh(z: Tensor, slope: Tensor) -> Tensor:
