@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,19 +112,14 @@ def test_a_verb_speaks_within_five_seconds_and_then_every_five(
     child = command(CHECK)
     child.read(15.0)
     times = [began, *(at for at, _ in child.lines)]
-    assert [line for _, line in child.lines][:3] == [
-        "reading every file",
-        "reading every file: 4 s so far",
-        "reading every file: 8 s so far",
-    ]
+    assert [line for _, line in child.lines][:2] == ["reading every file: 4 s so far", "reading every file: 8 s so far"]
     assert max(b - a for a, b in itertools.pairwise(times)) < 5.0
 
 
 def test_before_a_stage_starts_the_verb_is_told(command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alive, "_EVERY", 0.3)
     monkeypatch.setattr("holdfast.cli.data.progress_console", lambda *_: time.sleep(5.0))
     child = command(CHECK)
-    assert child.read(_LONG, "data: starting, ")
+    assert child.read(_LONG, "data: starting, 2 s so far")
 
 
 def test_a_command_for_machines_says_nothing(command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +161,32 @@ def test_what_ends_by_itself_after_a_stop_is_given_the_time(
     assert (tmp_path / "cleaned").exists()
 
 
+def test_a_signal_that_is_read_late_is_not_taken_for_one_that_nobody_saw(
+    command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a busy machine the thread gets its turn seconds after the main thread has reacted."""
+
+    def late(*given: Any) -> Any:
+        found = real(*given)
+        time.sleep(1.5 if found[0] else 0.0)
+        return found
+
+    def work() -> None:
+        try:
+            time.sleep(_LONG)
+        finally:
+            time.sleep(4.0)
+            (tmp_path / "cleaned").touch()
+
+    real = select.select
+    monkeypatch.setattr(alive, "select", SimpleNamespace(select=late))
+    checking(monkeypatch, work)
+    child = command(CHECK)
+    assert child.read(_LONG, "reading every file")
+    assert child.signalled(signal.SIGINT)[0] == 130
+    assert (tmp_path / "cleaned").exists()
+
+
 def test_a_signal_to_a_process_forked_off_does_not_end_this_one(
     command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +217,7 @@ def test_no_thread_is_left_behind(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert names.count("holdfast-alive") == 1
     assert "holdfast-alive" not in [thread.name for thread in threading.enumerate()]
     assert signal.set_wakeup_fd(-1) == -1
-    assert capsys.readouterr().err == "reading every file\n"
+    assert capsys.readouterr().err == ""
 
 
 def test_ctrl_c_within_the_attack_of_a_long_text_ends_at_once(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.progress import Reporter
 
 _EVERY = 4.0  # as holdfast.progress, which takes rich to import
+_FIRST = 2.0  # seconds until a verb that still loads its libraries says so: Python took some to start, too
 _LOOK = 0.5
 _PATIENCE = 1.0
 """Seconds that a call into a library may go on after Ctrl-C, before the process ends without it."""
@@ -85,16 +86,19 @@ class Alive:
             signal.set_wakeup_fd(-1)
 
     def _run(self) -> None:
-        signalled: tuple[int, float] | None = None
+        signalled: tuple[int, float, float] | None = None  # which, when it came at the earliest, when it was read here
+        looked = time.monotonic()
         while True:
+            before, looked = looked, time.monotonic()
             if select.select([self._wakes], [], [], _LOOK)[0]:
                 numbers = os.read(self._wakes, 64)
                 if b"\0" in numbers:
                     return
                 if stopping := [number for number in numbers if number in self.stopping]:
-                    signalled = (stopping[0], time.monotonic())
-            if signalled is not None and time.monotonic() - signalled[1] >= _PATIENCE:
-                if self._reacted is None or self._reacted < signalled[1] - _LOOK:
+                    signalled = (stopping[0], before, time.monotonic())
+            if signalled is not None and time.monotonic() - signalled[2] >= _PATIENCE:
+                # On a busy machine the main thread may have reacted long before this one came to read the signal.
+                if self._reacted is None or self._reacted < signalled[1]:
                     self._end(signalled[0])
                 signalled = None
             self._speak()
@@ -109,7 +113,8 @@ class Alive:
         """Print a line where nothing was printed for some seconds; a terminal with a bar shows it by itself."""
         reporter, now = self.reporter, time.monotonic()
         last = max(self._told, reporter.printed if reporter is not None else 0.0)
-        if self.quiet or self._reacted is not None or now - last < _EVERY:
+        every = _FIRST if reporter is None and self._told == self._began else _EVERY
+        if self.quiet or self._reacted is not None or now - last < every:
             return
         stages = list(reporter.stages) if reporter is not None else []
         if reporter is not None and (reporter.quiet or (stages and reporter.is_terminal)):
