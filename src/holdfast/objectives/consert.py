@@ -223,7 +223,7 @@ def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
     """
     if equal is None:
         return None
-    by_process = equal.unflatten(1, (-1, rows))  # (B, processes, B)
+    by_process = equal.view(len(equal), -1, rows)  # (B, processes, B)
     return by_process.repeat_interleave(2, dim=1).flatten(1).repeat(2, 1)
 
 
