@@ -29,7 +29,7 @@ def data_check(ctx: typer.Context, data: DataFolder = None, as_json: AsJson = Fa
     from holdfast.data.inventory import check_data
     from holdfast.progress import stage
 
-    with stage(progress_console(ctx, as_json), "reading every file"):
+    with stage(progress_console(ctx, as_json), "reading every file", announce=False):
         rows = [asdict(row) for row in check_data(data)]
     if as_json:
         print_json(rows)
