@@ -73,7 +73,9 @@ def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFix
     # A finished demo is not run again into its folder; one that was stopped goes on, and nothing is made twice.
     assert main(["demo", "--output", str(small.output), "--model", small.model]) == 2
     told = capsys.readouterr().err
-    assert (told.count("\n"), "is finished" in told) == (1, True), told
+    lines = [line for line in told.splitlines() if not line.endswith(" s so far")]  # signs of life, on a busy machine
+    assert len(lines) == 1, told
+    assert "is finished" in lines[0]
     made = [small.file(name) / "model.safetensors" for name in (*METHODS, *CLASSIFIERS)]
     made += [path for path in small.results if path.name != "demo.json"]
     before = [path.stat().st_mtime_ns for path in made]
