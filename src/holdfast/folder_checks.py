@@ -123,14 +123,16 @@ def check_files(place: Path, root: Path, spec: str) -> None:
                 _refuse_loader_settings(values, where)
             if name == "tokenizer_config.json":
                 _refuse_boundless_vocabulary(values, where)
+                _refuse_vocabulary_elsewhere(values, where)
             if name == "special_tokens_map.json" and (odd := [key for key in values if not _TOKEN_KEY.search(key)]):
                 raise UserError(f"{where} has {odd[0]!r}, which is no special token")
             if name in ("tokenizer_config.json", "special_tokens_map.json"):
                 _refuse_odd_tokens(name, values, where)
     tokenizer = place / "tokenizer.json"
     if tokenizer.is_file():
-        where = f"{spec}: refused, {tokenizer.relative_to(root)}"
-        _refuse_odd_tokens(tokenizer.name, read_json_object(tokenizer), where)
+        values, where = read_json_object(tokenizer), f"{spec}: refused, {tokenizer.relative_to(root)}"
+        _refuse_odd_tokens(tokenizer.name, values, where)
+        _refuse_vocabulary_elsewhere(values.get("model"), where)
 
 
 # --- links ---------------------------------------------------------------------------------------------------------
@@ -250,6 +252,13 @@ def _refuse_boundless_vocabulary(values: dict[str, Any], where: str) -> None:
     for number in added if isinstance(added, dict) else ():
         if len(number) > 9 or not number.isdecimal() or int(number) > _LARGEST_TOKEN_ID:
             raise UserError(f"{where} adds a token with the number {number[:40]!r}: at most {_LARGEST_TOKEN_ID:,}")
+
+
+def _refuse_vocabulary_elsewhere(values: Any, where: str) -> None:
+    """Refuse a vocabulary that is no list of words but a text: tokenisers open it as a file, from anywhere."""
+    for key in ("vocab", "merges"):
+        if isinstance(values, dict) and isinstance(values.get(key), str):
+            raise UserError(f"{where} names a file outside of the model's folder as its {key}: {values[key]}")
 
 
 def _refuse_odd_tokens(name: str, values: dict[str, Any], where: str) -> None:

@@ -32,6 +32,10 @@ HOSTILE: dict[str, tuple[str, Any]] = {
     "a vocabulary by another key": ("tokenizer_config.json", {"vocab": "../outside/vocab.txt"}),
     "a tokeniser in the legacy map": ("special_tokens_map.json", {"tokenizer_file": "../outside/tokenizer.json"}),
     "a versioned tokeniser": ("tokenizer_config.json", {"fast_tokenizer_files": ["../outside/tokenizer.4.0.json"]}),
+    "a vocabulary in the tokeniser itself": (
+        "tokenizer.json",
+        {"model": {"type": "WordPiece", "vocab": "../outside/vocab.txt"}},
+    ),
     "a GGUF file": ("tokenizer_config.json", {"gguf_file": "../outside/model.safetensors"}),
     "other weights": ("config.json", {"transformers_weights": "../outside/model.safetensors"}),
     "an adapter": ("adapter_config.json", {"base_model_name_or_path": "../outside", "peft_type": "LORA"}),
