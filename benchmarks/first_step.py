@@ -41,7 +41,7 @@ def measure(words: list[str], cache: Path) -> dict[str, float]:
         env={**os.environ, "HOLDFAST_CACHE": str(cache)},
     )
     assert process.stderr is not None
-    silence, found = 0.0, {}
+    silence, found, line = 0.0, {}, ""
     for line in process.stderr:
         now = time.monotonic()
         silence, last = max(silence, now - last), now
@@ -51,7 +51,7 @@ def measure(words: list[str], cache: Path) -> dict[str, float]:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"it ended with exit code {process.returncode}")
+        raise SystemExit(f"it ended with exit code {process.returncode}: {line.rstrip()}")
     return {**found, "silence_s": silence, "peak_mib": usage.ru_maxrss / 1024}
 
 
