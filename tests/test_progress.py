@@ -38,7 +38,7 @@ def test_a_stage_speaks_when_it_starts_and_then_every_few_seconds(clock: Clock) 
             reading.update(100 * done)
     assert told.getvalue().splitlines()[1:] == [
         f"reading [b].txt: {done} sentences  100 sentences/s  {seconds} s so far"
-        for done, seconds in (("400", 4), ("800", 8), ("1,200", 12))
+        for done, seconds in (("300", 3), ("600", 6), ("900", 9), ("1,200", 12))
     ]
 
 

@@ -21,8 +21,8 @@ from rich.text import Text
 
 from holdfast.visible_console import VisibleConsole
 
-SECONDS_BETWEEN_LINES = 4.0
-"""A line comes at least every five seconds; the fifth is for a machine that is busy."""
+SECONDS_BETWEEN_LINES = 3.0
+"""A line comes at least every five seconds; the other two are for a machine that is busy."""
 
 
 class Stage:

@@ -112,7 +112,7 @@ def test_a_verb_speaks_within_five_seconds_and_then_every_five(
     child = command(CHECK)
     child.read(15.0)
     times = [began, *(at for at, _ in child.lines)]
-    assert [line for _, line in child.lines][:2] == ["reading every file: 4 s so far", "reading every file: 8 s so far"]
+    assert [line for _, line in child.lines][:2] == ["reading every file: 3 s so far", "reading every file: 6 s so far"]
     assert max(b - a for a, b in itertools.pairwise(times)) < 5.0
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from holdfast.progress import Reporter
 
-_EVERY = 4.0  # as holdfast.progress, which takes rich to import
+_EVERY = 3.0  # as holdfast.progress, which takes rich to import
 _FIRST = 2.0  # seconds until a verb that still loads its libraries says so: Python took some to start, too
-_LOOK = 0.5
+_LOOK = 0.25
 _PATIENCE = 1.0
 """Seconds that a call into a library may go on after Ctrl-C, before the process ends without it."""
 
