@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import io
 import json
 import os
 import random
@@ -32,9 +33,10 @@ from typing import Any
 
 import opened_files
 import zstandard
-from fuzz_kinds import Kind, all_kinds
+from fuzz_kinds import Kind, all_kinds, check_printed
 from fuzz_models import OUTSIDE, model_kinds
 
+from holdfast.cli.mistakes import fail
 from holdfast.errors import UserError
 
 SECONDS = 10.0
@@ -50,6 +52,26 @@ _WORDS: tuple[bytes, ...] = (
     *(b"[" * 3000, b'{"a":' * 3000, b"{}", b"[]", b"&a [*a]", b"*a", b"!!python/object:os.system", b"<<: *x", b"? "),
     *(b"- - - ", b"%YAML 9.9", b"---\n", b"x" * 5000, "\u2028\u0085é\U0001f600".encode(), b"\x1f\x8b", b"PK\x03\x04"),
     *(b"../../etc/passwd", b"/etc/passwd", b"%s%n", b"{0.__class__}", b"nan", b"inf", b"1_000", "٣".encode()),
+    *(
+        b"\x1b]52;c;QUJD\x07",
+        b"\x1b[2J",
+        b"\xc2\x9b2J",
+        b"\\u001b[2J",
+        b'"\\x1b[2J"',
+        b'"\\e]0;x\\a"',
+        "\u202e".encode(),
+    ),
+    *(
+        b"1" + b"0" * 26,
+        b"9" * 400,
+        b"-" + b"9" * 400,
+        b"0x" + b"f" * 400,
+        b"1e400",
+        b"1:" * 300 + b"1",
+        b".inf",
+        b"0b1",
+    ),
+    *(b" =1+1", b"\n=1+1", b"\t@x", b'"\n=1+1"'),
 )
 _VALUES: tuple[Any, ...] = (
     *(
@@ -72,6 +94,7 @@ _VALUES: tuple[Any, ...] = (
         [1, "a", None],
     ),
     *({"schema": 1}, ["x"] * 50, "../..", float("nan"), float("inf"), -0.0),
+    *("\x1b]52;c;QUJD\x07", "\x1b[2J", "\x9b2J", "\u202e", "a\rb", 10**26, "=1+1", " =1+1", "\n=1+1", "\u00a0@x"),
 )
 
 
@@ -106,6 +129,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="holdfast-fuzz-") as scratch:
         os.environ["HOLDFAST_CACHE"] = scratch + "/cache"
         os.environ.pop("HOLDFAST_DATA", None)
+        os.environ["HF_HUB_OFFLINE"] = "1"
         kinds = [kind for kind in [*all_kinds(), *model_kinds()] if given.kinds in kind.name]
         tally = fuzz(kinds, given.inputs, given.seed, Path(scratch), given.keep)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -190,9 +214,12 @@ def read(kind: Kind, data: bytes, scratch: Path) -> None:
 
 
 def check_line(line: str) -> None:
-    """What a user is told is one line, and not the file."""
+    """What a user is told is one line, and not the file; a terminal obeys none of it."""
     if "\n" in line or len(line) > 2100:
         raise AssertionError(f"not one short line: {line[:200]!r}")
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        fail(line)
+    check_printed(told.getvalue())
 
 
 def _place(error: BaseException) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import csv
 import gzip
 import io
 import json
 import random
+import re
 import tempfile
+import unicodedata
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +25,9 @@ from holdfast.errors import UserError
 
 # Read by the line; a line may be as long as this.
 MAX_CHARS = 2000
+# Unicode's categories of what a terminal may obey: controls, separators of lines and paragraphs, halves of pairs. Not
+# the formats (Cf), which hold joiners that letters need.
+_OBEYED = ("Cc", "Zl", "Zp", "Cs")
 
 
 @dataclass
@@ -50,6 +57,7 @@ _VECTORS = "dog 0.1 0.2 -0.3\ncat 1e-3 2 3.5\nmat -1 0 0.25\n"
 _CONFIG = (
     "model: some/model\ncorpus: mine.txt\noutput: out\nlearning-rate: 3e-5\nbatch_size: 64\noptions:\n  tau: 0.05\n"
 )
+_NOWHERE = "./no-such-model"
 _DATA_NOUN = (
     "  1 This software\n00001740 03 n 02 dog 0 hound 0 002 @ 00001741 n 0000 ~ 00001742 n 0000 | an animal\n"
     "00001741 03 n 01 cat 0 000 | another\n"
@@ -123,10 +131,17 @@ def _settings() -> list[Kind]:
         .replace("batch_size", "batch-tokens")
         .replace("model: some/model\n", "")
     )
+    given = _CONFIG.replace("some/model", _NOWHERE).replace("tau", "temperature")
     return [
         Kind("train.yaml", _CONFIG.encode(), lambda f: run_config(f / "train.yaml", {"method": "simcse"}, [])),
         Kind("pretrain.yaml", pretrain.encode(), lambda f: pretrain_settings(str(f / "pretrain.yaml"), {})),
         Kind("table.yaml", table, lambda f: read_definition(str(f / "table.yaml"), "smoke")),
+        Kind("given.yaml", given.encode(), lambda f: _refusal("train", "simcse", "--config", f / "given.yaml")),
+        Kind(
+            "lm.yaml",
+            f"model: {_NOWHERE}\n{pretrain}".encode(),
+            lambda f: _refusal("pretrain", "--config", f / "lm.yaml"),
+        ),
     ]
 
 
@@ -189,7 +204,11 @@ def _results() -> list[Kind]:
         return Kind(name, to_json(good).encode(), read)
 
     def reported(name: str) -> Callable[[Path], Any]:
-        return lambda folder: write_report([str(folder / name)], folder / "page.html")
+        def read(folder: Path) -> None:
+            write_report([str(folder / name)], folder / "page.html")
+            _check_spreadsheets((folder / "page.html").read_text(encoding="utf-8"))
+
+        return read
 
     whole = to_json(evaluated).encode()
     texts = to_json(attacked).encode()
@@ -207,6 +226,7 @@ def _results() -> list[Kind]:
         Kind("page.json", whole, reported("page.json")),
         Kind("texts.json", texts, reported("texts.json")),
         Kind("shown.json", texts, lambda f: _command("show", f / "shown.json")),
+        Kind("shown\x1b]0;x\x07.json", texts, lambda f: _command("show", f / "shown\x1b]0;x\x07.json")),
         Kind("printed.json", texts, lambda f: _command("show", f / "printed.json", "--json", "--outcome", "all")),
         Kind("pairs.json", texts, lambda f: read_pairs(f / "pairs.json", outcome="all")),
         Kind("run/metrics.jsonl", log.encode(), logged),
@@ -229,17 +249,50 @@ def small_audit(examples: list[dict[str, Any]], quality: dict[str, Any]) -> dict
 
 
 def _command(*words: Any) -> None:
-    """A verb, as a user gives it; what it tells in one line is an error here again."""
+    """A verb, as a user gives it; what it tells in one line is an error here again.
+
+    Nothing that it prints, to either stream, is a control that a terminal would obey.
+    """
     from holdfast.cli import main as command
 
-    told = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(io.StringIO()) as error:
+    output, error = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(error):
         code = command([str(word) for word in words])
+    printed = {name: stream.buffer.getvalue().decode() for name, stream in (("out", output), ("err", error))}
+    for text in printed.values():
+        check_printed(text)
     if code:
-        line = error.getvalue()
-        assert line.startswith("holdfast: "), line
-        assert line.count("\n") == 1, line
-        raise UserError(line)
+        told = [line for line in printed["err"].splitlines() if line.startswith("holdfast: ")]
+        assert len(told) == 1, printed["err"]
+        raise UserError(told[0])
+
+
+def check_printed(text: str) -> None:
+    """A terminal obeys nothing of a text but its lines and tabs."""
+    controls = {letter for letter in text if unicodedata.category(letter) in _OBEYED}
+    obeyed = (controls | set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") & set(text)) - set("\n\t")
+    assert not obeyed, f"a terminal would obey {sorted(obeyed)}: {text[:500]!r}"
+
+
+def _refusal(*words: Any) -> None:
+    """A verb whose model and texts are nowhere, so that it ends before it does anything, whatever else it is given."""
+    try:
+        _command(*words)
+    except UserError:
+        return
+    raise AssertionError(f"{words} was done")
+
+
+def _check_spreadsheets(page: str) -> None:
+    """No cell of the tables that the page offers as CSV is a formula to a spreadsheet."""
+    offered = re.findall(r'data:text/csv[^,"]*;base64,([^"]*)', page)
+    assert offered, "the page offers no CSV"
+    for table in offered:
+        for row in csv.reader(io.StringIO(base64.b64decode(table).decode(), newline="")):
+            for cell in row:
+                text = cell.lstrip("".join(map(chr, range(33))) + "\x7f\u00a0\u2028\u2029\u3000")
+                formula = text[:1] in ("=", "@") or (text[:1] in ("+", "-") and not text[1:2].isdecimal())
+                assert not formula or len(text) < 2, f"a spreadsheet would compute {cell!r}"
 
 
 def _resources() -> list[Kind]:
