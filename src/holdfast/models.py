@@ -71,13 +71,23 @@ def load_sentence_transformer(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
             f"masked language model to use {pooling}"
         )
-    setattr(model, _READ_AS, reading.told)
+    keep_reading(model, reading.told)
     # Loaded on the CPU first: the check above reads marks on the parameters, which do not survive a move.
     moved: SentenceTransformer = model.to(device or _best_device())
     return moved
 
 
-def read_as(model: SentenceTransformer) -> dict[str, list[str]]:
+def keep_reading(model: Any, lines: list[str]) -> None:
+    """Keep with a loaded model what was said of how it is read, for `read_as`.
+
+    Args:
+        model: what was loaded.
+        lines: `Reading.told`.
+    """
+    setattr(model, _READ_AS, lines)
+
+
+def read_as(model: Any) -> dict[str, list[str]]:
     """Return what a result's protocol says of how a model was read: ``{read_as: lines}`` where anything was said."""
     told = getattr(model, _READ_AS, None)
     return {"read_as": list(told)} if told else {}

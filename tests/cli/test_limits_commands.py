@@ -126,6 +126,26 @@ def test_a_model_without_a_limit_is_measured_and_fitted(
     assert counted["of"] > 0
 
 
+@pytest.mark.parametrize(
+    "verb", ["evaluate", "space", "masks", "train", "harden", "baseline", "flow", "frozen", "attack", "audit"]
+)
+def test_what_was_said_of_how_a_model_is_read_stands_in_the_result(
+    here: Path, make_masked_lm: Callable[..., Path], verb: str
+) -> None:
+    """A classifier in the place of an encoder: its last layer is left out."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    lm = make_masked_lm(here / "lm", layers=3)
+    AutoModelForSequenceClassification.from_pretrained(lm, num_labels=3).save_pretrained("m")
+    AutoTokenizer.from_pretrained(lm).save_pretrained("m")
+    assert main([*ALL[verb], *(["--pooling", "cls"] if verb == "harden" else [])]) == 0
+    path = Path("out.json") if Path("out.json").exists() else Path("out/results.json")
+    if verb == "frozen":
+        path = next(path for path in Path("out").glob("*.json") if "kind" in json.loads(path.read_text()))
+    (line,) = read_result(path)["protocol"]["read_as"]
+    assert "classifier.bias, classifier.weight" in line
+
+
 CUT = {  # of how many texts; masks has a prompt's room besides, finetune its own split
     "evaluate": ("results", 4, 44, 16),
     "space": ("results", 4, 44, 16),

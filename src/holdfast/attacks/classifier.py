@@ -23,7 +23,7 @@ from holdfast.finding import resolve_model
 from holdfast.limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
-from holdfast.models import load_sentence_transformer
+from holdfast.models import keep_reading, load_sentence_transformer
 from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
@@ -292,11 +292,12 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
     from sentence_transformers.util import get_device_name
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    with loading(folder, spec):
+    with loading(folder, spec) as reading:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
+    keep_reading(model, reading.told)
     _refuse_unfilled(model, report["missing_keys"], spec)
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)

@@ -30,7 +30,7 @@ from holdfast.errors import UserError
 from holdfast.finding import CALL, model_identity, resolve_model
 from holdfast.functions import CALL_BATCH, VectorFunction, load_function
 from holdfast.limits import UNLIMITED, Cuts, count_cut, input_limit
-from holdfast.models import load_sentence_transformer
+from holdfast.models import load_sentence_transformer, read_as
 from holdfast.progress import stage
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class Victim:
     goal: dict[str, Any] = field(default_factory=dict)
     device: str = "cpu"
     classes: ClassMatch | None = None
+    read_as: dict[str, list[str]] = field(default_factory=dict)
 
 
 def load_material(
@@ -236,7 +237,7 @@ def load_victim(
             searched = material.searched.texts
             target = RetrievalTarget(encoder, source=model, corpus=searched, k=k, progress=told.update)
         goal = {"k": k, "searched": material.searched.record()}
-    return Victim(target, identity, goal, str(encoder.device)), material
+    return Victim(target, identity, goal, str(encoder.device), read_as=read_as(encoder)), material
 
 
 def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
@@ -274,7 +275,9 @@ def _classifier(
     found = match_classes(classifier.class_names, task, label_map)
     identity = model_identity(resolve_model(model))
     target = ClassifierTarget(classifier, found.groups)
-    return Victim(target, identity, device=str(classifier.device), classes=found), _renumbered(material, found)
+    told = read_as(classifier.model)
+    victim = Victim(target, identity, device=str(classifier.device), classes=found, read_as=told)
+    return victim, _renumbered(material, found)
 
 
 def _encoder(model: str, device: str | None, call_batch: int) -> tuple[SentenceEncoder, dict[str, Any]]:

@@ -417,7 +417,7 @@ def _result(
         command=command,
         model=settings.model,
         identity=victim.identity,
-        protocol={**protocol, "opened_resources": resources.sources()},
+        protocol={**protocol, **victim.read_as, "opened_resources": resources.sources()},
         seed=settings.seed,
         results=rows,
         device=victim.device,

@@ -21,7 +21,7 @@ from holdfast.errors import UserError
 from holdfast.finding import CALL, model_identity, resolve_model
 from holdfast.functions import VectorFunction
 from holdfast.limits import Cuts, cut_line
-from holdfast.models import load_sentence_transformer
+from holdfast.models import load_sentence_transformer, read_as
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result
@@ -94,7 +94,7 @@ def audit(
         command=command,
         model=settings.model,
         identity=identity,
-        protocol=_protocol(settings, texts, linguistics, kit),
+        protocol={**_protocol(settings, texts, linguistics, kit), **read_as(model)},
         seed=settings.seed,
         results=[item.row for item in items],
         timing={"audit_seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, **timing},

@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from holdfast.baselines.registry import POOLED
 from holdfast.errors import UserError, one_of
 from holdfast.finding import resolve_model
-from holdfast.models import load_sentence_transformer
+from holdfast.models import keep_reading, load_sentence_transformer, read_as
 from holdfast.prompt import Prompt
 
 # The hidden state averaged with the last one: 0 is what enters the first layer.
@@ -69,13 +69,15 @@ def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the m
     if pooling in _FIRST:
         modules.append(_average_of_two(transformer.model.config.num_hidden_layers, _FIRST[pooling], width, name))
     modules.append(Pooling(width, "cls" if pooling == "cls" else "mean"))
-    return SentenceTransformer(
+    pooled = SentenceTransformer(
         modules=modules,
         device=str(model.device),
         prompts={key: prompt for key, prompt in model.prompts.items() if prompt is not None},
         default_prompt_name=model.default_prompt_name,
         truncate_dim=model.truncate_dim,
     )
+    keep_reading(pooled, read_as(model).get("read_as", []))
+    return pooled
 
 
 def _average_of_two(layers: int, first: int, width: int, name: str) -> WeightedLayerPooling:

@@ -33,7 +33,7 @@ from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import holding, write_json, write_text
 from holdfast.finding import model_identity, resolve_model
 from holdfast.limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
-from holdfast.models import saved_plainly
+from holdfast.models import read_as, saved_plainly
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
@@ -219,7 +219,7 @@ def _fit_frozen(
         "selected": selected,
         "seconds": time.monotonic() - began,
         "start": {"new_weights": []},
-        "reading": reading(encoder),
+        "reading": {**reading(encoder), **read_as(encoder)},
         "truncated": cuts.record(),
     }
 

@@ -81,7 +81,7 @@ def masks(
         from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks
         from holdfast.finding import resolve_model
         from holdfast.limits import Cuts, cut_line, lowered_line
-        from holdfast.models import load_sentence_transformer
+        from holdfast.models import load_sentence_transformer, read_as
         from holdfast.progress import stage
         from holdfast.prompt import text_limit
 
@@ -124,6 +124,7 @@ def masks(
                 "views": VIEWS,
                 "pooling": pooling,
                 "max_length": settings.max_length,
+                **read_as(encoder),
             },
             seed=seed,
             results=layer_rows(learned),

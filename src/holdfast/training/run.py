@@ -31,7 +31,7 @@ from holdfast.files import holding
 from holdfast.finding import model_identity, resolve_model
 from holdfast.launch import is_first_process, processes
 from holdfast.limits import cut_line, cut_lines, lowered, lowered_line, set_limit
-from holdfast.models import load_sentence_transformer
+from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Anchored, Objective
 from holdfast.objectives.own import is_own, source_sha256
 from holdfast.progress import stage
@@ -284,7 +284,7 @@ def _finish(
         command=command,
         model=str(output),
         path=output,
-        protocol={key: record[key] for key in _PROTOCOL if key in record},
+        protocol={**{key: record[key] for key in _PROTOCOL if key in record}, **read_as(model)},
         seed=config.seed,
         results=rows or [],
         timing={"train_seconds": seconds},
