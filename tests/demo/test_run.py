@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,14 @@ def test_a_folder_with_anything_else_is_left_alone(small: DemoSettings) -> None:
     file = DemoSettings(small.model, small.output / "python-prose.txt", small.corpus)
     with pytest.raises(UserError, match="is a file"):
         run_demo(file)
+
+
+def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.demo.run.demo_corpus", lambda: pytest.fail("the texts were read"))
+    small.output.mkdir(exist_ok=True)
+    small.file("report.html").touch()
+    with pytest.raises(UserError, match="is finished"):
+        run_demo(replace(small, corpus=None))
 
 
 def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> None:

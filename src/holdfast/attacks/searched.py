@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.data.corpus import read_corpus
-from holdfast.data.tables import MAX_ROW_CHARS
+from holdfast.data.lines import MAX_ROW_CHARS
 from holdfast.errors import UserError
 
 SEARCHED_MOST = 100_000

@@ -11,8 +11,8 @@ from pathlib import Path
 from holdfast.adversary.words import Words
 from holdfast.data.corpus import read_corpus
 from holdfast.data.folder import VARIABLE, data_folder
+from holdfast.data.lines import MAX_ROW_CHARS
 from holdfast.data.registry import ScoredPairs, load_pairs, locate
-from holdfast.data.tables import MAX_ROW_CHARS
 from holdfast.data.tasks import task_named
 from holdfast.demo.corpus import demo_corpus
 from holdfast.errors import UserError

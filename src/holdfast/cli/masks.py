@@ -144,11 +144,14 @@ def masks(
 def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[str]:
     """The different sentences of --text and --file."""
     from holdfast.data.corpus import read_corpus
+    from holdfast.data.lines import MAX_ROW_CHARS
 
     blank = [text for text in given if not text.strip()]
     if blank:
         raise UserError("--text takes a sentence, and one of them is blank")
-    read: Iterable[str] = () if file is None else itertools.islice(read_corpus(file, data=data), _MOST_TEXTS + 1)
+    read: Iterable[str] = (
+        () if file is None else itertools.islice(read_corpus(file, data=data, max_chars=MAX_ROW_CHARS), _MOST_TEXTS + 1)
+    )
     texts = list(dict.fromkeys([*(text.strip() for text in given), *read]))
     if not texts:
         raise UserError("give sentences with --text or --file")
@@ -160,6 +163,7 @@ def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[st
 def _others(texts: Sequence[str], source: str | None, batch_size: int, data: Path | None) -> list[str]:
     """What completes the batch: sentences that are none of ``texts``."""
     from holdfast.data.corpus import read_corpus
+    from holdfast.data.lines import MAX_ROW_CHARS
     from holdfast.evaluation.masks import OTHERS
 
     wanted = batch_size - len(texts)
@@ -168,7 +172,7 @@ def _others(texts: Sequence[str], source: str | None, batch_size: int, data: Pat
         raise UserError(f"--batch-size {batch_size} does not fit {len(texts)} sentences: it takes at least {least}")
     known = dict.fromkeys(texts)
     found: dict[str, None] = {}
-    for sentence in OTHERS if source is None else read_corpus(source, data=data):
+    for sentence in OTHERS if source is None else read_corpus(source, data=data, max_chars=MAX_ROW_CHARS):
         if len(found) == wanted:
             break
         if sentence not in known:

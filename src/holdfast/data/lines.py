@@ -19,6 +19,9 @@ from typing import IO, Any
 
 from holdfast.errors import UserError
 
+# A row of a labelled set may hold whole film reviews; anything longer than this is not a row.
+MAX_ROW_CHARS = 1 << 20
+
 # The bytes a UTF-8 character continues with: what is left after deleting them is one byte per character.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 # An endless line is counted this far and no further.
@@ -108,7 +111,7 @@ def over_long(where: str, length: int, max_chars: int) -> UserError:
     counted = f"more than {_COUNT_AT_MOST:,}" if length > _COUNT_AT_MOST else f"{length:,}"
     return UserError(
         f"{where}: the line is {counted} characters long, over the limit of {max_chars:,}: "
-        "put one sentence on a line, or raise --max-chars"
+        "put one sentence on a line" + ", or raise --max-chars" * (max_chars < MAX_ROW_CHARS)
     )
 
 

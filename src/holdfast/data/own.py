@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.data.folder import missing_file
-from holdfast.data.lines import json_object, numbered_lines, open_bytes
+from holdfast.data.lines import MAX_ROW_CHARS, json_object, numbered_lines, open_bytes
 from holdfast.data.senteval import Row
-from holdfast.data.tables import MAX_ROW_CHARS, read_rows, refuse_repeated
+from holdfast.data.tables import read_rows, refuse_repeated
 from holdfast.errors import UserError, did_you_mean
 from holdfast.values import expanded
 

@@ -6,11 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from holdfast.data.lines import numbered_lines, open_bytes
+from holdfast.data.lines import MAX_ROW_CHARS, numbered_lines, open_bytes
 from holdfast.errors import UserError, did_you_mean
-
-# A row of a labelled set may hold whole film reviews; anything longer than this is not a row.
-MAX_ROW_CHARS = 1 << 20
 
 
 def read_rows(stream: IO[bytes], name: str, max_chars: int = MAX_ROW_CHARS) -> Iterator[tuple[int, list[str]]]:

@@ -14,23 +14,33 @@ from holdfast.errors import UserError
 from holdfast.files import write_json, write_text
 from holdfast.training.folder import LOCK_FILE
 
+_AGAIN = "to run it again, remove the folder or choose another one with --output"
+
+
+def refuse_finished(settings: DemoSettings) -> None:
+    """Refuse a folder that is a file, or holds a finished demo: all that can be told before any text is read.
+
+    Raises:
+        UserError: it is one of these.
+    """
+    if settings.output.exists() and not settings.output.is_dir():
+        raise UserError(f"{settings.output} is a file; the demo needs a folder: holdfast demo --output DIR")
+    report = settings.file(REPORT_FILE)
+    if report.exists():
+        raise UserError(f"the demo in {settings.output} is finished, its report is {report}: {_AGAIN}")
+
 
 def prepare(settings: DemoSettings, corpus: Sequence[str], model_sha256: str) -> None:
     """Write the texts into the demo's folder, unless it holds anything that is not this demo's.
 
     Raises:
-        UserError: the folder is a file, or holds other files, a finished demo, or one of other settings.
+        UserError: the folder holds other files, or a demo of other settings.
     """
     folder, text = settings.output, "\n".join(corpus) + "\n"
     record = _record(settings, text, model_sha256)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file; the demo needs a folder: holdfast demo --output DIR")
-    again = "to run it again, remove the folder or choose another one with --output"
-    if settings.file(REPORT_FILE).exists():
-        raise UserError(f"the demo in {folder} is finished, its report is {settings.file(REPORT_FILE)}: {again}")
     if folder.is_dir() and {path.name for path in folder.iterdir()} - {LOCK_FILE}:
         for name, was, now in _differences(settings, record):
-            raise UserError(f"{folder} holds a demo whose {name} was {was} and is now {now}: {again}")
+            raise UserError(f"{folder} holds a demo whose {name} was {was} and is now {now}: {_AGAIN}")
     write_json(settings.file(RECORD_FILE), record)  # first of all: it says whose the folder is
     write_text(settings.file(CORPUS_FILE), text)
     sentences = dict.fromkeys(text for pair in load_pairs() for text in (pair.sentence1, pair.sentence2))

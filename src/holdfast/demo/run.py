@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.demo import stages
 from holdfast.demo.corpus import demo_corpus
-from holdfast.demo.folder import prepare
+from holdfast.demo.folder import prepare, refuse_finished
 from holdfast.demo.probe import Probe
 from holdfast.demo.reload import reload_differences
 from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, REPORT_FILE, RESULT_FILE, DemoSettings
@@ -47,6 +47,7 @@ def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str
 
     console = console or Console(quiet=True)
     began = time.monotonic()
+    refuse_finished(settings)
     base = resolve_model(settings.model)
     corpus = list(settings.corpus) if settings.corpus is not None else demo_corpus()
     prepare(settings, corpus, model_identity(base)["model_sha256"])

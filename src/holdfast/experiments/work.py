@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.data.tables import MAX_ROW_CHARS
+from holdfast.data.lines import MAX_ROW_CHARS
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.identity import OF_TASK
 from holdfast.experiments.stages import STSB_DEV, Setting, as_in_papers
