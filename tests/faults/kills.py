@@ -440,6 +440,7 @@ def _check_break(how: Break, code: int, told: str, name: str) -> list[str]:
         fits = code == 2 and len(lines) == 1 and any(part in lines[0] for part in said)
         return [] if fits and "Traceback" not in told else [f"a full disk: exit code {code}: {told[-2000:]}"]
     line = "holdfast: stopped" + ("; continue with --resume" if name in RESUMABLE else "")
+    line += "; the same command goes on from here" if name == "reproduce" else ""
     # Before the command line has taken over, a signal ends the process as it ends any.
     early = code in (-how.number, 70) and not lines and how.seconds < 0.05
     fits = code == 128 + how.number and lines == [line] and "Traceback" not in told

@@ -11,6 +11,7 @@ import pytest
 from small_results import everything, space, write
 
 from holdfast.errors import UserError
+from holdfast.files import locked
 from holdfast.report import write_report
 from holdfast.report.parts import Chart, Key, Mark, Table
 from holdfast.report.plots import check_plots, write_plots
@@ -86,3 +87,25 @@ def test_a_name_without_room_is_in_the_legend(tmp_path: Path) -> None:
     chart = Chart("crowded", "Title", "", "x", "y", (), marks, keys, Table("t", "t", ("row",), ()))
     shown = [text for text, _, _ in texts_of(write_plots([chart], tmp_path)[1])]
     assert [shown.count(name) for name in names] == [2, 2, 1]
+
+
+def test_what_a_killed_report_left_is_removed_and_only_that(tmp_path: Path) -> None:
+    given, plots = everything(tmp_path), tmp_path / "plots"
+    plots.mkdir()
+    for left in (
+        tmp_path / ".r.html.abcdefgh.part",
+        plots / ".loss-1.png.abcdefgh.part",
+        plots / ".dev-1.svg.12345678.part",
+    ):
+        left.write_text("half")
+    (plots / ".mine").write_text("kept")
+    write_report(given, tmp_path / "r.html", plots=plots)
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    assert [path.name for path in plots.glob(".*")] == [".mine"]
+
+
+def test_two_reports_do_not_write_the_same_pictures(tmp_path: Path) -> None:
+    given, plots = everything(tmp_path), tmp_path / "plots"
+    plots.mkdir()
+    with locked(plots / ".plots.lock", plots), pytest.raises(UserError, match="plots is in use by"):
+        write_report(given, tmp_path / "r.html", plots=plots)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from safetensors.torch import load_file
 from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.training.sharding import asked_for
+from warm import WarmPython
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "accelerate"
 DIE = Path(__file__).with_name("die.py")
@@ -86,14 +86,14 @@ def test_the_shipped_configurations(name: str, processes: int, shard: bool, told
 
 @pytest.mark.slow
 def test_a_sharded_run_that_is_killed_ends_in_the_same_bits(
-    tiny: Path, corpus: Path, labelled: Path, tmp_path: Path
+    tiny: Path, corpus: Path, labelled: Path, tmp_path: Path, warm: WarmPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(DIE)]
+    for name, value in ON.items():
+        monkeypatch.setenv(name, value)
 
     def run(output: str, point: str) -> subprocess.CompletedProcess[str]:
         given = [str(tiny), str(corpus), str(labelled), str(tmp_path / output), "adcse", point]
-        environment = {**os.environ, **ON, "OMP_NUM_THREADS": "1"}
-        return subprocess.run([*launcher, *given], capture_output=True, text=True, env=environment, timeout=600)
+        return warm.run(DIE, *given, processes=2)
 
     unbroken, killed = run("unbroken", "never"), run("killed", "step-11")
     assert unbroken.returncode == 0, unbroken.stderr

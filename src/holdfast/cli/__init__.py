@@ -82,17 +82,14 @@ def _invoked(words: list[str], stopped: str) -> int:
     """Run the verb, and return the exit code that it asks for."""
     if words[0] in _ALONE:
         refuse_company(words[0])
-    command = typer.main.get_command(app)
     quiet = "--json" in words or not is_first_process()
     alive = Alive(words[0], quiet=quiet, ended=lambda: complain(stopped))
     try:
-        with (
-            _stopping_cleanly(alive),
-            alive.running(),
-            command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context,
-        ):
-            context.meta[ALIVE] = alive
-            command.invoke(context)
+        with _stopping_cleanly(alive), alive.running():
+            command = typer.main.get_command(app)
+            with command.make_context("holdfast", list(words), obj=["holdfast", *words]) as context:
+                context.meta[ALIVE] = alive
+                command.invoke(context)
     except typer.Exit as stop:
         return stop.exit_code
     return 0

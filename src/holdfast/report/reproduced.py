@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from holdfast.errors import UserError
+from holdfast.files import locked, remove_temporary
 from holdfast.report.figures import pairs_chart
 from holdfast.report.parts import COLOURS, MUTED, SHAPES, Cell, Chart, Key, Line, Mark, Shape, Table, colour
 from holdfast.report.sources import Source
@@ -60,11 +62,15 @@ def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
     """
     from dataclasses import replace
 
-    from holdfast.report.plots import write_plots
+    from holdfast.report.plots import FORMATS, write_plots
 
     charts = reproduced_charts(Source(1, path, dict(result), (), 0))
     named = [replace(chart, id=path.stem + (f"-{n}" if n > 1 else "")) for n, chart in enumerate(charts, start=1)]
-    return write_plots(named, path.parent) if named else []
+    if not named:
+        return []
+    with locked(path.parent / f".{path.name}.pictures.lock", path):
+        remove_temporary(path.parent, *(f"{glob.escape(chart.id)}.{kind}" for chart in named for kind in FORMATS))
+        return write_plots(named, path.parent)
 
 
 def _values(source: Source, column: str) -> Values:

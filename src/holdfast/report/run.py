@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.bounds import in_range
 from holdfast.errors import UserError
-from holdfast.files import write_text
+from holdfast.files import locked, made_for, output_lock, remove_temporary, write_text
 from holdfast.report.contents import make_contents
 from holdfast.report.sources import read_sources
 
@@ -76,12 +76,16 @@ def write_report(
     from holdfast.report.html import render_page
 
     page = render_page(contents, title=title or "Robustness report")
-    write_text(output, page)
     drawn: list[Path] = []
-    if plots is not None:
-        from holdfast.report.plots import write_plots
+    with output_lock(output):
+        write_text(output, page)
+        if plots is not None:
+            from holdfast.report.plots import FORMATS, write_plots
 
-        drawn = write_plots(contents.figures, plots)
+            names = [f"*.{kind}" for kind in FORMATS]
+            with made_for(plots), locked(plots / ".plots.lock", plots):
+                remove_temporary(plots, *names)
+                drawn = write_plots(contents.figures, plots)
     return Written(
         output=output,
         size=output.stat().st_size,
