@@ -72,6 +72,14 @@ def test_a_configuration_that_asks_for_more_than_the_weights_hold(
     assert time.process_time() - began < 5
 
 
+@pytest.mark.parametrize("heads", [0, -1])
+@pytest.mark.parametrize("load", [load_sentence_transformer, MaskedLM, load_classifier])
+def test_a_configuration_without_attention_heads(masked_lm: Path, heads: int, load: Callable[[str], Any]) -> None:
+    edit(masked_lm / "config.json", num_attention_heads=heads)
+    with pytest.raises(UserError, match=rf"config\.json asks for {heads} attention heads \(num_attention_heads\)"):
+        load(str(masked_lm))
+
+
 def test_a_module_that_asks_for_more_than_its_weights_hold(masked_lm: Path, tmp_path: Path) -> None:
     folder = tmp_path / "saved"
     model = load_sentence_transformer(str(masked_lm), device="cpu")

@@ -45,6 +45,7 @@ _USUAL_HEADS = re.compile(
 )
 """Tensors of a pre-training head, and tables that are computed: what an encoder is expected to leave out."""
 _LAYERS = re.compile(r"(layers?|blocks|depth)$")
+_HEADS = re.compile("(?:attention|num|n)_heads?$")
 _MOST_LAYERS_UNSEEN, _MOST_LABELS_UNSEEN = 1000, 10_000
 _LONGEST_UNSEEN = 4096
 _SPARE_TENSORS, _SPARE_NUMBERS, _COPIES = 64, 1 << 24, 4
@@ -231,6 +232,8 @@ def _check_settings(module: Module, held: _Held, spec: str) -> None:
                     f"{spec}: the weights do not match config.json: it asks for {value:,} layers ({key}), and the "
                     f"weights hold {held.tensors:,} tensors"
                 )
+            if _HEADS.search(key) and value < 1:
+                raise UserError(f"{spec}: config.json asks for {value:,} attention heads ({key}): at least 1 is needed")
             if key == "num_labels" and value > max(_MOST_LABELS_UNSEEN, held.longest):
                 raise UserError(
                     f"{spec}: the weights do not match config.json: it asks for {value:,} labels (num_labels), and no "
