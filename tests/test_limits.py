@@ -195,11 +195,17 @@ def test_without_a_padding_token_nothing_is_loaded(
     ]
     for token, told in (
         (None, "has no padding token: set one in"),
-        ("[NEW]", r"\[NEW\]' is number \d+, and the model"),
+        ("[NEW]", r"padding token '\[NEW\]' is number \d+, and the model"),
     ):
         for folder, load in loaders:
             with pytest.raises(UserError, match=told):
                 load(without_padding(folder, token))
+    for folder, load in loaders:
+        tokenizer = t.AutoTokenizer.from_pretrained(folder, pad_token="[PAD]")
+        tokenizer.add_tokens([f"new{n}" for n in range(20)])  # it came with [NEW] besides
+        tokenizer.save_pretrained(folder)
+        with pytest.raises(UserError, match=r"token 'new19' is number \d+, and the model has embeddings for"):
+            load(str(folder))
 
 
 # --- limits for a while ------------------------------------------------------------------------------------------

