@@ -109,8 +109,8 @@ def model_identity(path: Path) -> dict[str, Any]:
         ``model_sha256``: the SHA-256 of the weights file that is loaded; of a model with several, that of the lines
         ``"<sha256>  <relative path>\\n"`` of all of them, sorted by path; of a model without weights, such as a bag of
         words, the same of all its files. ``model_files``: relative path to SHA-256 for those weights and every JSON,
-        text and SentencePiece file of the model. Weights that are not loaded, and what a run or a person keeps in the same folder
-        (checkpoints, records, results, notes), are in neither.
+        text and SentencePiece file of the model. Weights that are not loaded, and what a run or a person keeps in the
+        same folder (checkpoints, records, results, notes), are in neither.
     """
     weights = {file.relative_to(path).as_posix(): file for file in weights_files(path)}
     names = weights | {
