@@ -269,3 +269,18 @@ def test_the_weights_of_the_recipe_fit_the_package() -> None:
     weights = sum(weight.numel() for weight in new_model(settings, Tokenizer()).parameters())
     assert weights == 6_343_136
     assert 2 * weights < 14e6, "in fp16"
+
+
+def test_a_held_out_corpus_that_is_not_there_is_told_before_the_corpus_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def spooled(source: str, **_: Any) -> None:
+        read.append(source)
+        raise UserError("not here")
+
+    monkeypatch.setattr("holdfast.pretraining.run.spool_corpus", spooled)
+    with pytest.raises(UserError, match="not here"):
+        pretrain(PretrainSettings(corpus="huge.txt", held_out="few.txt", output=tmp_path / "lm", max_steps=1))
+    assert read == ["few.txt"]

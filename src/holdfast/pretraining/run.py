@@ -127,12 +127,12 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
         "data": settings.data,
         "max_chars": settings.max_chars,
     }
-    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
-        spooled = spool_corpus(settings.corpus, **reading, progress=told.update)
     held_out_spooled = None
-    if settings.held_out is not None:
+    if settings.held_out is not None:  # first: it is small, and a mistake in its name is told at once
         with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as told:
             held_out_spooled = spool_corpus(settings.held_out, **reading, progress=told.update)
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
+        spooled = spool_corpus(settings.corpus, **reading, progress=told.update)
     began = time.monotonic()
     with stage(console, "counting pieces of words"):
         tokenizer = _tokenizer(settings, spooled)
