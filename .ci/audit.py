@@ -1,6 +1,6 @@
-"""Whether what is installed is what `constraints.txt` says, and whether any of it is known to be vulnerable.
+"""Check the versions: installed as in `constraints.txt`, lower bounds as they were tried, none known to be vulnerable.
 
-The first is checked always and fails. The second asks `pip-audit`, in an environment of its own; where its database
+The first two are checked always and fail. The last asks `pip-audit`, in an environment of its own; where its database
 cannot be reached, that is said and nothing fails.
 """
 
@@ -15,7 +15,8 @@ import venv
 from importlib import metadata
 from pathlib import Path
 
-CONSTRAINTS = Path(__file__).parent.parent / "constraints.txt"
+ROOT = Path(__file__).parent.parent
+CONSTRAINTS, LOWEST = ROOT / "constraints.txt", ROOT / "constraints-lowest.txt"
 OWN = {"holdfast", "pip", "setuptools", "wheel"}
 
 
@@ -29,9 +30,27 @@ def main() -> int:
         # What PyTorch brings for GPUs comes with it, version by version.
         if name not in OWN and not name.startswith(("nvidia-", "triton", "cuda-")) and pinned.get(name) != version:
             wrong.append(f"{name} {version} is installed, constraints.txt says {pinned.get(name, 'nothing')}")
-    for line in sorted(wrong):
+    for line in [*sorted(wrong), *(untried := _untried_bounds())]:
         print(f"audit: {line}", file=sys.stderr)
-    return bool(wrong) or _known_vulnerabilities()
+    return bool(wrong or untried) or _known_vulnerabilities()
+
+
+def _untried_bounds() -> list[str]:
+    """Lower bounds of what users install other than the versions in `constraints-lowest.txt`."""
+    tried = dict(line.split("==") for line in LOWEST.read_text().splitlines() if not line.startswith("#"))
+    tried = {_normal(name): version for name, version in tried.items()}
+    wrong = []
+    for line in metadata.requires("holdfast") or ():
+        asked, _, extra = line.partition(";")
+        if any(f"'{tool}'" in extra.replace('"', "'") for tool in ("docs", "test")):
+            continue
+        name, _, bound = asked.strip().partition(">=")
+        version = tried.get(_normal(name), "")
+        if version != bound and not version.startswith(f"{bound}."):
+            wrong.append(
+                f"pyproject.toml asks for {asked.strip()}, constraints-lowest.txt was tried with {version or 'none'}"
+            )
+    return wrong
 
 
 def _normal(name: str) -> str:
