@@ -112,6 +112,20 @@ def test_no_words_give_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Usage: holdfast" in capsys.readouterr().out
 
 
+def test_help_lists_every_verb_once_in_its_panel_and_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "..." not in text.partition("Audit and harden:")[2]
+    panels = re.findall(r"^([A-Z][\w ]+):\n((?:  [a-z]+ +\S.*\n)+)", text, re.MULTILINE)
+    assert [name for name, _ in panels] == ["Audit and harden", "Train", "Attack", "Research"]
+    listed = [line.split()[0] for _, lines in panels for line in lines.splitlines()]
+    assert len(listed) == len(set(listed)) == 21
+    assert {verb.split()[0] for verb in VERBS} <= set(listed)
+    assert main(["data", "--help"]) == 0
+    assert re.search(r"Commands:\n  list +\S.*\n  check +\S", capsys.readouterr().out)
+
+
 def test_help_is_there_at_once() -> None:
     began = time.monotonic()
     code = "import sys, holdfast.cli as c; c.main(['--help']); print('torch' in sys.modules, 'numpy' in sys.modules)"

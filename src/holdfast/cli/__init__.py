@@ -25,8 +25,9 @@ from holdfast.launch import is_first_process, refuse_company
 from holdfast.terminal import standard_streams
 
 # Verbs register themselves when they are imported, and --help lists them in this order.
-from holdfast.cli import pretrain, train, evaluate, baseline, finetune, attack, audit, harden, space  # noqa: F401  # isort: skip
-from holdfast.cli import masks, compare, show, report, watch, reproduce, doctor, data, methods, demo  # noqa: F401  # isort: skip
+from holdfast.cli import demo, audit, harden, evaluate, compare, report  # noqa: F401  # isort: skip
+from holdfast.cli import train, finetune, baseline, pretrain, watch, methods  # noqa: F401  # isort: skip
+from holdfast.cli import attack, show, doctor, reproduce, space, masks, data  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
 _ALONE = (

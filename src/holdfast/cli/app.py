@@ -10,9 +10,22 @@ from typer.core import TyperGroup
 
 from holdfast.errors import UserError, did_you_mean
 
+PANELS = AUDIT, TRAIN, ATTACK, STUDY = "Audit and harden", "Train", "Attack", "Research"
+"""The groups of verbs in ``holdfast --help``, in this order."""
+
 
 class _Verbs(TyperGroup):
-    """A group of verbs that offers the nearest one for a name that is none of them."""
+    """A group of verbs, listed by panel; for an unknown name it offers the nearest verb."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a list of verbs for each panel; within one, in the order in which the verbs were registered."""
+        verbs = {name: command for name, command in self.commands.items() if not command.hidden}
+        panels = {name: getattr(command, "rich_help_panel", None) for name, command in verbs.items()}
+        for panel in (*PANELS, "Commands"):
+            own = [name for name in verbs if (panels[name] if panels[name] in PANELS else "Commands") == panel]
+            if own:
+                with formatter.section(panel):
+                    formatter.write_dl([(name, verbs[name].get_short_help_str(limit=_SUMMARY)) for name in own])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         known = list(self.commands)
@@ -21,6 +34,9 @@ class _Verbs(TyperGroup):
             raise UserError(f"there is no command {args[0]!r}{hint}; commands: {', '.join(known)}")
         return super().resolve_command(ctx, args)
 
+
+_SUMMARY = 67
+"""Characters of a verb's summary: one line of 80 columns, beside the longest name."""
 
 _APP: dict[str, Any] = {
     "cls": _Verbs,
@@ -35,11 +51,11 @@ app = typer.Typer(
     **_APP,
 )
 data_app = typer.Typer(
-    help="What data is known, what of it is here, and whether it is intact.",
+    help="List data sets and corpora, and check those at hand.",
     epilog="\b\nExample:\n  holdfast data list --data ~/sts-data",
     **_APP,
 )
-app.add_typer(data_app, name="data")
+app.add_typer(data_app, name="data", rich_help_panel=STUDY)
 
 ALIVE = "holdfast.alive"
 """Where a command's context keeps its `holdfast.cli.alive.Alive`."""

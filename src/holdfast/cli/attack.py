@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, LabelMap, app
+from holdfast.cli.app import ATTACK, AsJson, DataFolder, LabelMap, app
 from holdfast.cli.console import console, print_json, progress_console, setting, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
 from holdfast.errors import UserError, one_of
@@ -20,10 +20,12 @@ _GOALS = ("auto", "class", "score", "drift", "neighbours")
 
 
 @app.command(
+    short_help="Change texts word by word until a model fails.",
+    rich_help_panel=ATTACK,
     epilog="\b\nExample:\n"
     "  holdfast attack runs/sst2 --task sst2 --recipes textfooler,pwws --resources light --output sst2.json\n"
     "  holdfast attack all-MiniLM-L6-v2 --task stsb --recipes pwws --examples 200 --output advsts.json\n"
-    "  holdfast attack my-encoder --texts questions.txt --goal neighbours --search documents.txt --recipes typos"
+    "  holdfast attack my-encoder --texts questions.txt --goal neighbours --search documents.txt --recipes typos",
 )
 def attack(
     ctx: typer.Context,
@@ -198,7 +200,11 @@ def _number(value: Any, digits: int) -> str:
     return value if isinstance(value, str) else f"{value:.{digits}f}"
 
 
-@app.command(epilog="\b\nExample:\n  holdfast recipes\n  holdfast recipes textfooler")
+@app.command(
+    short_help="List the attack recipes and their constants.",
+    rich_help_panel=ATTACK,
+    epilog="\b\nExample:\n  holdfast recipes\n  holdfast recipes textfooler",
+)
 def recipes(
     name: Annotated[str | None, typer.Argument(help="A recipe, to see what its constants mean.")] = None,
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import AUDIT, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption, SynonymsOption, TaggerOption, WordNetOption
 from holdfast.cli.marked import marked
@@ -25,10 +25,12 @@ _SHOWN = {"breaks": 3, "bends": 1}
 
 
 @app.command(
+    short_help="Report what small changes of a text do to an encoder.",
+    rich_help_panel=AUDIT,
     epilog="\b\nExample:\n"
     "  holdfast audit sentence-transformers/all-MiniLM-L6-v2\n"
     "  holdfast audit my-encoder --texts mine.txt --output audit.json\n"
-    "  holdfast audit call:my_service:embed --texts mine.txt"
+    "  holdfast audit call:my_service:embed --texts mine.txt",
 )
 def audit(
     ctx: typer.Context,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.baselines.registry import BASELINES, POOLED
-from holdfast.cli.app import AsJson, Column, DataFolder, MaxChars, app
+from holdfast.cli.app import TRAIN, AsJson, Column, DataFolder, MaxChars, app
 from holdfast.cli.console import cell, console, print_json, progress_console, table, work_quietly
 
 if TYPE_CHECKING:
@@ -19,12 +19,14 @@ _NAMES = "\n".join(f"  {name:18} {baseline.summary}" for name, baseline in BASEL
 
 
 @app.command(
+    short_help="Make an encoder to compare with, such as GloVe or whitening.",
+    rich_help_panel=TRAIN,
     epilog=f"\b\nNames:\n{_NAMES}\n\n"
     "\b\nExample:\n"
     "  holdfast baseline glove --vectors glove.6B.300d.txt.gz --output runs/glove\n"
     "  holdfast baseline first-last --model google-bert/bert-base-uncased --output runs/first-last\n"
     "  holdfast baseline whitening --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/white\n"
-    "  holdfast baseline flow --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/flow"
+    "  holdfast baseline flow --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/flow",
 )
 def baseline(
     ctx: typer.Context,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.bounds import in_range
-from holdfast.cli.app import AsJson, app
+from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.mistakes import tell_changed
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Compare results on the same items, with intervals and p-values.",
+    rich_help_panel=AUDIT,
     epilog="\b\nExample:\n"
     "  holdfast compare simcse.json robust.json\n"
-    "  holdfast compare simcse-1.json,simcse-2.json,simcse-3.json robust-1.json,robust-2.json,robust-3.json"
+    "  holdfast compare simcse-1.json,simcse-2.json,simcse-3.json robust-1.json,robust-2.json,robust-3.json",
 )
 def compare(
     ctx: typer.Context,

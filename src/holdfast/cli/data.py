@@ -10,7 +10,11 @@ from holdfast.cli.app import AsJson, DataFolder, data_app
 from holdfast.cli.console import cell, console, print_json, progress_console, table
 
 
-@data_app.command("list", epilog="\b\nExample:\n  holdfast data list --data ~/sts-data")
+@data_app.command(
+    "list",
+    short_help="List every task and corpus by name, and where it comes from.",
+    epilog="\b\nExample:\n  holdfast data list --data ~/sts-data",
+)
 def data_list(data: DataFolder = None, as_json: AsJson = False) -> None:
     """Every task and corpus that is known by name, and where it would come from."""
     from holdfast.data.inventory import list_data
@@ -23,7 +27,11 @@ def data_list(data: DataFolder = None, as_json: AsJson = False) -> None:
     console().print(table(columns, ([cell(row[name]) for name in columns] for row in rows), right=("rows",)))
 
 
-@data_app.command("check", epilog="\b\nExample:\n  holdfast data check --data ~/sts-data")
+@data_app.command(
+    "check",
+    short_help="Read every known file of the data folder to its end.",
+    epilog="\b\nExample:\n  holdfast data check --data ~/sts-data",
+)
 def data_check(ctx: typer.Context, data: DataFolder = None, as_json: AsJson = False) -> None:
     """Read every known file of the data folder to its end; exit code 1 when one is changed or missing."""
     from holdfast.data.inventory import check_data

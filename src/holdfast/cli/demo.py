@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.app import AsJson, app
+from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
 
 
-@app.command(epilog="\b\nExample:\n  holdfast demo --output my-demo")
+@app.command(
+    short_help="Run every stage on the text of this Python's documentation.",
+    rich_help_panel=AUDIT,
+    epilog="\b\nExample:\n  holdfast demo --output my-demo",
+)
 def demo(
     ctx: typer.Context,
     output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for it.")] = Path("holdfast-demo"),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import ATTACK, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, table
 
 SynonymsOption = Annotated[
@@ -27,7 +27,11 @@ SimilarityOption = Annotated[
 ]
 
 
-@app.command(epilog="\b\nExample:\n  holdfast doctor\n  holdfast doctor --resources light --data ~/sts-data")
+@app.command(
+    short_help="List the word lists and models that attacks need.",
+    rich_help_panel=ATTACK,
+    epilog="\b\nExample:\n  holdfast doctor\n  holdfast doctor --resources light --data ~/sts-data",
+)
 def doctor(
     resources: Annotated[
         str | None, typer.Option(metavar="SET", help="paper or light. [default: both]", show_default=False)

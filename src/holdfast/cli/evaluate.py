@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import AUDIT, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Score an encoder: STS, transfer tasks, the shape of its space.",
+    rich_help_panel=AUDIT,
     epilog="\b\nExample:\n"
     "  holdfast evaluate sentence-transformers/all-MiniLM-L6-v2\n"
-    "  holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json"
+    "  holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json",
 )
 def evaluate(
     ctx: typer.Context,

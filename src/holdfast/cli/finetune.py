@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, MaxSteps, Precision, Resume, SaveSteps, app
+from holdfast.cli.app import TRAIN, AsJson, DataFolder, MaxSteps, Precision, Resume, SaveSteps, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.errors import UserError, one_of
 
@@ -20,10 +20,12 @@ _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_step
 
 
 @app.command(
+    short_help="Train a classifier from an encoder and a labelled task.",
+    rich_help_panel=TRAIN,
     epilog="\b\nExample:\n"
     "  holdfast finetune google-bert/bert-base-uncased --task sst2 --output runs/sst2\n"
     "  holdfast finetune runs/robust --task sst2 --defence freelb --set steps=2 --output runs/sst2-freelb\n"
-    "  holdfast finetune runs/robust --task mr --frozen --data ~/sts-data --output runs/mr-frozen.json"
+    "  holdfast finetune runs/robust --task mr --frozen --data ~/sts-data --output runs/mr-frozen.json",
 )
 def finetune(
     ctx: typer.Context,

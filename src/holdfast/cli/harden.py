@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, Column, DataFolder, MaxSteps, Resume, app
+from holdfast.cli.app import AUDIT, AsJson, Column, DataFolder, MaxSteps, Resume, app
 from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Make a robust copy of an encoder that is in use.",
+    rich_help_panel=AUDIT,
     epilog="\b\nExample:\n"
     "  holdfast harden sentence-transformers/all-MiniLM-L6-v2 --corpus mine.txt --output hardened\n"
-    "  holdfast harden my-encoder --corpus mine.txt --synonyms my-thesaurus.tsv --data ~/sts-data --output hardened"
+    "  holdfast harden my-encoder --corpus mine.txt --synonyms my-thesaurus.tsv --data ~/sts-data --output hardened",
 )
 def harden(
     ctx: typer.Context,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.bounds import in_range
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import STUDY, AsJson, DataFolder, app
 from holdfast.cli.console import console, plain, print_json, progress_console, setting, work_quietly
 from holdfast.errors import UserError
 from holdfast.files import output_lock
@@ -32,9 +32,11 @@ _GREYS = ("", "on grey23", "on grey39", "black on grey62", "black on grey82")
 
 
 @app.command(
+    short_help="Show the tokens and features that L2P-CSR weakens.",
+    rich_help_panel=STUDY,
     epilog="\b\nExample:\n"
     '  holdfast masks runs/l2p --text "Phil is the brother of my friend." --text "A dog runs."\n'
-    "  holdfast masks bert-base-uncased --file mine.txt --draws 50 --output masks.json"
+    "  holdfast masks bert-base-uncased --file mine.txt --draws 50 --output masks.json",
 )
 def masks(
     ctx: typer.Context,

@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.app import AsJson, app
+from holdfast.cli.app import TRAIN, AsJson, app
 from holdfast.cli.console import console, print_json, setting, table
 
 
-@app.command(epilog="\b\nExample:\n  holdfast methods\n  holdfast methods robustembed")
+@app.command(
+    short_help="List the training methods and their options.",
+    rich_help_panel=TRAIN,
+    epilog="\b\nExample:\n  holdfast methods\n  holdfast methods robustembed",
+)
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, or FILE.py:Class, to see its options.")] = None,
     as_json: AsJson = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.app import (
+    TRAIN,
     AsJson,
     Column,
     DataFolder,
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Train a masked language model from scratch, or continue one.",
+    rich_help_panel=TRAIN,
     epilog="\b\nExample:\n"
     "  holdfast pretrain --config small --hours 2 --data ~/sts-data --output runs/small\n"
-    "  holdfast pretrain --model runs/small --corpus mine.txt.gz --held-out dev.txt --epochs 3 --output runs/mine"
+    "  holdfast pretrain --model runs/small --corpus mine.txt.gz --held-out dev.txt --epochs 3 --output runs/mine",
 )
 def pretrain(
     ctx: typer.Context,

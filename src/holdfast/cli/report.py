@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.app import AsJson, app
+from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
 from holdfast.cli.mistakes import complain, tell_changed
 
 
 @app.command(
+    short_help="Write one HTML page of any results.",
+    rich_help_panel=AUDIT,
     epilog="\b\nExample:\n"
     "  holdfast report evaluated.json attacked.json audit.json --output report.html\n"
-    "  holdfast report simcse-1.json,simcse-2.json robust-1.json,robust-2.json --output report.html --plots figures"
+    "  holdfast report simcse-1.json,simcse-2.json robust-1.json,robust-2.json --output report.html --plots figures",
 )
 def report(
     ctx: typer.Context,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import STUDY, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
 from holdfast.errors import UserError
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Make the tables and figures of the five papers.",
+    rich_help_panel=STUDY,
     epilog="\b\nExample:\n"
     "  holdfast reproduce list\n"
     "  holdfast reproduce all --scale smoke --model bundled --corpus mine.txt --resources light\n"
     "  holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG\n"
     "  holdfast reproduce adcl/table2 --scale small --model my-lm --corpus wiki --against pre-training=NP\n"
-    "  holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables"
+    "  holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables",
 )
 def reproduce(
     ctx: typer.Context,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.bounds import in_range
-from holdfast.cli.app import AsJson, LabelMap, app
+from holdfast.cli.app import ATTACK, AsJson, LabelMap, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.marked import marked
 from holdfast.cli.mistakes import tell_changed
@@ -16,7 +16,11 @@ from holdfast.errors import one_of
 from holdfast.files import output_lock
 
 
-@app.command(epilog="\b\nExample:\n  holdfast show sst2.json --recipe pwws --limit 5")
+@app.command(
+    short_help="Print adversarial texts and what was changed in them.",
+    rich_help_panel=ATTACK,
+    epilog="\b\nExample:\n  holdfast show sst2.json --recipe pwws --limit 5",
+)
 def show(
     result: Annotated[Path, typer.Argument(metavar="RESULT.json", help="A result of attack or audit.")],
     recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts.")] = None,
@@ -48,7 +52,11 @@ def show(
         out.print(f"no example with the outcome {outcome}", markup=False)
 
 
-@app.command(epilog="\b\nExample:\n  holdfast transfer a.json b.json --models runs/a,runs/b --output transfer.json")
+@app.command(
+    short_help="Try the adversarial texts of one classifier on others.",
+    rich_help_panel=ATTACK,
+    epilog="\b\nExample:\n  holdfast transfer a.json b.json --models runs/a,runs/b --output transfer.json",
+)
 def transfer(
     ctx: typer.Context,
     results: Annotated[list[Path], typer.Argument(metavar="RESULT.json...", help="Results of attack on one task.")],

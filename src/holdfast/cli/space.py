@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from holdfast.bounds import in_range
-from holdfast.cli.app import AsJson, DataFolder, app
+from holdfast.cli.app import STUDY, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
 from holdfast.cli.mistakes import tell_changed
 from holdfast.errors import UserError, one_of
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Measure the shape of an encoder's space.",
+    rich_help_panel=STUDY,
     epilog="\b\nExample:\n"
     "  holdfast space sentence-transformers/all-MiniLM-L6-v2 --data ~/sts-data\n"
-    "  holdfast space runs/mr --attacked mr.json --recipe textfooler --plot mr.png --output space.json"
+    "  holdfast space runs/mr --attacked mr.json --recipe textfooler --plot mr.png --output space.json",
 )
 def space(
     ctx: typer.Context,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.app import (
+    TRAIN,
     AsJson,
     Column,
     DataFolder,
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
 
 @app.command(
+    short_help="Train a sentence encoder without labels.",
+    rich_help_panel=TRAIN,
     epilog="\b\nExample:\n"
     "  holdfast train robustembed --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/robust\n"
-    "  holdfast train simcse --config simcse.yaml --seed 1 --set temperature=0.1 --output runs/simcse-1"
+    "  holdfast train simcse --config simcse.yaml --seed 1 --set temperature=0.1 --output runs/simcse-1",
 )
 def train(
     ctx: typer.Context,

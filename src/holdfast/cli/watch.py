@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import AsJson, app
+from holdfast.cli.app import TRAIN, AsJson, app
 from holdfast.cli.console import console, plain, print_json
 from holdfast.cli.mistakes import complain
 from holdfast.errors import UserError
@@ -31,8 +31,10 @@ _LEAST, _MOST = 0.2, 86_400
 
 
 @app.command(
+    short_help="Follow runs while they train.",
+    rich_help_panel=TRAIN,
     epilog="\b\nExample:\n  holdfast watch runs/robust\n  holdfast watch runs/* --once\n"
-    "  holdfast watch runs/robust --once --json"
+    "  holdfast watch runs/robust --once --json",
 )
 def watch(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of train, finetune or pretrain.")],
