@@ -75,16 +75,16 @@ LabelMap = Annotated[
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")]
 MaxSteps = Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")]
-Column = Annotated[str | None, typer.Option(help="The corpus column that holds the sentences.")]
-MaxChars = Annotated[int | None, typer.Option(help="The longest line the corpus may have. [default: 10000]")]
+Column = Annotated[str | None, typer.Option(help="Column of the corpus that holds the sentences.")]
+MaxChars = Annotated[int | None, typer.Option(help="Longest line of the corpus, in characters. [default: 10000]")]
 SaveSteps = Annotated[
     int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
 ]
-KeepCheckpoints = Annotated[int | None, typer.Option(help="How many checkpoints are kept. [default: 2]")]
+KeepCheckpoints = Annotated[int | None, typer.Option(help="Checkpoints to keep. [default: 2]")]
 Precision = Annotated[
-    str | None, typer.Option(help="auto (bf16 where the machine is good at it), fp32 or bf16. [default: auto]")
+    str | None, typer.Option(help="auto (bf16 where the machine computes it fast), fp32 or bf16. [default: auto]")
 ]
-RunFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder; the model ends up in it.")]
+RunFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the run and of the finished model.")]
 
 
 def _print_version(asked: bool) -> None:

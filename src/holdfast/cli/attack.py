@@ -41,18 +41,18 @@ def attack(
         typer.Option(help="sst2, mr, ag_news, textfooler/mr, snli, ...: wrong classes; stsb, sickr: wrong scores."),
     ] = None,
     texts: Annotated[
-        str | None, typer.Option(help="In place of a task: any sentences, as for --corpus of train; needs no labels.")
+        str | None, typer.Option(help="Sentences without labels in place of a task, as for --corpus of train.")
     ] = None,
     search: Annotated[
         str | None,
         typer.Option(
             metavar="FILE|CORPUS",
-            help="Of neighbours: the texts they are sought among, as for --corpus of train. [default: all of --texts, "
+            help="For --goal neighbours: corpus to search, as for --corpus of train. [default: all of --texts, "
             "or of the task's split]",
         ),
     ] = None,
     recipes: Annotated[
-        str, typer.Option(help="Joined by commas; `holdfast recipes` tells what they are.")
+        str, typer.Option(help="Recipes, joined by commas; `holdfast recipes` lists them.")
     ] = "textfooler,textbugger,pwws,bae-r,bertattack,geometry",
     goal: Annotated[
         str,
@@ -61,22 +61,34 @@ def attack(
             "it was), neighbours (the nearest texts lost), or auto: by the data."
         ),
     ] = "auto",
-    split: Annotated[str | None, typer.Option(help="Of the task. [default: test, else dev, else all]")] = None,
-    examples: Annotated[int | None, typer.Option(help="Draw so many at random, with --seed. [default: all]")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of the task. [default: test, else dev, else all]")] = None,
+    examples: Annotated[
+        int | None, typer.Option(help="Attack this many examples, drawn with --seed. [default: all]")
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A constant: candidates=20, or pwws.same_tag=true."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Constant of a recipe: candidates=20, or pwws.same_tag=true; repeatable.",
+        ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Of drift: a cosine. [default: half-way to other texts]")
+        float | None,
+        typer.Option(
+            help="For --goal drift: cosine below which an attack succeeds. [default: half-way to other texts]"
+        ),
     ] = None,
-    k: Annotated[int, typer.Option(help="Of neighbours: how many have to be lost.")] = 5,
-    margin: Annotated[float, typer.Option(help="Of score: how much further from people's, of 5 points.")] = 1.0,
+    k: Annotated[int, typer.Option(help="For --goal neighbours: neighbours to displace.")] = 5,
+    margin: Annotated[
+        float, typer.Option(help="For --goal score: required increase of the error, in points of 5.")
+    ] = 1.0,
     label_map: LabelMap = None,
     resources: Annotated[
         str,
         typer.Option(
-            metavar="SET", help="paper (what the papers used) or light (what needs no download); see `holdfast doctor`."
+            metavar="SET",
+            help="paper (resources of the papers) or light (those that need no download); see `holdfast doctor`.",
         ),
     ] = "paper",
     synonyms: SynonymsOption = None,
@@ -85,19 +97,19 @@ def attack(
     masked_lm: MaskedLMOption = None,
     similarity: SimilarityOption = None,
     precision: Annotated[
-        str, typer.Option(help="Of the search: auto, fp32 or bf16. Every success is confirmed in fp32.")
+        str, typer.Option(help="Precision of the search: auto, fp32 or bf16. Every success is confirmed in fp32.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Of the drawing and of random recipes.")] = 42,
+    seed: Annotated[int, typer.Option(help="Random seed of --examples and of recipes that draw at random.")] = 42,
     data: DataFolder = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="The result; the texts go to FILE.examples.jsonl too.")
+        Path | None, typer.Option(metavar="FILE.json", help="Result file; FILE.examples.jsonl holds the texts, too.")
     ] = None,
     side_by_side: Annotated[int | None, typer.Option(help="Examples attacked at once. [default: 64]")] = None,
     call_batch: Annotated[
-        int | None, typer.Option(help="Of call:...: the most texts given in one call. [default: 256]")
+        int | None, typer.Option(help="For call:...: largest number of texts in one call. [default: 256]")
     ] = None,
     processes: Annotated[int, typer.Option(help="Processes that share the examples on this machine.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that was writing --output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that was writing --output.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Change texts word by word until a model fails, and tell how often and how easily it does."""
@@ -206,7 +218,7 @@ def _number(value: Any, digits: int) -> str:
     epilog="\b\nExample:\n  holdfast recipes\n  holdfast recipes textfooler",
 )
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="A recipe, to see what its constants mean.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Recipe whose constants are explained.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The attack recipes, with every constant."""

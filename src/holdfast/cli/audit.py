@@ -49,14 +49,15 @@ def audit(
             "documentation]",
         ),
     ] = None,
-    examples: Annotated[int, typer.Option(help="Texts that are attacked.")] = 100,
+    examples: Annotated[int, typer.Option(help="Texts to attack.")] = 100,
     max_words: Annotated[
-        int, typer.Option(help="Cut longer texts after so many words: attacks on them are slow.")
+        int, typer.Option(help="Cut longer texts after this many words: attacks on long texts are slow.")
     ] = 64,
     resources: Annotated[
         str,
         typer.Option(
-            metavar="SET", help="light (what needs no download) or paper (what the papers used); see `holdfast doctor`."
+            metavar="SET",
+            help="light (resources that need no download) or paper (those of the papers); see `holdfast doctor`.",
         ),
     ] = "light",
     synonyms: SynonymsOption = None,
@@ -67,12 +68,15 @@ def audit(
         str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="Of the attacks' search: auto, fp32 or bf16. Every number told is computed in fp32.")
+        str,
+        typer.Option(
+            help="Precision of the search of attacks: auto, fp32 or bf16. Reported numbers are computed in fp32."
+        ),
     ] = "auto",
     call_batch: Annotated[
-        int | None, typer.Option(help="Of call:...: the most texts given in one call. [default: 256]")
+        int | None, typer.Option(help="For call:...: largest number of texts in one call. [default: 256]")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the drawings and intervals.")] = 42,
+    seed: Annotated[int, typer.Option(help="Random seed of samples and intervals.")] = 42,
     data: DataFolder = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the result, with its texts, to this file.")

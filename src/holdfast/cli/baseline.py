@@ -31,7 +31,7 @@ _NAMES = "\n".join(f"  {name:18} {baseline.summary}" for name, baseline in BASEL
 def baseline(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help=f"{', '.join(BASELINES)}; see below.")],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, which becomes the model.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="New folder for the model.")],
     vectors: Annotated[
         Path | None, typer.Option(metavar="FILE", help="glove: word vectors as text: .txt, .vec; .gz and .zst too.")
     ] = None,
@@ -72,7 +72,8 @@ def baseline(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="whitening, flow: of what is drawn, and the flow's weights. [default: 42]")
+        int | None,
+        typer.Option(help="whitening, flow: random seed of --sentences and of the flow's weights. [default: 42]"),
     ] = None,
     data: DataFolder = None,
     column: Column = None,

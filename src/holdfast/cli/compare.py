@@ -36,12 +36,12 @@ def compare(
         list[str],
         typer.Argument(
             metavar="A.json B.json [C.json...]",
-            help="Results of evaluate, finetune, attack, transfer or audit. The first is the baseline. Several seeds "
-            "of one side are joined by commas.",
+            help="Results of evaluate, finetune, attack, transfer or audit. The first is the baseline. Join "
+            "the seeds of one side by commas.",
         ),
     ],
-    resamples: Annotated[int, typer.Option(help="Of the bootstrap.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Of its draws.")] = 42,
+    resamples: Annotated[int, typer.Option(help="Resamples of the bootstrap.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 42,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:

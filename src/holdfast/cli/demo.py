@@ -18,8 +18,10 @@ from holdfast.cli.console import console, print_json, progress_console, work_qui
 )
 def demo(
     ctx: typer.Context,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for it.")] = Path("holdfast-demo"),
-    model: Annotated[str, typer.Option(help="What it starts from: a masked LM or an encoder.")] = "bundled",
+    output: Annotated[Path, typer.Option(metavar="DIR", help="New folder for everything that the demo makes.")] = Path(
+        "holdfast-demo"
+    ),
+    model: Annotated[str, typer.Option(help="Masked LM or encoder to start from.")] = "bundled",
     as_json: AsJson = False,
 ) -> None:
     """Train on this Python's own prose, compare, attack, audit, and write the report; offline, a few minutes."""

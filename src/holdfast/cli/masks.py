@@ -48,23 +48,26 @@ def masks(
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help=f"At most {_MOST_TEXTS} sentences, as for --corpus of train.")
     ] = None,
-    draws: Annotated[int, typer.Option(help="How often masks are learned anew.")] = 20,
+    draws: Annotated[int, typer.Option(help="Times that the masks are learned anew.")] = 20,
     others: Annotated[
         str | None,
-        typer.Option(metavar="FILE|CORPUS", help="Where the batch's other sentences come from. [default: built in]"),
+        typer.Option(metavar="FILE|CORPUS", help="Source of the other sentences of the batch. [default: built in]"),
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Sentences of the batch, yours among them.")] = 32,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of l2p-csr: threshold=0.1.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of l2p-csr: threshold=0.1; repeatable."),
     ] = None,
     max_length: Annotated[
         int | None, typer.Option(help="Tokens per sentence; longer ones are cut. [default: as in training, else 32]")
     ] = None,
-    features: Annotated[bool, typer.Option("--features", help="Put each feature's share into the JSON too.")] = False,
+    features: Annotated[
+        bool, typer.Option("--features", help="Write the share of each feature into the JSON, too.")
+    ] = False,
     pooling: Annotated[
         str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 42,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 42,
     data: DataFolder = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,

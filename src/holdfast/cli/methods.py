@@ -16,7 +16,7 @@ from holdfast.cli.console import console, print_json, setting, table
     epilog="\b\nExample:\n  holdfast methods\n  holdfast methods robustembed",
 )
 def methods(
-    name: Annotated[str | None, typer.Argument(help="A method, or FILE.py:Class, to see its options.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Method, or FILE.py:Class, whose options are explained.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The training methods: what each does, its paper, and its options with their defaults."""

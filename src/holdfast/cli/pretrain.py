@@ -40,7 +40,7 @@ def pretrain(
         str | None,
         typer.Option(
             metavar="FILE|NAME",
-            help="YAML file with these options as keys, or the recipe small; what is given here goes before it.",
+            help="YAML file with these options as keys, or the recipe small; the command line overrides it.",
         ),
     ] = None,
     corpus: Annotated[
@@ -51,43 +51,47 @@ def pretrain(
     model: Annotated[
         str | None, typer.Option(help="A masked LM to continue: a folder or a hub name. [default: a new one]")
     ] = None,
-    layers: Annotated[int | None, typer.Option(help="Of a new model. [default: 4]")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Its width. [default: 256]")] = None,
-    heads: Annotated[int | None, typer.Option(help="Of its attention. [default: 4]")] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers of a new model. [default: 4]")] = None,
+    hidden: Annotated[int | None, typer.Option(help="Width of a new model. [default: 256]")] = None,
+    heads: Annotated[int | None, typer.Option(help="Attention heads of a new model. [default: 4]")] = None,
     intermediate: Annotated[
-        int | None, typer.Option(help="The width of its feed-forward layers. [default: 4 x hidden]")
+        int | None, typer.Option(help="Width of the feed-forward layers. [default: 4 x hidden]")
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(help="WordPieces, counted on the corpus, of a new model. [default: 12000]")
+        int | None,
+        typer.Option(help="Size of a new model's WordPiece vocabulary, counted on the corpus. [default: 12000]"),
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="In its place, the tokeniser of this folder or hub model.")
+        str | None, typer.Option(help="Folder or hub model whose tokeniser is used instead of a new vocabulary.")
     ] = None,
     max_steps: MaxSteps = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: 1]")] = None,
-    hours: Annotated[float | None, typer.Option(help="A time, in place of --epochs.")] = None,
-    batch_tokens: Annotated[int | None, typer.Option(help="Tokens of an optimiser step. [default: 8192]")] = None,
+    hours: Annotated[float | None, typer.Option(help="Duration, in place of --epochs.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(help="Tokens per optimiser step. [default: 8192]")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Its peak; it rises and falls linearly. [default: 0.001]")
+        float | None, typer.Option(help="Peak learning rate; it rises and falls linearly. [default: 0.001]")
     ] = None,
     warmup_share: Annotated[
-        float | None, typer.Option(help="The share of the run in which it rises. [default: 0.06]")
+        float | None, typer.Option(help="Share of the run in which the learning rate rises. [default: 0.06]")
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of AdamW. [default: 0.01]")] = None,
-    dropout: Annotated[float | None, typer.Option(help="While training. [default: 0.1, or that of --model]")] = None,
-    mask_share: Annotated[float | None, typer.Option(help="Tokens to predict. [default: 0.15]")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay of AdamW. [default: 0.01]")] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Dropout in training. [default: 0.1, or that of --model]")
+    ] = None,
+    mask_share: Annotated[float | None, typer.Option(help="Share of the tokens to predict. [default: 0.15]")] = None,
     whole_words: Annotated[
-        bool | None, typer.Option("--whole-words/--no-whole-words", help="Mask words, not pieces. [default: no]")
+        bool | None, typer.Option("--whole-words/--no-whole-words", help="Mask whole words, not pieces. [default: no]")
     ] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a sentence, and positions of a new model. [default: 128]")
+        int | None, typer.Option(help="Tokens per sentence, and positions of a new model. [default: 128]")
     ] = None,
     held_out: Annotated[
-        str | None, typer.Option(help="Sentences to measure on, never trained on; as --corpus. [default: none]")
+        str | None,
+        typer.Option(help="Sentences to measure on, which are kept out of training; as --corpus. [default: none]"),
     ] = None,
     column: Column = None,
     max_chars: MaxChars = None,
-    seed: Annotated[int | None, typer.Option(help="Of weights, order, masks and dropout. [default: 42]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 42]")] = None,
     precision: Precision = None,
     data: DataFolder = None,
     eval_steps: Annotated[int | None, typer.Option(help="Steps between measurements. [default: 500]")] = None,
@@ -95,7 +99,7 @@ def pretrain(
     keep_checkpoints: KeepCheckpoints = None,
     export: Annotated[str | None, typer.Option(help="Store the weights in fp32 or fp16. [default: fp32]")] = None,
     attribution: Annotated[
-        str | None, typer.Option(help="Where the corpus is from and whose terms apply, for the model card.")
+        str | None, typer.Option(help="Source and licence of the corpus, for the model card.")
     ] = None,
     prompts: Annotated[
         list[str] | None, typer.Option("--prompt", help="A sentence with [MASK] to show filled in; repeatable.")

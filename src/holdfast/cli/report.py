@@ -25,12 +25,12 @@ def report(
         list[str],
         typer.Argument(metavar="RESULT.json...", help="Results of any verb. Seeds of one model are joined by commas."),
     ],
-    output: Annotated[Path, typer.Option(metavar="FILE.html", help="The page.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option(metavar="FILE.html", help="File of the page.")] = Path("report.html"),
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write its figures to this folder too, as PNG and SVG.")
+        Path | None, typer.Option(metavar="DIR", help="Write the figures to this folder, too, as PNG and SVG.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help='Its heading. [default: "Robustness report"]')] = None,
-    examples: Annotated[int, typer.Option(help="Adversarial examples in the page, at most.")] = 5000,
+    title: Annotated[str | None, typer.Option(help='Heading of the page. [default: "Robustness report"]')] = None,
+    examples: Annotated[int, typer.Option(help="Largest number of adversarial examples in the page.")] = 5000,
     as_json: AsJson = False,
 ) -> None:
     """One HTML page of results, which needs no network: tables, figures, adversarial examples, provenance."""

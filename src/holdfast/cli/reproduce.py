@@ -34,23 +34,25 @@ def reproduce(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE...", help="PAPER/TABLE, PAPER/FIGURE, FILE.yaml; a PAPER or all for all of theirs; or list."
+            metavar="TABLE...",
+            help="PAPER/TABLE, PAPER/FIGURE or FILE.yaml; PAPER or all for every table of it; or list.",
         ),
     ],
     scale: Annotated[
         str, typer.Option(help="smoke (minutes on two cores), small (hours) or paper (a GPU and up).")
     ] = "smoke",
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Of all reproductions: cells are kept there and shared.")
+        Path,
+        typer.Option(metavar="DIR", help="Folder of the results; all reproductions keep and share their cells there."),
     ] = Path("reproduced"),
-    model: Annotated[str | None, typer.Option(help="Where encoders start from. [default: what the scale says]")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that encoders start from. [default: the scale's]")] = None,
     corpus: Annotated[
         str | None,
-        typer.Option(help="What encoders are trained on, where the table does not say. [default: the scale's]"),
+        typer.Option(help="Corpus of the encoders, unless the table names one. [default: the scale's]"),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How often everything is made, from the encoder's training on.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Repetitions of every cell, from the encoder's training on.")] = 1,
     only: Annotated[
-        str | None, typer.Option(help="Only rows whose name contains one of these words, joined by commas.")
+        str | None, typer.Option(help="Make only rows whose name contains one of these words, joined by commas.")
     ] = None,
     against: Annotated[
         str | None,
@@ -65,7 +67,7 @@ def reproduce(
         typer.Option(
             "--set",
             metavar="STAGE.NAME=VALUE",
-            help="In place of what the scale says: encoder.sentences=6400, attack.examples=100; repeatable.",
+            help="Override a setting of the scale: encoder.sentences=6400, attack.examples=100; repeatable.",
         ),
     ] = None,
     vectors: Annotated[
@@ -79,17 +81,15 @@ def reproduce(
             "Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.",
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Cells that are made at once. [default: one on each GPU, or one]")
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Cells to make at once. [default: one on each GPU, or one]")] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Tell what would be made, and how long it may take, and make nothing.")
+        bool, typer.Option("--plan", help="Print the cells to make and the expected time, and make nothing.")
     ] = False,
     so_far: Annotated[
-        bool, typer.Option("--so-far", help="Make nothing, and write the table of what is finished.")
+        bool, typer.Option("--so-far", help="Write the table of the finished cells, and make nothing.")
     ] = False,
     resources: Annotated[
-        str, typer.Option(metavar="SET", help="Of the attacks: paper or light; see `holdfast doctor`.")
+        str, typer.Option(metavar="SET", help="Resources of the attacks: paper or light; see `holdfast doctor`.")
     ] = "paper",
     synonyms: SynonymsOption = None,
     wordnet: WordNetOption = None,

@@ -23,9 +23,11 @@ from holdfast.files import output_lock
 )
 def show(
     result: Annotated[Path, typer.Argument(metavar="RESULT.json", help="A result of attack or audit.")],
-    recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts.")] = None,
-    outcome: Annotated[str, typer.Option(help="succeeded, failed, skipped or all.")] = "succeeded",
-    limit: Annotated[int, typer.Option(help="How many.")] = 20,
+    recipe: Annotated[str | None, typer.Option(help="Print only the texts of this recipe.")] = None,
+    outcome: Annotated[
+        str, typer.Option(help="Outcome of the attack: succeeded, failed, skipped or all.")
+    ] = "succeeded",
+    limit: Annotated[int, typer.Option(help="Largest number of texts to print.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Print adversarial texts, what was changed in them, and what the model says of them."""
@@ -63,7 +65,9 @@ def transfer(
     models: Annotated[
         str | None, typer.Option(help="Classifiers to try the texts on, joined by commas. [default: those attacked]")
     ] = None,
-    recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts. [default: of all recipes]")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="Print only the texts of this recipe. [default: of all recipes]")
+    ] = None,
     label_map: LabelMap = None,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,

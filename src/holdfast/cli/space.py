@@ -44,19 +44,25 @@ def space(
         Path | None,
         typer.Option(metavar="RESULT.json", help="A result of attack or audit, on any model: its texts are measured."),
     ] = None,
-    recipe: Annotated[str | None, typer.Option(help="Only this recipe's texts. [default: each recipe's]")] = None,
-    item: Annotated[str | None, typer.Option(help="Of an audit: only this item's texts.")] = None,
-    outcome: Annotated[str, typer.Option(help="Which attempts: succeeded, failed or all.")] = "succeeded",
+    recipe: Annotated[
+        str | None, typer.Option(help="Measure only the texts of this recipe. [default: every recipe]")
+    ] = None,
+    item: Annotated[str | None, typer.Option(help="For an audit: measure only the texts of this item.")] = None,
+    outcome: Annotated[str, typer.Option(help="Outcome of the attack: succeeded, failed or all.")] = "succeeded",
     stsb: Annotated[bool, typer.Option("--stsb/--no-stsb", help="Measure the space on STS-B dev.")] = True,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png|svg", help="Draw the clean and the adversarial texts of a recipe.")
     ] = None,
     coordinates: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write the points of that picture to this file.")
+        Path | None, typer.Option(metavar="FILE.json", help="Write the points of the picture to this file.")
     ] = None,
-    pairs: Annotated[int | None, typer.Option(help="Of that picture, drawn with --seed. [default: all]")] = None,
-    perplexity: Annotated[float | None, typer.Option(help="Of t-SNE. [default: 30, less for few texts]")] = None,
-    seed: Annotated[int, typer.Option(help="Of t-SNE and of --pairs.")] = 42,
+    pairs: Annotated[
+        int | None, typer.Option(help="Pairs of texts in the picture, drawn with --seed. [default: all]")
+    ] = None,
+    perplexity: Annotated[
+        float | None, typer.Option(help="Perplexity of t-SNE. [default: 30, less for few texts]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of t-SNE and of --pairs.")] = 42,
     pooling: Annotated[
         str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
     ] = None,

@@ -46,11 +46,9 @@ def train(
     ],
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="YAML file with these options as keys; what is given here goes before it."),
+        typer.Option(metavar="FILE", help="YAML file with these options as keys; the command line overrides it."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="The encoder to start from: a folder, a hub name or bundled.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="Encoder to start from: a folder, a hub name or bundled.")] = None,
     corpus: Annotated[
         str | None,
         typer.Option(
@@ -58,9 +56,9 @@ def train(
         ),
     ] = None,
     output: RunFolder = None,
-    preset: Annotated[str | None, typer.Option(help="A preset of the method, such as as_released.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Preset of the method, such as as_released.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the method; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Option of the method; repeatable.")
     ] = None,
     max_steps: MaxSteps = None,
     epochs: Annotated[float | None, typer.Option(help="Passes over the corpus. [default: the method's]")] = None,
@@ -70,21 +68,22 @@ def train(
     ] = None,
     accumulate: Annotated[int | None, typer.Option(help="Batches per optimiser step. [default: 1]")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Its peak; it falls linearly to 0. [default: the method's]")
+        float | None, typer.Option(help="Peak learning rate; it falls linearly to 0. [default: the method's]")
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens per sentence in training. [default: 32]")] = None,
     max_grad_norm: Annotated[
-        float | None, typer.Option(help="Gradients are clipped to this norm; 0: not at all. [default: 1.0]")
+        float | None,
+        typer.Option(help="Largest norm of the gradient, to which it is clipped; 0: no clipping. [default: 1.0]"),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the head, the order, the dropout and the attacks. [default: 42]")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 42]")] = None,
     precision: Precision = None,
     data: DataFolder = None,
     column: Column = None,
     positive_column: Annotated[
         str | None,
-        typer.Option(help="The corpus column that holds a positive of each sentence, for methods that take them."),
+        typer.Option(
+            help="Column of the corpus that holds a positive of each sentence, for methods that take positives."
+        ),
     ] = None,
     max_chars: MaxChars = None,
     pooling: Annotated[
@@ -105,7 +104,8 @@ def train(
     report_sts: Annotated[
         bool | None,
         typer.Option(
-            "--report-sts/--no-report-sts", help="Measure the finished model on STS where that is here. [default: yes]"
+            "--report-sts/--no-report-sts",
+            help="Measure the finished model on STS where its data is at hand. [default: yes]",
         ),
     ] = None,
     resume: Resume = False,
