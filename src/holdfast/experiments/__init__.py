@@ -1,1 +1,1 @@
-"""The papers' tables and figures: what is in each cell, how it is made, what was published; cell by cell, resumable."""
+"""Reproduction of the papers' tables and figures, cell by cell and resumable, beside the published values."""

@@ -1,4 +1,4 @@
-"""Which row of a table each other one is compared with: ``--against ROW``, or ``against`` in its file."""
+"""The baseline row of each row of a table: ``--against ROW``, or ``against`` in the table's file."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from holdfast.errors import UserError, did_you_mean
 
 
 def baselines(rows: Mapping[str, Mapping[str, str]], against: str) -> dict[str, str]:
-    """For the name of each row that is compared the name of the one that it is compared with.
+    """Map the name of each compared row to the name of its baseline row.
 
     Args:
-        rows: for each row's name its label on each axis.
-        against: a row's name, with which all others are compared; or AXIS=LABEL: then a row is compared with the one
-            that has this label and is the same on all other axes, where there is one.
+        rows: for each row name, its label on each axis.
+        against: a row's name: all other rows are compared with it; or AXIS=LABEL: each row is compared with the row
+            that has this label and the same labels on all other axes, if there is one.
 
     Raises:
-        UserError: it names neither; the line lists the rows.
+        UserError: ``against`` names neither; the message lists the rows.
     """
     if against in rows:
         return {name: against for name in rows if name != against}

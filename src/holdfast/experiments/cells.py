@@ -1,4 +1,4 @@
-"""Pieces of work that are named by everything that made them: each is done once, kept, and shared between tables."""
+"""Pieces of work, named by a hash of all that decides them: each is done once, kept, and shared between tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.training.log import RESULT_FILE
 from holdfast.training.record import RUN, damage_in, digest_in, refuse_foreign, shown
 
 CELL_FILE = "cell.json"
-"""Written last of all into a cell's folder: where it is, the cell is finished."""
+"""The last file that is written into a cell's folder: if it exists, the cell is finished."""
 
 REVISIONS: Mapping[str, int] = {
     "translation": 1,
@@ -34,12 +34,12 @@ REVISIONS: Mapping[str, int] = {
     "transfer": 1,
     "distances": 1,
 }
-"""For each kind the number of its code. Raise it where a change alters what a cell holds that says the same: those that
-are there, and all that take them, are then made anew, and not mixed with new ones."""
+"""The revision of the code of each kind. Raise it when a change alters the product of equal settings: existing cells of
+the kind, and all cells that depend on them, are then made again and not mixed with new ones."""
 
 _KEY_DIGITS = 12
 _MODELS = ("encoder", "baseline", "classifier")
-"""The kinds whose product is a model's folder."""
+"""The kinds whose product is the folder of a model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +47,12 @@ class Cell:
     """One piece of work: a training, a classifier, an attack, an evaluation.
 
     Args:
-        kind: "model", "encoder", "baseline", "classifier", "attack", "evaluation", "inspection", "transfer" or
-            "distances".
-        settings: everything that decides the product and is no other cell; JSON values.
-        inputs: the cells whose products it takes, by their part in it.
-        where: what has to be known to do it and does not decide the product: where a model or a corpus lies.
-        label: what a person is shown.
+        kind: "model", "translation", "encoder", "baseline", "classifier", "attack", "evaluation", "inspection",
+            "transfer" or "distances".
+        settings: all that decides the product besides other cells; JSON values.
+        inputs: the cells whose products it takes, by their role.
+        where: what the work needs but does not decide the product, such as the path of a model or a corpus.
+        label: the name that is shown to the user.
     """
 
     kind: str
@@ -63,25 +63,25 @@ class Cell:
 
     @functools.cached_property
     def key(self) -> str:
-        """SHA-256 of kind, revision, settings and the inputs' keys: equal for equal work, and for nothing else."""
+        """SHA-256 of kind, revision, settings and the inputs' keys: equal if and only if the work is equal."""
         return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """What is hashed."""
+        """Return the values that the key is a hash of."""
         inputs = {name: cell.key for name, cell in self.inputs.items()}
         revision = REVISIONS.get(self.kind, 1)
-        said = {"revision": revision} if revision > 1 else {}  # cells of before there were any keep their names
+        said = {"revision": revision} if revision > 1 else {}  # cells from before revisions keep their keys
         return {"kind": self.kind, **said, "settings": self.settings, "inputs": inputs}
 
     def needed(self) -> Iterator[Cell]:
-        """The cells that have to be there before it, and itself, each before those that take it."""
+        """Yield the cells that it depends on and itself, inputs first; a shared input comes more than once."""
         for cell in self.inputs.values():
             yield from cell.needed()
         yield self
 
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells and all that they need, each once, inputs first."""
+    """Return the cells and all that they depend on, each once, inputs first."""
     return list({cell.key: cell for wanted in cells for cell in wanted.needed()}.values())
 
 
@@ -89,29 +89,29 @@ class Store:
     """The folder in which finished cells are kept.
 
     Args:
-        folder: it is made when the first cell is.
+        folder: created with the first cell.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def place(self, cell: Cell) -> Path:
-        """The folder of a cell's product; a model that was there before stays where it is."""
+        """Return the folder of a cell; for an existing model, the model's own folder."""
         if cell.kind == "model":
             return Path(cell.where["path"])
         return self.folder / f"{cell.kind}-{cell.key[:_KEY_DIGITS]}"
 
     def product(self, cell: Cell) -> Path:
-        """A model's folder, or a result file."""
+        """Return the path of a cell's product: a model's folder, or a result file."""
         if cell.kind == "model":
             return self.place(cell)
         return self.place(cell) / ("model" if cell.kind in _MODELS else RESULT_FILE)
 
     def finished(self, cell: Cell) -> bool:
-        """Whether there is nothing left to do for it.
+        """Return True if the cell is finished.
 
         Raises:
-            UserError: the folder holds another cell whose name begins alike, or a damaged one.
+            UserError: the folder holds a damaged cell, or another one whose key starts with the same digits.
         """
         if cell.kind == "model":
             return True
@@ -123,10 +123,10 @@ class Store:
         return True
 
     def damage(self, cell: Cell) -> str | None:
-        """What is wrong with a finished cell on disk, which has to be made again then; None where nothing is.
+        """Describe the damage of a finished cell, which must then be made again; None if there is no damage.
 
         Raises:
-            UserError: its result is whole, and another cell's or another run's.
+            UserError: its result is intact but belongs to another cell or another run.
         """
         path = self.place(cell) / CELL_FILE
         if cell.kind == "model" or not path.exists():
@@ -160,13 +160,13 @@ class Store:
         return self.place(cell) / "model" / RESULT_FILE if cell.kind in _MODELS else self.place(cell) / RESULT_FILE
 
     def left(self, cells: Iterable[Cell]) -> dict[str, str]:
-        """By their keys the cells that have to be made, with what is wrong with those that are there and damaged."""
+        """Return the keys of the cells to make, each with a description of its damage, or an empty text."""
         damaged = ((cell, self.damage(cell)) for cell in cells)
         return {cell.key: damage or "" for cell, damage in damaged if damage is not None or not self.finished(cell)}
 
     @contextlib.contextmanager
     def alone(self, cell: Cell) -> Iterator[None]:
-        """Have a cell to this process inside the block.
+        """Reserve a cell for this process inside the block.
 
         Raises:
             InUse: another process is making it.
@@ -176,16 +176,16 @@ class Store:
             yield
 
     def discard(self, cell: Cell) -> None:
-        """Remove what is there of a cell."""
+        """Remove the folder of a cell."""
         shutil.rmtree(self.place(cell), ignore_errors=True)
 
     def finish(self, cell: Cell, began: float, jobs: int = 1) -> None:
         """Mark a cell as finished.
 
         Args:
-            cell: which.
+            cell: the finished cell.
             began: `time.monotonic` at its start.
-            jobs: how many cells were made at once.
+            jobs: number of cells made at the same time.
         """
         seconds = time.monotonic() - began
         record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds, "jobs": jobs}
@@ -193,17 +193,17 @@ class Store:
         write_json(self.place(cell) / CELL_FILE, {**record, "result_sha256": result})
 
     def told(self, cells: Iterable[Cell]) -> list[str]:
-        """Return a line for each log of a finished training that is damaged; its cell is of use all the same."""
+        """Return a line for each damaged log of a finished training; the cell can still be used."""
         trained = [self.product(cell) for cell in cells if cell.kind in _MODELS and self.finished(cell)]
         return [line for product in trained for line in damage_in(product)]
 
     def jobs(self, cell: Cell) -> int:
-        """How many cells were made at once when a finished one was; 1 where its record does not say."""
+        """Return the number of cells made at the same time as a finished one; 1 if its record does not say."""
         jobs = read_object(self.place(cell) / CELL_FILE).get("jobs")
         return jobs if isinstance(jobs, int) else 1
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """What was written of every finished cell, of whatever table; damaged ones are left out."""
+        """Yield the records of all finished cells, of any table, without damaged ones."""
         needed: dict[str, Any] = {"kind": str, "settings": dict, "seconds_of_last_run": (int, float)}
         for path in sorted(self.folder.glob(f"*/{CELL_FILE}")):
             record = read_object(path)
@@ -212,6 +212,6 @@ class Store:
 
 
 def _key_in(path: Path) -> str | None:
-    """The key of the finished cell that a file names; None where it is damaged."""
+    """Return the key in the file of a finished cell; None if the file is damaged."""
     key = read_object(path).get("key")
     return key if isinstance(key, str) else None

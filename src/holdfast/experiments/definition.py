@@ -1,4 +1,4 @@
-"""A table as a YAML file says it: rows × columns, what is in each cell, and what was published.
+"""The definition of a table in a YAML file: rows × columns, the pipeline of each cell, and the published values.
 
 ```yaml
 title: Success rates of attacks
@@ -12,16 +12,17 @@ columns:
   Acc.: {measure: accuracy}
   PWWS: {attack: {recipe: pwws}, measure: success_rate}
 averages: {Avg.: [PWWS]}
-cells: {AG NP: {PWWS: {not_run: no time}}} # what single cells say besides
+cells: {AG NP: {PWWS: {not_run: no time}}} # additions for single cells
 published: {AG NP: [94.2, 63.6]}      # in the order of the columns; null where there is none
-against: pretraining=NP               # the row that others are compared with: its name, or AXIS=LABEL
-digits: 2                             # decimals that are shown; a column can have its own
-note: What is read how.
+against: pretraining=NP               # the row that the others are compared with: its name, or AXIS=LABEL
+digits: 2                             # decimals shown; a column can have its own
+note: How the paper is read where it is ambiguous.
 figure: {kind: scatter, x: Acc., y: PWWS} # for a figure of a paper: how it is drawn
-scales: {smoke: {only: {data: [AG]}}} # what a scale changes in this table
+scales: {smoke: {only: {data: [AG]}}} # changes to this table at a scale
 ```
 
-A cell is what ``shared``, its row and its column say together; a later one overrules an earlier one.
+A cell's pipeline merges ``shared``, its row, its column and its entry under ``cells``; later values override earlier
+ones.
 """
 
 from __future__ import annotations
@@ -49,47 +50,47 @@ _CHANGES = ("shared", "only", "drop", "rows", "columns")
 _DIGITS = 1
 
 _LENGTHS = ("sentences", "max_steps", "epochs")
-"""The ways to say how long a training is."""
+"""The settings for the length of a training."""
 
 WHOLE_ROW = "*"
-"""In place of a column, under ``cells``: all cells of that row, which its labels together name."""
+"""The key under ``cells``, in place of a column, that stands for all cells of a row."""
 
 Pipeline = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its label on each axis, and what it says of its cells."""
+    """A row: its label on each axis, and its part of the pipeline of its cells."""
 
     labels: Mapping[str, str]
     says: Pipeline
 
     @property
     def name(self) -> str:
-        """The labels, joined."""
+        """The labels, joined by spaces."""
         return " ".join(self.labels.values())
 
 
 @dataclass(frozen=True)
 class Definition:
-    """A table before any of it is made.
+    """The definition of a table at a scale.
 
     Attributes:
         name: such as "adcl/table1".
-        title: what it shows.
+        title: title of the table.
         source: paper and table.
         claim: what the paper concludes from it.
         rows: its rows.
-        columns: for each name what it says of its cells.
-        averages: for each further column the names of those it is the mean of.
-        published: for each row's name the published values, in the order of the columns and then the averages.
-        shared: what all cells have in common.
-        singles: for a row's name and a column what that cell says besides.
-        digits: decimals that are shown.
-        against: which row others are compared with, where none is asked for; see `baselines`.
-        note: how it is read where the paper leaves that open.
+        columns: for each column, its part of the pipeline of its cells.
+        averages: for each average column, the names of the columns it averages.
+        published: published values by row name, in the order of the columns and then the averages.
+        shared: part of the pipeline that all cells share.
+        singles: additions to the pipelines of single cells, by row name and column.
+        digits: decimals shown.
+        against: default baseline of the comparisons, a row or AXIS=LABEL; see `baselines`.
+        note: how the paper is read where it is ambiguous.
         figure: how it is drawn (see `FIGURES`); None for a table.
-        left_out: what the scale leaves out, in words.
+        left_out: descriptions of what the scale leaves out.
     """
 
     name: str
@@ -109,20 +110,20 @@ class Definition:
     left_out: tuple[str, ...] = ()
 
     def cell(self, row: Row, column: str) -> Pipeline:
-        """What a cell is made of."""
+        """Return the pipeline of a cell."""
         own = self.singles.get(row.name, {})
         return merged(self.shared, row.says, self.columns[column], own.get(WHOLE_ROW, {}), own.get(column, {}))
 
     def published_value(self, row: Row, column: str) -> float | None:
-        """The published value of a cell or an average; None where there is none."""
+        """Return the published value of a cell or an average, or None."""
         values = self.published.get(row.name)
         return None if values is None else values[[*self.columns, *self.averages].index(column)]
 
 
 def merged(*parts: Mapping[str, Any]) -> Pipeline:
-    """Mappings laid over one another, at every depth; a later value overrules an earlier one.
+    """Merge mappings at every depth; a later value overrides an earlier one.
 
-    How long a training is can be said in several ways, of which a later one overrules the others too.
+    The length of a training has several settings: a mapping that sets one of them removes all that were set before.
     """
     whole: Pipeline = {}
     for part in parts:
@@ -136,23 +137,23 @@ def merged(*parts: Mapping[str, Any]) -> Pipeline:
 
 
 def _among(label: str | None, said: Any) -> bool:
-    """Whether ``said``, a label or a list of them, holds ``label``."""
+    """Return True if ``said``, a label or a list of labels, contains ``label``."""
     return label in said if isinstance(said, list) else label == said
 
 
 def tables_folder() -> Path:
-    """Where the tables that come with holdfast are."""
+    """Return the folder of the tables that come with holdfast."""
     return Path(__file__).parent / "tables"
 
 
 def known_tables() -> list[str]:
-    """Their names: "adcl/table1" and so on."""
+    """Return the sorted names of the tables that come with holdfast, "adcl/table1" and so on."""
     folder = tables_folder()
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*.yaml"))
 
 
 def tables_named(words: Sequence[str]) -> list[str]:
-    """The tables that words mean, each once: "all", a paper's name for all of its tables, or a table's own name."""
+    """Return the tables that the words name, each once: "all", a paper for all of its tables, or a table's own name."""
     known = known_tables()
     of_papers: dict[str, list[str]] = {"all": known}
     for name in known:
@@ -161,11 +162,11 @@ def tables_named(words: Sequence[str]) -> list[str]:
 
 
 def read_definition(name: str, scale: str) -> Definition:
-    """A table by name, or from a YAML file of one's own, at a scale.
+    """Read the definition of a table at a scale, by its name or from a YAML file.
 
     Raises:
-        UserError: there is no such table or file (the nearest name is offered), or the file says something else than
-            a table, with ``file:line``.
+        UserError: there is no such table or file (the nearest name is suggested), or the file does not define a valid
+            table (with ``file:line``).
     """
     known = known_tables()
     if name in known:
@@ -181,13 +182,13 @@ def read_definition(name: str, scale: str) -> Definition:
 
 
 class _Reader:
-    """What a file says of a table; what is wrong in any part of it is told at every scale."""
+    """The reader of a table's file. It checks the parts of all scales, whichever scale is asked for."""
 
     def __init__(self, file: TableFile) -> None:
         self.file = file
 
     def definition(self, name: str, scale: str) -> Definition:
-        """The table at a scale."""
+        """Return the definition at a scale."""
         file, at = self.file, ("scales", scale)
         self._check()
         dropped = file.mapping(at).get("drop") or ()
@@ -225,7 +226,7 @@ class _Reader:
         return definition
 
     def _check(self) -> None:
-        """What does not depend on the scale: the names in the file, and what it says of cells."""
+        """Check what does not depend on the scale: the names in the file, and all parts of pipelines."""
         file = self.file
         file.known((), _KEYS)
         for key in _NEEDED:
@@ -246,14 +247,14 @@ class _Reader:
         self._check_scales()
 
     def _all_said(self, under: Place = ()) -> Iterator[Place]:
-        """Where something is said of cells: in the table itself, or under one of its scales."""
+        """Yield the places of pipeline parts, in the table itself or under one of its scales."""
         yield (*under, "shared")
         for axis in self.file.mapping((*under, "rows")):
             yield from ((*under, "rows", axis, label) for label in self.file.mapping((*under, "rows", axis)))
         yield from ((*under, "columns", column) for column in self.file.mapping((*under, "columns")))
 
     def _check_skip(self) -> None:
-        """A combination names axes, and of each a label or a list of them."""
+        """Check the skipped combinations: each maps axes to a label or a list of labels."""
         file = self.file
         if file.get(("skip",)) is None:
             return
@@ -264,14 +265,14 @@ class _Reader:
             self._check_labels(at, alone=True)
 
     def _check_labels(self, at: Place, *, alone: bool = False) -> None:
-        """A mapping of axes to lists of their labels, or to a label alone."""
+        """Check a mapping of axes to lists of their labels or, with ``alone``, to single labels."""
         self.file.known(at, self.file.mapping(("rows",)), "axis")
         for axis in self.file.mapping(at):
             labels = self.file.mapping(("rows", axis))
             self.file.names((*at, axis), labels, "label", f" on the axis {axis!r}", alone=alone)
 
     def _check_row_names(self) -> None:
-        """No two rows have one name: results, published values and single cells go by it."""
+        """Check that row names are unique: results, published values and single cells are identified by them."""
         found: dict[str, Row] = {}
         for row in self._rows():
             if (other := found.setdefault(row.name, row)) is not row:
@@ -280,7 +281,7 @@ class _Reader:
                 raise self.file.wrong(("rows", axis, row.labels[axis]), what)
 
     def _check_against(self) -> None:
-        """What others are compared with is a row, or a label of an axis."""
+        """Check that ``against`` names a row, or an axis and one of its labels."""
         if self.file.get(("against",)) is None:
             return
         try:
@@ -289,7 +290,7 @@ class _Reader:
             raise self.file.wrong(("against",), f"'against': {error}") from error
 
     def _check_scales(self) -> None:
-        """What a scale changes is there."""
+        """Check that the rows, columns and labels that a scale changes exist."""
         file = self.file
         file.known(("scales",), SCALES, "scale")
         for scale in file.mapping(("scales",)):
@@ -306,7 +307,7 @@ class _Reader:
                 says(file, place)
 
     def _check_cells(self, definition: Definition, scale: str) -> None:
-        """Every cell that is made says what of it is shown, and an inspection is of texts that it takes."""
+        """Check that every cell to be made has a measure, and that the texts of an inspection fit its kind."""
         for row, column in itertools.product(definition.rows, definition.columns):
             cell = definition.cell(row, column)
             if "not_run" in cell:
@@ -317,7 +318,7 @@ class _Reader:
                 raise self.file.wrong(self._last_said(row, column, scale, ("inspection", "texts")), wrong)
 
     def _last_said(self, row: Row, column: str, scale: str, keys: Place) -> Place:
-        """Where that is said of a cell which overrules what is said of it elsewhere."""
+        """Return the place of the setting ``keys`` that overrides all others for a cell."""
         own: list[Place] = [("cells", row.name, column), ("cells", row.name, WHOLE_ROW)]
         labels: list[Place] = [("rows", axis, label) for axis, label in reversed([*row.labels.items()])]
         for places in ([("columns", column)], labels, [("shared",)]):
@@ -329,7 +330,7 @@ class _Reader:
         return self.file.whole_number(("digits",), 0, MOST_DIGITS) if given else _DIGITS
 
     def _singles(self) -> dict[str, dict[str, Pipeline]]:
-        """What single cells say, of rows and columns that are in the file."""
+        """Return the pipeline parts of single cells; their rows and columns must be in the file."""
         file = self.file
         file.known(("cells",), [row.name for row in self._rows()], "row")
         for name in file.mapping(("cells",)):
@@ -340,7 +341,7 @@ class _Reader:
         }
 
     def _left_out(self, at: Place) -> Iterator[str]:
-        """What a scale leaves out: labels of the rows' axes, columns."""
+        """Yield descriptions of what a scale leaves out: labels of row axes, and columns."""
         for axis, kept in self.file.mapping((*at, "only")).items():
             out = [label for label in self.file.mapping(("rows", axis)) if label not in kept]
             yield f"{axis} {', '.join(out)}"
@@ -348,7 +349,7 @@ class _Reader:
             yield f"columns {', '.join(dropped)}"
 
     def _rows(self, only: Mapping[str, Sequence[str]] | None = None, changes: Place = ()) -> Iterator[Row]:
-        """The product of the axes, without what is skipped; ``changes`` is where a scale changes rows."""
+        """Yield the rows: the product of the axes without skipped ones; ``changes`` is where a scale changes rows."""
         file, only = self.file, only or {}
         skipped = file.get(("skip",)) or []
         choices = [[(axis, label) for label in file.mapping(("rows", axis))] for axis in file.mapping(("rows",))]
@@ -363,7 +364,7 @@ class _Reader:
     def _published(
         self, columns: Mapping[str, Pipeline], averages: Mapping[str, Sequence[str]]
     ) -> dict[str, list[float | None]]:
-        """The published values of the columns that are left, for every row of the file."""
+        """Return the published values of the remaining columns, for every row of the file."""
         file, everything = self.file, self.file.everything()
         kept = [everything.index(column) for column in (*columns, *averages)]
         found = {}
@@ -377,5 +378,5 @@ class _Reader:
             found[name] = [values[place] for place in kept]
             for place, average in enumerate(averages, start=len(columns)):
                 if len(averages[average]) < len(file.mapping(("averages",))[average]):
-                    found[name][place] = None  # that mean was over more columns
+                    found[name][place] = None  # the published mean is over more columns
         return found

@@ -1,4 +1,4 @@
-"""How the rows of a table differ on the same items: from the results behind its values, by `evaluation.pairing`."""
+"""Paired differences between the rows of a table, from the results behind its values (`evaluation.pairing`)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from holdfast.evaluation.pairing import Key, Side, Source, attacked_by_all, diff
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
-"""What a row of scores holds of each item, for the metrics that are computed of them."""
+"""For each metric that is computed from items, the field of a row's ``items`` that it needs."""
 
 Values = Sequence[Mapping[str, Any]]
-"""Rows of a reproduction's result: a value of the table each."""
+"""Rows of a reproduction's result, one for each value of the table."""
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """What two values of a table were made of on the same items: one task, or those that both are the mean of."""
+    """The tasks behind two values of a table, resampled on the same items: one, or those of a mean."""
 
     keys: Sequence[Key]
     tasks: Sequence[Resampled]
@@ -38,23 +38,24 @@ def differences(
     seed: int = 42,
     resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
-    """The paired differences of a table's rows, value by value.
+    """Compute the paired differences between a table's rows, value by value.
 
-    A value is compared where its measure is of items: the success of an attack, an accuracy, a correlation, or a mean
-    of several of these: on different items, or attacks on the same texts.
+    A value is compared if its measure is computed from items: the success of an attack, an accuracy, a correlation, or
+    a mean of several of these, on different items or of attacks on the same texts.
 
     Args:
-        values: of the table.
-        averages: the columns that are means of others, and of which.
-        partners: for the name of each row that is compared that of the one it is compared with.
-        result_of: the result of a cell, by its key.
-        seed: of all draws.
+        values: the values of the table.
+        averages: for each average column, the columns it averages.
+        partners: for the name of each compared row, the name of its baseline row.
+        result_of: returns the result of a cell, given its key.
+        seed: of all random draws.
         resamples: of the bootstrap.
 
     Returns:
         ``{results, notes, seed, resamples, interval}``: ``results`` holds rows ``{task, split, labels, digits, metric,
-        n, baseline, other, seeds, metrics: {baseline, other, difference, low, high, p}, test}``, ``task`` and ``split``
-        being those of the value, ``n`` the items that both have; ``notes`` what has to be known or was not compared.
+        n, baseline, other, seeds, metrics: {baseline, other, difference, low, high, p}, test}``. ``task`` and ``split``
+        are those of the value, ``n`` counts the items that both rows have; ``notes`` says what to know for reading and
+        what was not compared.
     """
     pairs = _Pairs(values, averages, result_of, seed, resamples)
     found = []
@@ -78,10 +79,10 @@ def differences(
 
 
 class _Pairs:
-    """The values of a table two by two; what two rows have in common is drawn once for all columns.
+    """Pairs of values of a table; the resamples of two rows are drawn once for all columns.
 
     Args:
-        values, averages, result_of, seed, resamples: as of `differences`.
+        values, averages, result_of, seed, resamples: as in `differences`.
     """
 
     def __init__(
@@ -99,14 +100,14 @@ class _Pairs:
         self._drawn: dict[tuple[tuple[str, ...], ...], dict[Key, Resampled]] = {}
 
     def note(self, line: str, value: Mapping[str, Any]) -> None:
-        """Keep a line about a value."""
+        """Add a note about a value."""
         self.notes.setdefault(line, []).append(f"{value['task']}: {value['split']}")
 
     def compared(self, baseline: Mapping[str, Any], other: Mapping[str, Any]) -> _Compared | None:
-        """What both values are of, by the seeds that each has; None without items or seeds, or of the same cells.
+        """Pair two values over the seeds that each has; None without seeds or items, or if both are of the same cells.
 
         Raises:
-            UserError: their items cannot be paired.
+            UserError: the items of the two cannot be paired.
         """
         if not baseline["n"] or not other["n"]:
             return None
@@ -124,14 +125,14 @@ class _Pairs:
         return _Compared(keys, [drawn[key] for key in keys], first, second)
 
     def _mean(self, baseline: str, other: str, columns: Sequence[str]) -> _Compared | None:
-        """The mean over columns, each of items of its own, or of attacks on the same texts, and of the same models."""
+        """Pair two means over columns of the same models: of different items, or of attacks on the same texts."""
         found = [self.compared(self.places[baseline, column], self.places[other, column]) for column in columns]
         parts = [part for part in found if part is not None]
         tasks = [task for part in parts for task in part.tasks]
         seeds = [tuple(tuple(self.places[row, column]["seeds"]) for row in (baseline, other)) for column in columns]
         alike = {tuple(len(side.sources) for side in (part.baseline, part.other)) for part in parts}
         single = len(parts) == len(columns) and all(len(part.keys) == 1 for part in parts)
-        by_seed = any(isinstance(task.sample, SeedBySeed) for task in tasks)  # whose models have an order of their own
+        by_seed = any(isinstance(task.sample, SeedBySeed) for task in tasks)  # its models have another order
         if not single or by_seed or len(alike) > 1 or len(set(seeds)) > 1:
             return None
         splits: dict[tuple[str, str], list[_Compared]] = {}
@@ -146,9 +147,9 @@ class _Pairs:
         return _Compared([part.keys[0] for part in parts], of_splits, parts[0].baseline, parts[0].other)
 
     def _of_one_split(self, parts: Sequence[_Compared]) -> Resampled | None:
-        """The mean over what is of one split: a text is drawn with all attacks on it.
+        """Average the values of one split: a text is drawn together with all attacks on it.
 
-        Drawn apart, as if they were of different texts, their mean would seem surer than it is.
+        If the attacks were drawn separately, as if on different texts, the interval of the mean would be too narrow.
         """
         if len(parts) == 1:
             return parts[0].tasks[0]
@@ -162,14 +163,14 @@ class _Pairs:
         return resample(sample, seed=self._seed, name="/".join(map(str, keys)), resamples=self._resamples)
 
     def _side(self, value: Mapping[str, Any]) -> Side:
-        """The results behind a value, each under the name of its place in the table."""
+        """Return the results behind a value, each named after its place in the table."""
         keys, place = value["made"], f"{value['task']}, {value['split']}"
         names = [place + (f", seed {number}" if len(keys) > 1 else "") for number in value["seeds"][: len(keys)]]
         sources = (Source(Path(name), self._result_of(key)) for name, key in zip(names, keys, strict=True))
         return Side(value["task"], tuple(sources))
 
     def _draw(self, baseline: Side, other: Side, values: Values) -> dict[Key, Resampled]:
-        """What two sides have in common."""
+        """Draw the resamples of the tasks that two sides share, once for the same cells."""
         cells = tuple(tuple(value["made"]) for value in values)
         if cells not in self._drawn:
             drawn, notes = draw(baseline, other, seed=self._seed, resamples=self._resamples)
@@ -180,7 +181,7 @@ class _Pairs:
 
 
 def _keys(measure: str, result: Mapping[str, Any]) -> list[Key]:
-    """What a measure is of, as pairing has it; nothing where it is of no items."""
+    """Return the pairing keys of a measure; none if it is not computed from items."""
     rows, metric = rows_behind(measure, result)
     if result["kind"] == "attack":
         return [Key(r["task"], r["split"], str(r.get("recipe")), metric) for r in rows if metric == "success_rate"]

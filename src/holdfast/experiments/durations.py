@@ -1,4 +1,4 @@
-"""How long cells take, by those that are finished."""
+"""Estimates of the time that cells take, from finished cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.training.watching import duration
 
 
 class Durations:
-    """Seconds for a unit of a cell's size: the median over the finished cells of its sort, or else of its kind.
+    """Seconds per unit of a cell's size: the median over the finished cells of its sort, or else of its kind.
 
     Args:
         records: of finished cells.
@@ -27,7 +27,7 @@ class Durations:
         self._rates = {sort: statistics.median(found) for sort, found in rates.items()}
 
     def of(self, cells: Iterable[Cell]) -> float | None:
-        """Seconds that cells may take, one at a time; None where none of the kind of one of them is finished."""
+        """Estimate the seconds that cells take, one at a time; None if some cell has no finished one of its kind."""
         seconds = 0.0
         for cell in cells:
             sort = (cell.kind, what(cell.kind, cell.settings))
@@ -39,19 +39,19 @@ class Durations:
 
 
 def time_left(cells: Iterable[Cell], store: Store, jobs: int = 1) -> str:
-    """What stands at the end of a line about cells that are left; nothing where their time is not known.
+    """Return the end of a progress line: the remaining time, or an empty text if it is not known.
 
     Args:
-        cells: those that are left, those under way included.
-        store: where the finished ones are.
-        jobs: how many are made at once.
+        cells: the remaining cells, including those in progress.
+        store: holds the finished cells.
+        jobs: number of cells made at the same time.
     """
     seconds = Durations(store.records()).of(cells)
     return f", about {duration(seconds / jobs)} left" if seconds else ""
 
 
 def what(kind: str, settings: Mapping[str, Any]) -> str:
-    """What sort of cell it is, within its kind."""
+    """Return the sort of a cell within its kind, such as the method of a training."""
     names = {
         "encoder": ("method",),
         "baseline": ("name",),
@@ -64,7 +64,7 @@ def what(kind: str, settings: Mapping[str, Any]) -> str:
 
 
 def _size(kind: str, settings: Mapping[str, Any]) -> float:
-    """What a cell's time grows with: sentences of a training, examples of an attack; of other kinds their number."""
+    """Return the size that a cell's time grows with: sentences of a training, examples of an attack; else 1."""
     if kind == "translation" and settings.get("sentences"):
         return float(settings["sentences"])
     if kind == "encoder" and settings.get("max_steps"):

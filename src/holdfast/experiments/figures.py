@@ -1,4 +1,4 @@
-"""How a table is drawn: the ``figure`` of its file."""
+"""The ``figure`` of a table's file: how the table is drawn."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ FIGURES = {
     "scatter": ("kind", "x", "y", "axes", "join"),
     "pairs": ("kind",),
 }
-"""The kinds of figures and what each is told.
+"""The kinds of figures and the keys of each.
 
 ``lines``: a line per row over ``panels``, each ``{x: name of the axis, points: {column: place on it}}``. ``scatter``: a
-point per row, ``x`` and ``y`` are columns, and ``axes: {x: …, y: …}`` what is written along them, where the columns'
-names do not say enough; points with the same label on the axis ``join`` are joined. ``pairs``: clean and adversarial
-texts as points of a plane, from cells with ``distances_in``.
+point per row; ``x`` and ``y`` are columns, and ``axes: {x: …, y: …}`` are labels of the axes in place of the columns'
+names; points with the same label on the axis ``join`` are joined. ``pairs``: clean and adversarial texts as points in a
+plane, from cells with ``distances_in``.
 """
 
 
 def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, Any] | None:
-    """How a file's table is drawn; None where it is none.
+    """Return the ``figure`` of a table's file; None if it has none.
 
     Args:
-        file: the table's.
-        left: the columns and averages that the scale leaves.
-        scale: its name.
+        file: the table's file.
+        left: the columns and averages that remain at the scale.
+        scale: the name of the scale.
 
     Raises:
-        UserError: the figure is not one of `FIGURES`, or of something that is not in the table, with ``file:line``.
+        UserError: the figure is not one of `FIGURES`, or uses something that is not in the table (with ``file:line``).
     """
     if file.get(("figure",)) is None:
         return None
@@ -51,7 +51,7 @@ def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, A
 
 
 def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
-    """Both of its columns are there, at this scale too, and what joins points is an axis of the rows."""
+    """Check that both columns exist, at this scale too, and that ``join`` is an axis of the rows."""
     file.known(("figure", "axes"), ("x", "y"))
     everything, axes = file.everything(), file.mapping(("rows",))
     for key in ("x", "y"):
@@ -68,7 +68,7 @@ def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
 
 
 def _panel(file: TableFile, at: Place, left: Sequence[str]) -> dict[str, Any]:
-    """One panel, with the points that are left."""
+    """Return one panel, with the points that remain at the scale."""
     panel, points = file.mapping(at, needed=True), (*at, "points")
     file.known(at, ("x", "points"))
     file.text((*at, "x"))

@@ -1,4 +1,4 @@
-"""What decides a piece of work, as hashes: of files, models, data sets, corpora and linguistic resources."""
+"""Hashes that identify the inputs of a piece of work: files, models, data sets, corpora, linguistic resources."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from holdfast.training.config import Selection, resolved_selection
 from holdfast.values import expanded
 
 OF_TASK = "task:"
-"""What a corpus begins with that is the training texts of a labelled task: in-domain pre-training."""
+"""Prefix of a corpus that consists of a labelled task's training texts: in-domain pre-training."""
 
 _NAMING_FILES = ("masked_lm", "word_vectors")
-"""The options of methods and defences that name a model or a file."""
+"""Options of methods and defences that name a model or a file."""
 
 
 def task_and_split(corpus: str) -> tuple[str, str] | None:
-    """The task and the split ("" where none is named) of a corpus ``task:TASK`` or ``task:TASK/SPLIT``; else None."""
+    """Return the task and split ("" if not named) of a corpus ``task:TASK`` or ``task:TASK/SPLIT``; else None."""
     if not corpus.startswith(OF_TASK):
         return None
     task, _, split = corpus.removeprefix(OF_TASK).partition("/")
@@ -47,19 +47,19 @@ class Identities:
         self._models: dict[Path, dict[str, Any]] = {}
 
     def file(self, path: Path) -> str:
-        """The hash of a file."""
+        """Return the hash of a file."""
         if path not in self._digests:
             self._digests[path] = sha256(path)
         return self._digests[path]
 
     def model(self, path: Path) -> dict[str, Any]:
-        """The hashes of a model's files."""
+        """Return the hashes of a model's files."""
         if path not in self._models:
             self._models[path] = {"model_files": model_identity(path)["model_files"]}
         return self._models[path]
 
     def _of_model_or_file(self, name: str) -> Any:
-        """The hashes of a model's files or of a file; of what is not here its name."""
+        """Return the hashes of a model's files or of a file; the name if it is not on this machine."""
         path = expanded(name)
         if path.is_file():
             return self.file(path)
@@ -69,12 +69,12 @@ class Identities:
             return name
 
     def named_in(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The identities of the files and models that options name."""
+        """Return the hashes of the files and models that options name."""
         named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
         return {name: self._of_model_or_file(value) for name, value in named.items()}
 
     def task(self, task: str, text: str = "raw") -> dict[str, Any]:
-        """The hashes of a task's files here, with the text as it is or as SentEval has it; of the hub's its name."""
+        """Return the hashes of a task's local files, with raw or SentEval texts; the names of data sets on the hub."""
         folder = data_folder(self._data)
         known = task_named(task)
         if known.is_own:
@@ -85,14 +85,14 @@ class Identities:
         return {"files": [self.file(path) for path in files]}
 
     def trained_on(self, task: str) -> dict[str, Any]:
-        """The same of a task that is trained on, and of the attack sets here, whose texts are kept out of training."""
+        """Return the same for a training task, and the hashes of local attack sets, which are kept out of training."""
         folder = data_folder(self._data)
         sets = [task_named(name).split("all") for name in ATTACK_SETS.get(task_named(task).name, ())]
         kept_out = [] if folder is None else [path for each in sets for path in locate(each, folder) or ()]
         return {**self.task(task), **({"kept_out": [self.file(path) for path in kept_out]} if kept_out else {})}
 
     def corpus(self, corpus: str) -> dict[str, Any]:
-        """Hashes of a corpus' files; of one on the hub its name."""
+        """Return the hashes of a corpus's files; the name of a corpus on the hub."""
         if of_task := task_and_split(corpus):
             task, split = of_task
             return {"task": task, "split": split or None, **self.trained_on(task)}
@@ -102,7 +102,7 @@ class Identities:
         return {"parts": [self.file(part) if isinstance(part, Path) else str(part) for part in parts]}
 
     def selected_on(self, selection: Selection) -> dict[str, Any]:
-        """What chooses the step that is kept: STS-B dev where it is here, and nothing else."""
+        """Return how the kept step is selected: the last step, or by STS-B dev, with the hashes of its files."""
         if resolved_selection(selection, self._data) == "last":
             return {"selection": "last"}
         dev, folder = task_named("stsb").split("dev"), data_folder(self._data)
@@ -110,9 +110,9 @@ class Identities:
         return {"selection": "stsb-dev", "selected_on": [self.file(path) for path in files] or str(dev.hub)}
 
     def resources(self, needed: Sequence[str], names: ResourceNames) -> dict[str, Any]:
-        """Names and hashes of what a recipe takes alone: another tagger does not change an attack without one.
+        """Return the names and hashes of the resources that a recipe needs; others do not change its attack.
 
-        The similarity encoder is always among it, since it measures the adversarial texts.
+        The similarity encoder is always included, since it measures the adversarial texts.
         """
         return {
             name: [value, self._resource_files(name, value)]
@@ -121,7 +121,7 @@ class Identities:
         }
 
     def _resource_files(self, name: str, value: str) -> Any:
-        """The hashes of a resource's files; nothing of one that is a package, or checked when it is downloaded."""
+        """Return the hashes of a resource's files; None for a package, or for files that are checked at download."""
         try:
             if name == "synonyms" and value != "counterfitted":
                 return [self.file(path) for path in files_at(synonyms_file(value, self._data))]
@@ -137,5 +137,5 @@ class Identities:
 
 
 def files_at(path: Path) -> list[Path]:
-    """A file, or the files of a folder."""
+    """Return the file itself, or the files of a folder."""
     return sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]

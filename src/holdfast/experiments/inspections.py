@@ -1,6 +1,6 @@
-"""Closer looks at what an encoder makes of given texts, for the case studies of the papers.
+"""Inspections of what an encoder does with given texts, for the case studies of the papers.
 
-Each row of results may carry ``told``: lines for people.
+A row of the results can have ``told``: lines of text for readers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _BEST = 0.5
 
 
 def similarities(encoder: SentenceTransformer, pairs: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """How alike the encoder finds each pair: its cosine on people's scale from 0 to 5 (AdCSE, Table 3).
+    """Compute the similarity of each pair: the cosine on the scale of human ratings, 0 to 5 (AdCSE, Table 3).
 
     The paper maps cosines "to the range of ground truth score" and does not say how: 5 · cosine, and 0 below 0.
 
     Returns:
-        For each pair ``{task: "similarity", split: "1", n: 1, metrics: {similarity, cosine}}``, split its number.
+        For each pair ``{task: "similarity", split: "1", n: 1, metrics: {similarity, cosine}}``; split is its number.
     """
     from holdfast.encoding import encode_sentences
     from holdfast.evaluation.space import normalised
@@ -39,11 +39,11 @@ def similarities(encoder: SentenceTransformer, pairs: Sequence[Sequence[str]]) -
 
 
 def masks(encoder: SentenceTransformer, folder: Path, texts: Sequence[str], *, seed: int) -> list[dict[str, Any]]:
-    """What L2P-CSR learns to weaken in the texts (its Figure 3), with the settings that the encoder was trained with.
+    """Learn which tokens of the texts L2P-CSR weakens (its Figure 3), with the settings of the encoder's training.
 
     Returns:
-        The rows of :func:`holdfast.evaluation.masks.layer_rows`; ``told`` is the first draw of that layer, a line for
-        each text and view, weakened tokens in ‹›.
+        The rows of :func:`holdfast.evaluation.masks.layer_rows`; ``told`` shows the first draw of that layer: a
+        line for each text and view, with weakened tokens in ‹›.
     """
     from holdfast.evaluation.masks import layer_rows, learn_masks, trained_settings
 
@@ -68,20 +68,20 @@ def _views(mask: SentenceMasks, layer: int) -> list[str]:
 def hard_positives(
     encoder: SentenceTransformer, texts: Sequence[str], *, options: Mapping[str, Any], seed: int
 ) -> list[dict[str, Any]]:
-    """What ADCL's Geometry Attack on the contrastive loss makes of the texts (its Table 9).
+    """Attack the texts with ADCL's Geometry Attack on the contrastive loss (its Table 9).
 
-    The projection and the queue of the training are not kept with an encoder: the projection is drawn by the seed, and
-    the queue holds the keys of other sentences.
+    The projection and the queue of the training are not saved with an encoder: here the projection is drawn by the
+    seed, and the queue holds the keys of other sentences.
 
     Args:
-        encoder: the encoder, which stays as it is.
-        texts: what is attacked.
-        options: of :class:`~holdfast.objectives.adcl.ADCL`, the queue's size excepted.
+        encoder: the encoder, which is not changed.
+        texts: the texts to attack.
+        options: of :class:`~holdfast.objectives.adcl.ADCL`, except the queue's size.
         seed: of the projection.
 
     Returns:
-        For each text ``{task: "hard-positives", split: "1", n, metrics: {changed, words}, told: [new text]}``, split
-        its number, n its words and ``changed`` how many of them were exchanged.
+        For each text ``{task: "hard-positives", split: "1", n, metrics: {changed, words}, told: [new text]}``;
+        ``split`` is its number, ``n`` counts its words and ``changed`` the exchanged ones.
     """
     import torch
 

@@ -10,19 +10,19 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts import STS_TASKS, average
 
 TIMES = ("seconds_per_example",)
-"""The measures that are times, which depend on what else the machine does."""
+"""Measures of time; they depend on the load of the machine."""
 
 
 def measured(measure: str, result: Mapping[str, Any]) -> float:
-    """One number of a result.
+    """Return one number of a result.
 
     Args:
         measure: "sts" (the mean Spearman of the seven test sets), "transfer" (the mean accuracy of all transfer tasks
-            that were measured), "transfer_dev" (likewise, of the parts that chose the penalty), "seconds_per_example"
-            (of an attack), "accuracy_drop" (accuracy before an attack less that under it); a metric such as "accuracy"
-            or "success_rate" of the first test split there is, else of the first row; or "TASK.METRIC" for one task's,
-            "TASK/SPLIT.METRIC" for one split's.
-        result: as a command wrote it.
+            that were measured), "transfer_dev" (likewise, on the data that chose the penalty), "seconds_per_example"
+            (of an attack), "accuracy_drop" (accuracy before minus accuracy under an attack); a metric such as
+            "accuracy" or "success_rate", of the first test split or else of the first row; or "TASK.METRIC" for one
+            task, "TASK/SPLIT.METRIC" for one split.
+        result: the result that a command wrote.
 
     Raises:
         UserError: the result has no such number.
@@ -47,21 +47,22 @@ def measured(measure: str, result: Mapping[str, Any]) -> float:
 
 
 def row_of(measure: str, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The row that "METRIC", "TASK.METRIC" or "TASK/SPLIT.METRIC" is of; None where the result has none."""
+    """Return the row that "METRIC", "TASK.METRIC" or "TASK/SPLIT.METRIC" refers to; None if there is none."""
     name = measure.rpartition(".")[0]
     task, _, split = name.partition("/")
     rows = [row for row in result["results"] if not name or row["task"] in (task, name)]
-    if split and not any(row["task"] == name for row in rows):  # a task may have a stroke in its own name
+    if split and not any(row["task"] == name for row in rows):  # a task's name may contain a slash
         rows = [row for row in rows if row["split"] == split]
-    # Stable, so the first test split comes first. What was held out to choose the epoch comes after what was not.
+    # Test splits first, in their order; then "held-out-test"; then the others, such as the split that chose the epoch.
     rows.sort(key=lambda row: (not str(row["split"]).startswith("test"), row["split"] != "held-out-test"))
     return rows[0] if rows else None
 
 
 def rows_behind(measure: str, result: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
-    """The rows of a result that a measure is the mean of, and the metric that it takes of each.
+    """Return the rows of a result that a measure averages, and the metric that it takes from each.
 
-    The metric of a measure that is no mean of one, such as "seconds_per_example", is no metric of these rows.
+    For a measure that is not the mean of a metric, such as "seconds_per_example", the rows do not have the returned
+    metric.
     """
     rows = result["results"]
     if measure == "sts":

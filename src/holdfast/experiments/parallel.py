@@ -1,4 +1,4 @@
-"""Cells side by side: a process for each device, each with one cell at a time."""
+"""Parallel work on cells: several processes, each with one device and one cell at a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 WAIT = 2.0
-"""Seconds until it is looked again whether another run has made a cell."""
+"""Seconds between two checks whether another run has made a cell."""
 
 
 def devices_here() -> int:
-    """How many cells this machine makes at once: one on each GPU; one where there is none, which takes all cores."""
+    """Return the number of cells to make at the same time: one per GPU; without a GPU one, which uses all cores."""
     import torch
 
     return max(1, torch.cuda.device_count())
@@ -38,17 +38,17 @@ def devices_here() -> int:
 def make_side_by_side(
     todo: Sequence[Cell], store: Store, setting: Setting, jobs: int, *, console: Console, command: list[str]
 ) -> dict[str, str]:
-    """Make cells, each as soon as what it takes is there, and return for each that could not be made the reason.
+    """Make cells, each as soon as its inputs exist, and return the reason for each that could not be made.
 
-    Each process is new (no fork), sees one GPU, and is silent but for the line at a cell's start and end. None outlives
-    this one, however that ends: what they were at goes on from its last checkpoint the next time.
+    Each process is spawned (no fork), sees one GPU and prints nothing; a line is printed at the start and end of each
+    cell. No process outlives this one, however it ends; the next run resumes their work from its last checkpoint.
 
     Args:
-        todo: unfinished cells, each after those that it takes.
-        store: where they are kept.
-        setting: the reproduction's.
-        jobs: how many processes.
-        console: for a line per cell.
+        todo: unfinished cells, each after its inputs.
+        store: the folder of the cells.
+        setting: of the reproduction.
+        jobs: number of processes.
+        console: prints the lines.
         command: for the record.
 
     Raises:
@@ -87,7 +87,7 @@ def make_side_by_side(
 
 @contextmanager
 def _ended_with_an_error() -> Iterator[None]:
-    """End the processes that were started inside where it is left by an error: a pool waits for what they are doing."""
+    """Terminate the processes started inside the block if it raises; the pool would wait for their work."""
     before = set(multiprocessing.active_children())
     try:
         yield
@@ -98,10 +98,10 @@ def _ended_with_an_error() -> Iterator[None]:
 
 
 def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], Cell]) -> str | None:
-    """Why a cell could not be made, or None."""
+    """Return why a cell could not be made, or None."""
     try:
         return future.result()
-    except BrokenProcessPool:  # then all its processes end, and nobody can tell which of them was the first
+    except BrokenProcessPool:  # all processes of the pool end; the first one is unknown
         labels = ", ".join(f"{cell.kind} {cell.label}" for cell in running.values())
         raise UserError(
             f"a process that was making one of these was killed (out of memory?): {labels}; the same command goes on "
@@ -110,7 +110,7 @@ def _reason_of(future: Future[str | None], running: Mapping[Future[str | None], 
 
 
 def ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) -> list[Cell]:
-    """The cells whose inputs are there. Those that take a cell that failed fail with it, and wait no more."""
+    """Return the cells whose inputs are finished; move cells with a failed input from ``waiting`` to ``failed``."""
     for cell in list(waiting):
         cause = next((failed[taken.key] for taken in cell.inputs.values() if taken.key in failed), None)
         if cause is not None:
@@ -121,7 +121,7 @@ def ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) 
 
 
 def _settle(numbers: Any, jobs: int) -> None:
-    """Take one GPU, before CUDA is asked for, and a share of the cores."""
+    """Take one GPU, before CUDA is initialised, and a share of the cores."""
     import torch
 
     number = numbers.get()
@@ -134,7 +134,7 @@ def _settle(numbers: Any, jobs: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the process that started this one, which does not tell if it is killed, and end too."""
+    """Exit when the parent process ends, even if it is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -142,7 +142,7 @@ def _end_with_parent() -> None:
 
 
 def _make(cell: Cell, store: Store, setting: Setting, command: list[str], jobs: int) -> str | None:
-    """Make one cell in a process of its own; the reason why it could not be made."""
+    """Make one cell in a worker process; return the reason if it could not be made, else None."""
     from rich.console import Console
 
     while True:

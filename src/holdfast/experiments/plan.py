@@ -1,4 +1,4 @@
-"""What a reproduction would make, and how long that may take, by the cells that are finished."""
+"""The plan of a reproduction: the cells to make, and the estimated time, from the finished cells."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Planned:
 
     Attributes:
         kind: as :class:`~holdfast.experiments.cells.Cell` has it.
-        what: which method, task or attack.
-        cells: how many are needed.
-        finished: how many of these are there.
-        seconds: that the others may take, by the finished ones of the same sort, or else kind; 0 where none is left,
-            None where no such cell is finished.
+        what: the method, task or attack.
+        cells: number of cells needed.
+        finished: number of these that are finished.
+        seconds: estimated time of the others, from finished cells of the same sort, or else kind; 0 if none is left,
+            None if no such cell is finished.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Planned:
 
 
 def plan(tables: Sequence[ReproduceSettings]) -> list[Planned]:
-    """What several tables with one output need together, sort by sort, inputs first. Nothing is made.
+    """Plan the cells that several tables with one output need together, by sort, inputs first. Nothing is made.
 
     Raises:
         UserError: as `reproduce`, before it begins.

@@ -1,4 +1,4 @@
-"""A table's YAML file: what stands where, of the kind that is needed there, or the line that says what is wrong."""
+"""Access to a table's YAML file: values of the expected type, or errors with ``file:line``."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _PLAIN = {f"{_TAG}{kind}" for kind in ("str", "int", "float", "bool", "null", "m
 _VALUES = yaml.constructor.SafeConstructor()
 
 _LARGEST = 2**53
-"""Beyond it floats leave out whole numbers."""
+"""The largest whole number of a table: above it, floats cannot represent all whole numbers."""
 
 Place = tuple[str | int, ...]
-"""The keys that lead to a value, and in lists the numbers of what is in them."""
+"""The path to a value: keys of mappings, and indices of lists."""
 
 
 class TableFile:
-    """One YAML file, with the lines of its keys for what is wrong in it.
+    """A YAML file, with the line numbers of its keys for error messages.
 
     Args:
         path: the file.
 
     Raises:
-        UserError: it cannot be read, is no YAML, or holds what no table does: a date, a number that is not finite, a
-            key that is not text or that stands there twice.
+        UserError: it cannot be read, is not YAML, or holds something that no table may hold: a date, a number that is
+            not finite, a key that is not text, or a key twice.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class TableFile:
             self._check_nodes(self.node)
 
     def get(self, at: Place) -> Any:
-        """What stands at a place; None where nothing does."""
+        """Return the value at a place, or None."""
         value = self.whole
         for depth, key in enumerate(at):
             if isinstance(key, int):
@@ -58,7 +58,7 @@ class TableFile:
         return value
 
     def mapping(self, at: Place, *, needed: bool = False) -> dict[str, Any]:
-        """The mapping at a place; an empty one where nothing stands, unless it is needed."""
+        """Return the mapping at a place; an empty one if there is none and it is not needed."""
         value = self.get(at)
         if value is None and at and not needed:
             return {}
@@ -67,25 +67,25 @@ class TableFile:
         return value
 
     def everything(self) -> list[str]:
-        """The names of all columns and averages, in the order of published values."""
+        """Return the names of all columns and averages, in the order of published values."""
         return [*self.mapping(("columns",)), *self.mapping(("averages",))]
 
     def entries(self, at: Place, of: str) -> Sequence[Any]:
-        """What is in the list at a place, at least one thing; ``of`` says what things, for the line."""
+        """Return the list at a place, which must not be empty; ``of`` names its entries in the error message."""
         value = self.get(at)
         if not isinstance(value, list) or not value:
             raise self.wrong(at, f"{_named(at)} takes a list of {of}, not {shown(value)}")
         return value
 
     def names(self, at: Place, known: Iterable[str], kind: str, where: str = "", *, alone: bool = False) -> None:
-        """Refuse what is no list of names, each one of ``known`` and there once.
+        """Refuse a value that is not a list of names, each from ``known`` and only once.
 
         Args:
             at: the place.
-            known: what there is.
-            kind: what the names are of: "column".
-            where: what is said behind a name that is not known: " on the axis 'data'".
-            alone: whether one name may stand there without a list.
+            known: the valid names.
+            kind: what the names stand for, such as "column".
+            where: text after an unknown name in the message, such as " on the axis 'data'".
+            alone: whether a single name without a list is allowed.
         """
         value, known = self.get(at), tuple(known)
         names = [value] if alone and isinstance(value, str) else self.entries(at, f"{kind}s")
@@ -97,7 +97,7 @@ class TableFile:
                 raise self.wrong((*at, place), f"the {kind} {name!r} stands twice in {_named(at)}")
 
     def known(self, at: Place, known: Iterable[str], kind: str = "") -> None:
-        """Refuse a key of the mapping at a place that is not among ``known``; ``kind`` says what the keys are."""
+        """Refuse a key of the mapping at a place that is not in ``known``; ``kind`` names the keys in the message."""
         known = tuple(known)
         for key in self.mapping(at):
             if key not in known:
@@ -105,7 +105,7 @@ class TableFile:
                 raise self.wrong((*at, key), f"{what}{did_you_mean(key, known)}")
 
     def text(self, at: Place, *, needed: bool = False) -> str:
-        """The text at a place; an empty one where nothing stands, unless it is needed."""
+        """Return the text at a place; an empty one if there is none and it is not needed."""
         value = self.get(at)
         if value is None and not needed:
             return ""
@@ -115,12 +115,12 @@ class TableFile:
         return value
 
     def number(self, at: Place) -> float:
-        """The number at a place, which is finite."""
+        """Return the number at a place, which must be finite."""
         found: float = fitted(f"{self.path}:{self.line(at)}: {_named(at)}", self.get(at), float)
         return found
 
     def whole_number(self, at: Place, low: int, high: int | None = None) -> int:
-        """The whole number at a place, which is not below ``low`` nor above ``high``."""
+        """Return the whole number at a place, which must lie between ``low`` and ``high``."""
         value = self.get(at)
         if type(value) is not int or value < low or (high is not None and value > high):
             bounds = f"from {low} to {high}" if high is not None else f"of at least {low}"
@@ -128,11 +128,11 @@ class TableFile:
         return value
 
     def wrong(self, at: Place, what: str) -> UserError:
-        """The error that something is wrong at a place."""
+        """Return an error with the file and line of a place."""
         return UserError(f"{self.path}:{self.line(at)}: {what}")
 
     def line(self, at: Place) -> int:
-        """The line of a place, or of the nearest one around it that is in the file."""
+        """Return the line of a place, or of the nearest enclosing place in the file."""
         node, line = self.node, 1
         for key in at:
             if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
@@ -149,7 +149,7 @@ class TableFile:
         return self.wrong(at, f"{needs} a mapping of 'key: value', not {shown(value)}")
 
     def _check_nodes(self, root: yaml.Node) -> None:
-        """Refuse what YAML reads as something that no key and no value of a table is, with its own line."""
+        """Refuse YAML types and values that no table may hold, with their own line."""
         waiting, seen = [root], set[int]()
         while waiting:
             node = waiting.pop()
@@ -168,14 +168,14 @@ class TableFile:
     def _check_keys(self, node: yaml.MappingNode) -> None:
         keys = set()
         for key, _ in node.value:
-            if key.tag not in (_TEXT, _MERGE):  # YAML reads no, off and 3 as something else than text
+            if key.tag not in (_TEXT, _MERGE):  # YAML does not read no, off and 3 as text
                 raise self._at(key, f"the key {key.value} is not text: write it in quotes")
             if key.value in keys and key.tag == _TEXT:  # YAML would take the last and drop the others
                 raise self._at(key, f"the key {key.value!r} stands here twice")
             keys.add(key.value)
 
     def _check_numbers(self, node: yaml.MappingNode) -> None:
-        """Refuse a number out of the range of its key, wherever that stands."""
+        """Refuse a number out of the range of its key, wherever the key occurs."""
         for key, value in node.value:
             kind = value.tag.removeprefix(_TAG)
             if key.value in RANGES and kind in ("int", "float"):
@@ -187,10 +187,10 @@ class TableFile:
 
 
 def _no_value(node: yaml.Node) -> str:
-    """Why a node is no value of a table; "" where it is one."""
+    """Return why a node is not a valid value of a table; "" if it is one."""
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.ScalarNode) and kind == "float" and not math.isfinite(_VALUES.construct_yaml_float(node)):
-        return f"{node.value} is not a finite number"  # which no result could hold
+        return f"{node.value} is not a finite number"  # a result could not hold it
     if isinstance(node, yaml.ScalarNode) and kind == "int" and abs(_VALUES.construct_yaml_int(node)) > _LARGEST:
         return f"a whole number of a table is at most {_LARGEST}, and {short(_VALUES.construct_yaml_int(node))} is more"
     if kind == "timestamp":
@@ -201,11 +201,11 @@ def _no_value(node: yaml.Node) -> str:
 
 
 def _named(at: Place) -> str:
-    """A place in words: its key, or for what is in a list the key of the list."""
+    """Return the name of a place in messages: its key, or for an entry of a list the key of the list."""
     key = next(key for key in reversed(at) if isinstance(key, str))
     return f"each of {key!r}" if isinstance(at[-1], int) else repr(key)
 
 
 def shown(value: object) -> str:
-    """A value as a line shows it that says what is wrong with it."""
+    """Return a value as an error message shows it."""
     return "null" if value is None else short(value)

@@ -1,4 +1,4 @@
-"""A reproduced table for reading: our values beside the published ones."""
+"""Rendering of a reproduced table: our values beside the published ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from holdfast.results import p_shown
 
 NOT_RUN = "–"
 QUOTED = "quoted"
-"""What the reason of a cell begins with that the paper quotes or makes by code which holdfast does not have."""
+"""Start of the reason of cells whose values the paper quotes, or makes with code that holdfast does not have."""
 QUOTED_ROW = "not run"
 
 
 def value_of(row: Mapping[str, Any]) -> str:
-    """The value, or the mean over seeds; a dash where there is none, or "not run" for what a paper quotes."""
+    """Return the value or the mean over seeds; a dash if there is none, or "not run" for a quoted value."""
     metrics, digits = row["metrics"], row.get("digits", 1)
     if "mean" not in metrics:
         return QUOTED_ROW if any(reason.startswith(QUOTED) for reason in row["not_run"]) else NOT_RUN
@@ -23,7 +23,7 @@ def value_of(row: Mapping[str, Any]) -> str:
 
 
 def spread_of(row: Mapping[str, Any]) -> str:
-    """± standard deviation over the seeds, where they differ, or [the interval] of one value; nothing if neither is."""
+    """Return "± standard deviation" over several seeds, or "[low, high]" of one value; an empty text without either."""
     metrics, digits = row["metrics"], row.get("digits", 1)
     if "std" in metrics:
         return f"± {metrics['std']:.{digits}f}"
@@ -32,7 +32,7 @@ def spread_of(row: Mapping[str, Any]) -> str:
 
 
 def beside(row: Mapping[str, Any]) -> str:
-    """The published value, and our mean's difference from it; nothing where none was published."""
+    """Return the published value and our mean minus it; an empty text if nothing was published."""
     published, digits = row["published"], row.get("digits", 1)
     if published is None:
         return ""
@@ -43,18 +43,18 @@ def beside(row: Mapping[str, Any]) -> str:
 
 
 def _signed(value: float, digits: int, *, plus: bool = False) -> str:
-    rounded = round(value, digits) or 0.0  # what rounds to nothing has no sign of its own
+    rounded = round(value, digits) or 0.0  # no sign before a rounded zero
     return f"{rounded:{'+' if plus else ''}.{digits}f}".replace("-", "−")
 
 
 def cells_of(row: Mapping[str, Any]) -> str:
-    """Our value with its spread; in brackets the published one and the difference."""
+    """Return our value with its spread; in parentheses the published value and the difference."""
     told = beside(row)
     return " ".join(filter(None, (value_of(row), spread_of(row), f"({told})" if told else "")))
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The header and the lines of the table, as text."""
+    """Return the header and the lines of the table, as text."""
     axes = list(result["results"][0]["labels"])
     columns: Sequence[str] = result["protocol"]["columns"]
     lines = []
@@ -66,7 +66,7 @@ def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 
 
 def reasons(result: Mapping[str, Any]) -> list[str]:
-    """Why cells were not run: each reason once, with the cells that it holds for."""
+    """Return the reasons why cells were not run, each once with its cells."""
     found: dict[str, list[str]] = {}
     for row in result["results"]:
         for reason in row["not_run"]:
@@ -75,7 +75,7 @@ def reasons(result: Mapping[str, Any]) -> list[str]:
 
 
 def notes(result: Mapping[str, Any]) -> list[str]:
-    """What has to be known to read the table: how the paper was read, what ours started from, what was left out."""
+    """Return notes for reading the table: the reading of the paper, our starting model, what was left out."""
     protocol = result["protocol"]
     lines = [str(protocol["note"])] if protocol.get("note") else []
     if protocol["scale"] == "smoke":
@@ -111,7 +111,7 @@ def notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def _of_fewer_seeds(result: Mapping[str, Any]) -> str:
-    """The rows of which some value is not of all seeds, each with the fewest that it is of."""
+    """List the rows that have a value of fewer seeds than asked for, each with its lowest number of seeds."""
     found: dict[str, int] = {}
     for row in result["results"]:
         if row["n"] and row["not_run"]:
@@ -120,12 +120,12 @@ def _of_fewer_seeds(result: Mapping[str, Any]) -> str:
 
 
 def differences_title(result: Mapping[str, Any]) -> str:
-    """What stands over the differences."""
+    """Return the heading of the differences."""
     return f"Differences from {result['protocol']['against']}, on the same items"
 
 
 def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The header and the lines of the differences, as text: no lines where there are none."""
+    """Return the header and the lines of the differences, as text; no lines if there are no differences."""
     found = result.get("differences", {"results": []})["results"]
     columns = [column for column in result["protocol"]["columns"] if any(row["split"] == column for row in found)]
     lines = []
@@ -137,14 +137,14 @@ def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[lis
 
 
 def _difference(row: Mapping[str, Any]) -> str:
-    """The difference, its interval and p."""
+    """Return the difference, its interval and p, as text."""
     metrics = row["metrics"]
     told = [_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high")]
     return f"{told[0]} [{told[1]}, {told[2]}], p {p_shown(metrics['p'])}"
 
 
 def differences_notes(result: Mapping[str, Any]) -> list[str]:
-    """How the differences are read, and what of them has to be known; nothing where none was asked for."""
+    """Return notes for reading the differences; none if no comparison was asked for."""
     compared = result.get("differences")
     if compared is None:
         return []
@@ -162,7 +162,7 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def told_texts(result: Mapping[str, Any]) -> list[str]:
-    """The texts that cells hold besides their numbers, each once, under the names of row and column."""
+    """Return the texts that cells hold besides their numbers, each once, with the names of row and column."""
     found: dict[tuple[str, ...], str] = {}
     for row in result["results"]:
         if row.get("told"):
@@ -171,7 +171,7 @@ def told_texts(result: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """A text of a cell as Markdown shows it."""
+    """Escape a text for Markdown and join its lines."""
     return _MARKED.sub(r"\\\1", text.replace("\n", " "))
 
 
@@ -181,11 +181,11 @@ def _some(names: Sequence[str], count: int = 3) -> str:
 
 
 def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """The table as Markdown, with its source, its reasons and its command.
+    """Return the table as Markdown, with its source, its reasons and its command.
 
     Args:
         result: of `reproduce`.
-        pictures: the names of drawings beside the page, of a figure.
+        pictures: the names of the image files beside the page, for a figure.
     """
     header, lines = laid_out(result)
     protocol = result["protocol"]
@@ -211,7 +211,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
 
 
 def _differences_section(result: Mapping[str, Any]) -> list[str]:
-    """The differences as Markdown, with how they are read."""
+    """Return the differences as Markdown, with the notes for reading them."""
     header, lines = differences_laid_out(result)
     labels = len(result["results"][0]["labels"])
     parts = [f"{_plain(line)}\n" for line in differences_notes(result)]
@@ -222,7 +222,7 @@ def _differences_section(result: Mapping[str, Any]) -> list[str]:
 
 
 def listing(tables: Sequence[Mapping[str, Any]]) -> str:
-    """The tables and figures that come with holdfast as Markdown, from `describe_tables`."""
+    """Return the tables and figures that come with holdfast as Markdown, from `describe_tables`."""
     header = ("name", "what it shows", "source", "rows × columns")
     rows = [(f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}") for t in tables]
     return "\n".join([_line(header), _line(["---"] * len(header)), *(_line(row) for row in rows)]) + "\n"
@@ -232,7 +232,7 @@ _MARKED = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def index(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """A page that names tables by the stem of their files: what each shows, and how much of it was measured."""
+    """Return a page that lists tables by file stem: what each shows, and how many of its values were measured."""
     lines = [
         _line(["table", "what it shows", "source", "values", "not run"]),
         _line(["---", "---", "---", "---:", "---:"]),
@@ -258,13 +258,13 @@ _LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{"
           "±": r"$\pm$", "–": "--", "−": "$-$", "δ": r"$\delta$",
           "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "α": r"$\alpha$", "β": r"$\beta$",
           "γ": r"$\gamma$", "λ": r"$\lambda$", "τ": r"$\tau$", "φ": r"$\phi$", "∞": r"$\infty$",
-          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",  # in OT1, signs of other letters
+          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",  # other characters in OT1
           "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\ldots{}",
           "₀": "$_0$", "₁": "$_1$"}  # fmt: skip
 
 
 def latex(result: Mapping[str, Any]) -> str:
-    """The table as LaTeX with booktabs."""
+    """Return the table as LaTeX with booktabs."""
     header, lines = laid_out(result)
     labels = len(result["results"][0]["labels"])
     rows = [latex_row([escaped_latex(cell) for cell in line]) for line in (header, *lines)]
@@ -284,12 +284,12 @@ def latex(result: Mapping[str, Any]) -> str:
 
 
 def latex_row(cells: Sequence[str]) -> str:
-    """A row of a tabular, of cells that are LaTeX already."""
+    """Return a row of a tabular; the cells are LaTeX already."""
     row = " & ".join(cells) + r" \\"
-    # What precedes a row, \\ or \midrule, would take a star or a bracket at its beginning as an argument of its own.
+    # A preceding \\ or \midrule would take a star or a bracket at the start of the row as its own argument.
     return "{}" + row if row.lstrip().startswith(("[", "*")) else row
 
 
 def escaped_latex(text: str) -> str:
-    """``text`` as LaTeX prints it."""
+    """Escape ``text`` for LaTeX."""
     return "".join(_LATEX.get(character, character) for character in text)

@@ -1,4 +1,4 @@
-"""The values of a table: from its finished cells, of all seeds together, to the rows of the result."""
+"""The values of a table: rows of the result, computed from the finished cells of all seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.training.log import RESULT_FILE
 
 @dataclass(frozen=True)
 class Entry:
-    """One value of the table to be: its row, its column, and per seed the cell or the reason why there is none."""
+    """A planned value of the table: its row, its column, and per seed its cell or the reason why there is none."""
 
     row: Row
     column: str
@@ -28,16 +28,16 @@ class Entry:
 
 
 def value_row(definition: Definition, entry: Entry, store: Store, failed: Mapping[str, str]) -> dict[str, Any]:
-    """A row of the result: one value of the table.
+    """Return a row of the result: one value of the table.
 
-    A cell that no seed changes, such as an untrained encoder's, is one for all of them, and gives one value. ``seeds``
-    are those that have one, counted from 1; ``made`` the cells that the values are of, in their order.
+    A cell that does not depend on the seed, such as an untrained encoder, is shared by all seeds and gives one value.
+    ``seeds`` are those with a value, counted from 1; ``made`` are the keys of the cells behind the values, in order.
 
     Args:
         definition: of the table.
-        entry: the value to be.
-        store: where its cells are.
-        failed: for the keys of cells that could not be made the reason.
+        entry: the planned value.
+        store: holds its cells.
+        failed: for the key of each cell that could not be made, the reason.
     """
     values: list[float] = []
     made: list[str] = []
@@ -80,7 +80,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
 
 
 def _extras(definition: Definition, entry: Entry, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the first seed's result is no number: texts for people, points of a plane, that it is of a sample."""
+    """Return what a result holds besides its number: texts for readers, points in a plane, the size of its sample."""
     row = row_of(entry.measure, result) or {}
     extras = {name: row[name] for name in ("told", "sample") if name in row}
     if (definition.figure or {}).get("kind") == "pairs" and "coordinates" in result:
@@ -89,20 +89,20 @@ def _extras(definition: Definition, entry: Entry, result: Mapping[str, Any]) -> 
 
 
 def _interval(measure: str, result: Mapping[str, Any]) -> dict[str, float]:
-    """The 95 % interval of one result's number, over its items, where the result has it: an attack's."""
+    """Return the 95 % interval of a result's number over its items, if the result has it, as attacks do."""
     metrics = (row_of(measure, result) or {"metrics": {}})["metrics"]
     metric = measure.rpartition(".")[2]
     return {end: metrics[f"{metric}_{end}"] for end in ("low", "high") if f"{metric}_{end}" in metrics}
 
 
 def result_of(cell: Cell, store: Store) -> dict[str, Any]:
-    """What was measured of a finished cell."""
+    """Return the result of a finished cell."""
     product = store.product(cell)
     return read_result(product / RESULT_FILE if product.is_dir() else product)
 
 
 def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The averages over columns, seed by seed, over the seeds that all of them have; without one there is none."""
+    """Return the averages over columns, one value for each seed that all of the columns have."""
     found = []
     for name in dict.fromkeys(row["task"] for row in rows):
         of_row = {row["split"]: row for row in rows if row["task"] == name}
@@ -110,7 +110,7 @@ def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> l
         for average, columns in definition.averages.items():
             parts = [of_row[column] for column in columns]
             seeds = sorted(set.intersection(*(set(part["seeds"]) for part in parts)))
-            # What no seed changes stands beside every seed of the others, and gives one value alone.
+            # A value that does not depend on the seed joins every seed of the other columns; alone it gives one value.
             alone = all(len(part["values"]) < len(part["seeds"]) for part in parts)
             values = [statistics.mean(_of_seed(part, seed) for part in parts) for seed in seeds[: 1 if alone else None]]
             found.append(
@@ -134,13 +134,13 @@ def average_rows(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> l
 
 
 def _of_seed(row: Mapping[str, Any], seed: int) -> float:
-    """A row's value of one seed."""
+    """Return a row's value for one seed."""
     value: float = row["values"][row["seeds"].index(seed) if len(row["values"]) == len(row["seeds"]) else 0]
     return value
 
 
 def _why_no_average(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of a row that is quoted its own reason; else that a column, or a seed of one, is missing; nothing if none is."""
+    """Return why an average is incomplete: the reasons of a quoted row, or that columns or seeds are missing."""
     reasons = list(dict.fromkeys(reason for column in columns for reason in column["not_run"]))
     if reasons and all(reason.startswith(QUOTED) for reason in reasons):
         return reasons

@@ -34,24 +34,24 @@ NOT_YET = "not made yet"
 
 @dataclass(frozen=True)
 class ReproduceSettings:
-    """What decides a reproduction.
+    """Settings of a reproduction.
 
     Attributes:
         table: a table's name, or a YAML file.
         scale: "smoke", "small" or "paper".
-        output: the folder of all reproductions: cells are kept in it and shared between tables.
-        model: where encoders start from; None: what the scale says.
-        corpus: what encoders are trained on; None: what the scale says.
+        output: the folder of all reproductions; cells are kept in it and shared between tables.
+        model: the model that encoders start from; None: the scale's.
+        corpus: the training corpus of encoders; None: the scale's.
         data: the data folder.
         resources: of the attacks.
-        seeds: how many seeds; each begins anew at the encoder's training, and is attacked on the same texts.
-        only: only rows whose name contains one of these.
+        seeds: number of seeds; each repeats the work from the encoder's training on; attacks use the same texts.
+        only: keep only the rows whose name contains one of these.
         vectors: word vectors for GloVe's rows.
         translators: two translation models, into another language and back, for BTCL's rows.
-        jobs: how many cells are made at once; None: one on each GPU, or one.
-        changes: of the scale: "encoder.sentences=6400".
-        against: the row that others are compared with, or AXIS=LABEL; None: what the table says, if it does.
-        so_far: nothing is made, and the table is of what is finished.
+        jobs: number of cells made at the same time; None: one per GPU, or one without a GPU.
+        changes: changes to the scale, such as "encoder.sentences=6400".
+        against: the row that others are compared with, or AXIS=LABEL; None: the table's own, if it has one.
+        so_far: make nothing; the table shows the finished cells.
     """
 
     table: str
@@ -72,7 +72,7 @@ class ReproduceSettings:
 
     @property
     def result_file(self) -> Path:
-        """Where the result goes; the same name with .md and .tex holds the table. Of a file it has the file's name."""
+        """The path of the result, named after the table or its file; the table is beside it as .md and .tex."""
         name = self.table.replace("/", "-") if self.table in known_tables() else Path(self.table).stem
         return self.output / f"{name}-{self.scale}.json"
 
@@ -81,13 +81,13 @@ class ReproduceSettings:
 def reproduce(
     settings: ReproduceSettings, *, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:
-    """Make what is not made yet of a table and return it as a result, which is also written to ``result_file``.
+    """Make the missing cells of a table, and return the result, which is also written to ``result_file``.
 
-    A cell that cannot be made stands in the table with the reason; the others are made all the same. The same call
-    after a kill goes on where it was.
+    A cell that cannot be made appears in the table with the reason; the others are still made. After a kill, the same
+    call resumes the work.
 
     Raises:
-        UserError: no such table or scale, a model or data folder that is not there, or nothing at all could be made.
+        UserError: there is no such table, scale or model, or a mistake ends the whole run (`EndsRun`).
     """
     from rich.console import Console
 
@@ -144,7 +144,7 @@ def reproduce(
 
 
 def cells_of(settings: ReproduceSettings) -> list[Cell]:
-    """Every cell of a table that can be planned, inputs first; nothing is made.
+    """Return every cell of a table that can be planned, inputs first; nothing is made.
 
     Raises:
         UserError: as :func:`reproduce`, before it begins.
@@ -155,7 +155,7 @@ def cells_of(settings: ReproduceSettings) -> list[Cell]:
 
 
 def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
-    """What the table says, and the scale; and what holds for every cell."""
+    """Read the definition and the scale, and return them with the inputs that all cells share."""
     one_of("--scale", settings.scale, SCALES)
     check_numbers(settings)
     definition = read_definition(settings.table, settings.scale)
@@ -179,7 +179,7 @@ def _cells(entries: Sequence[Entry]) -> list[Cell]:
 
 
 def _entries(definition: Definition, setting: Setting, settings: ReproduceSettings) -> list[Entry]:
-    """Every value of the table, planned for every seed."""
+    """Plan every value of the table for every seed."""
     planner = Planner(setting)
     entries = []
     for row in _rows(definition, settings):
@@ -200,7 +200,7 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
 
 
 def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
-    """The rows that are made."""
+    """Return the rows to make."""
     rows = [r for r in definition.rows if not settings.only or any(part in r.name for part in settings.only)]
     if not rows:
         names = ", ".join(row.name for row in definition.rows)
@@ -209,10 +209,10 @@ def _rows(definition: Definition, settings: ReproduceSettings) -> list[Row]:
 
 
 def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, str]:
-    """For each row that is compared the one that it is compared with.
+    """Map the name of each compared row to the name of its baseline row.
 
     Raises:
-        UserError: what was asked for names none of the rows that are made.
+        UserError: ``--against`` names none of the rows to make.
     """
     against = settings.against or definition.against
     if against is None:
@@ -221,12 +221,12 @@ def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, 
         return baselines({row.name: row.labels for row in _rows(definition, settings)}, against)
     except UserError as error:
         if settings.against is None:
-            return {}  # the table's own is left out, at this scale or by --only
+            return {}  # the table's own baseline is left out, at this scale or by --only
         raise UserError(f"--against {error}") from error
 
 
 def _of_scale(scale: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a scale says of the stages that a cell has; what it says of trainings is not of baselines."""
+    """Return the scale's settings of the stages of a cell; settings of trainings do not apply to baselines."""
     trained = "baseline" not in said.get("encoder", {})
     return {stage: says for stage, says in scale.items() if stage in said and (trained or stage != "encoder")}
 
@@ -234,7 +234,7 @@ def _of_scale(scale: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, An
 def _make(
     entries: Sequence[Entry], store: Store, setting: Setting, jobs: int, console: Console, command: list[str]
 ) -> dict[str, str]:
-    """Make every cell once, inputs first, and return for each that could not be made the reason."""
+    """Make every cell once, inputs first, and return the reason for each that could not be made."""
     cells = _cells(entries)
     left = store.left(cells)
     for damage in filter(None, left.values()):
@@ -251,12 +251,12 @@ def _make(
 def _make_in_turn(
     todo: Sequence[Cell], store: Store, setting: Setting, console: Console, command: list[str]
 ) -> dict[str, str]:
-    """One cell after the other; what another run is making is left for later, and waited for in the end."""
+    """Make one cell after the other; wait at the end for cells that another run is making."""
     failed: dict[str, str] = {}
     waiting, told = list(todo), set[str]()
 
     def ended(cell: Cell) -> bool:
-        """Make a cell, or find that it cannot be made; False where another run is making it."""
+        """Make a cell or record why it cannot be made; return False if another run is making it."""
         new = cell.key not in told
         if new:
             told.add(cell.key)
@@ -285,7 +285,7 @@ def _make_in_turn(
 
 
 def describe_tables() -> list[dict[str, Any]]:
-    """Every table and figure that comes with holdfast: name, kind, title, source, and the size of it all."""
+    """Describe every table and figure that comes with holdfast: name, kind, title, source, and full size."""
     tables = [read_definition(name, "paper") for name in known_tables()]
     return [
         {

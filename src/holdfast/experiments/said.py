@@ -1,4 +1,4 @@
-"""What a table may say of its cells, as far as it can be told without a model or data; the rest is told by `stages`."""
+"""Checks of the pipelines in a table that need neither a model nor data; `stages` makes the other checks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from holdfast.experiments.reading import Place, TableFile, shown
 
 STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "distances_in", "inspection")
-"""What a cell may say: which encoder, which classifier on it, which attack; or which evaluation of the encoder."""
+"""The stages of a cell's pipeline: an encoder, a classifier on it, an attack; or an evaluation of the encoder."""
 
 _CELL_KEYS = (*STAGES, "measure", "digits", "not_run")
 MOST_DIGITS = 9
 
 _OTHERS = {"transfer_to": ("encoder", "classifier"), "distances_in": ("encoder", "classifier", "outcome", "pairs")}
-"""The stages that say another encoder or classifier, and all that they say."""
+"""The stages that take another encoder or classifier, and all keys that they accept."""
 
 _WITHIN = {
     "encoder": ("from",),
@@ -24,24 +24,24 @@ _WITHIN = {
     "distances_in": ("encoder", "classifier"),
     "inspection": ("options",),
 }
-"""The keys of a stage that say a stage, or options, themselves."""
+"""The keys of a stage whose values are stages or options themselves."""
 
 _CALLED_OFF = ("adversarial_texts",)
-"""What a later word can call off: null."""
+"""Keys that a later part of the pipeline can cancel with null."""
 
 _TEXTS = {
     "similarity": (list, "pairs of texts"),
     "masks": (str, "single texts"),
     "hard-positives": (str, "single texts"),
 }
-"""What an inspection of each kind takes."""
+"""The texts that an inspection of each kind takes."""
 
 
 def says(file: TableFile, at: Place) -> dict[str, Any]:
-    """What a row, a column, a cell or ``shared`` says of cells.
+    """Return the pipeline part of a row, a column, a cell or ``shared``.
 
     Raises:
-        UserError: it says what no cell may, with ``file:line``.
+        UserError: it has a key or value that no cell may have (with ``file:line``).
     """
     said = file.mapping(at)
     file.known(at, _CELL_KEYS)
@@ -57,7 +57,7 @@ def says(file: TableFile, at: Place) -> dict[str, Any]:
 
 
 def _check_stage(file: TableFile, at: Place, stage: str) -> None:
-    """What is said of one stage, and of those within it."""
+    """Check the keys of one stage, and of the stages within it."""
     said = file.mapping(at, needed=True)
     for key in _WITHIN.get(stage, ()):
         if key in said and not (said[key] is None and key in _CALLED_OFF):
@@ -73,7 +73,7 @@ def _check_stage(file: TableFile, at: Place, stage: str) -> None:
 
 
 def _check_texts(file: TableFile, at: Place) -> None:
-    """The texts of an inspection; which of the two it takes is known when its kind is, see `texts_wrong`."""
+    """Check that the texts of an inspection are texts or pairs; `texts_wrong` checks them against the kind."""
     for place, text in enumerate(file.entries(at, "texts, or of pairs of texts")):
         pair = isinstance(text, list) and len(text) == 2
         if not all(isinstance(part, str) for part in (text if pair else (text,))):
@@ -81,7 +81,7 @@ def _check_texts(file: TableFile, at: Place) -> None:
 
 
 def texts_wrong(inspection: Mapping[str, Any]) -> str:
-    """Why an inspection's texts are not such as its kind takes; "" where they are, or where no kind is known."""
+    """Return why the texts of an inspection do not fit its kind; "" if they fit, or if the kind is not known."""
     kind = inspection.get("kind")
     if not isinstance(kind, str) or kind not in _TEXTS:
         return ""

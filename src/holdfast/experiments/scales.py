@@ -1,4 +1,4 @@
-"""What a scale says of every cell of every table, and what a user says in its place."""
+"""Scales: settings for every cell of every table, and the user's changes to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.experiments.stages import settings_of
 from holdfast.values import option_value, split_settings
 
 CHANGED = ("encoder", "baseline", "classifier", "attack", "evaluation")
-"""The stages of which a scale says something, and so those whose settings can be changed."""
+"""The stages that a scale has settings for; only these settings can be changed."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Scale:
     """A scale.
 
     Attributes:
-        says: of each stage.
-        model: where encoders start from, if the scale says.
-        corpus: what they are trained on, if it says.
-        tasks: for each task what holds for the cells on it.
-        changes: what of ``says`` a user said.
+        says: settings of each stage.
+        model: the model that encoders start from, if the scale sets it.
+        corpus: their training corpus, if the scale sets it.
+        tasks: for each task, the settings of the cells on it.
+        changes: the part of ``says`` that the user set.
     """
 
     says: Pipeline
@@ -37,15 +37,15 @@ class Scale:
 
 
 def read_scale(name: str, changes: Sequence[str] = ()) -> Scale:
-    """A scale, changed.
+    """Read a scale and apply changes to it.
 
     Args:
         name: one of `holdfast.experiments.definition.SCALES`.
-        changes: ``"STAGE.NAME=VALUE"`` each, such as ``"encoder.sentences=6400"``. What a table says for itself
-            overrules them, as it overrules the scale.
+        changes: ``"STAGE.NAME=VALUE"`` each, such as ``"encoder.sentences=6400"``. A table's own settings
+            override them, as they override the scale.
 
     Raises:
-        UserError: there is no such stage, it has no such setting, or the value does not fit.
+        UserError: there is no such stage or setting, or the value does not fit.
     """
     text = (Path(__file__).parent / "scales.yaml").read_text(encoding="utf-8")
     says: Pipeline = dict(yaml.safe_load(text)[name] or {})

@@ -1,8 +1,8 @@
-"""From what a table says of a cell to the pieces of work behind it, with every default of today written out.
+"""Planning: from the pipeline of a cell to its pieces of work, with every current default written out.
 
 The stages are an encoder (a method trained on a corpus, a baseline, or the model as it is), a classifier on it, and an
-attack on either; or an evaluation of the encoder, or a closer look at it; or another classifier that is given the
-attack's texts, or another model in whose space they are measured.
+attack on either. An evaluation or an inspection of the encoder can replace the classifier and the attack. After an
+attack, its texts can be tried on another classifier, or measured in the space of another model.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from holdfast.training.options import method_options, objective_class, option_de
 from holdfast.values import fitted
 
 AS_IT_IS = "none"
-"""The method of an encoder that is not trained: no pre-training, NP in ADCL's tables."""
+"""The method of an encoder that is not trained: no pre-training ("NP") in ADCL's tables."""
 
 FIRST_SEED = 1
-"""The seed of the first training, and of all that is drawn to measure, whatever the training's seed: over seeds the
-training differs and nothing else. Attacks are on the same texts, by the same random numbers, and can be paired."""
+"""The seed of the first training, and of every measurement, whatever the training's seed. Between seeds only the
+training differs: attacks use the same texts and the same random numbers, so that their results can be paired."""
 
 STSB_DEV = "stsb-dev"
-"""The task of an evaluation that is the STS-B dev pairs, which ablations are told on."""
+"""The evaluation task of the STS-B dev pairs, on which ablations are reported."""
 
 INSPECTIONS = ("similarity", "masks", "hard-positives")
-"""What a closer look may be at, each on given texts: how alike an encoder finds pairs of them, what L2P-CSR weakens in
-them, what ADCL's attack makes of them."""
+"""The kinds of inspections of given texts: the similarity of pairs, the tokens that L2P-CSR weakens, and the texts
+that ADCL's attack makes."""
 
 AS_IN_PAPERS = {"duplicates": "keep"}
-"""Options that every method in a table has as the papers have it, whatever its default is, unless the table says
-otherwise. A cell's settings do not name them: it is the same work as before there were such options."""
+"""Options that every method in a table takes from the papers instead of its defaults, unless the table sets them. They
+are not part of a cell's settings, so that cells from before these options keep their keys."""
 
 _PAIRS_DRAWN = 50
 
@@ -71,7 +71,7 @@ _KINDS: Mapping[str, tuple[type, Sequence[str]]] = {
     "classifier": (FinetuneSettings, _NOT_OF_CLASSIFIER),
     "attack": (AttackSettings, _NOT_OF_ATTACK),
 }
-"""The settings behind a stage, and which of them a table does not say."""
+"""The settings class of a stage, and its fields that a table cannot set."""
 _BESIDES: Mapping[str, Mapping[str, Any]] = {
     "encoder": {"sentences": int, "evaluations": int},
     "evaluation": {"limit": int, "pooling": str, "text": str},
@@ -79,7 +79,7 @@ _BESIDES: Mapping[str, Mapping[str, Any]] = {
 
 
 def settings_of(stage: str) -> dict[str, Any]:
-    """What can be said of a stage, or of a baseline: names and types."""
+    """Return the names and types of the settings of a stage or a baseline."""
     kind, own = _KINDS.get(stage, (object, ()))
     hints = get_type_hints(kind) if stage in _KINDS else {}
     return {**{name: hint for name, hint in hints.items() if name not in own}, **_BESIDES.get(stage, {})}
@@ -87,17 +87,17 @@ def settings_of(stage: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a reproduction is given besides its table.
+    """Inputs of a reproduction besides its table.
 
     Attributes:
-        model: where all encoders start from; None: each must name its own.
-        corpus: what encoders are trained on that name no corpus.
+        model: the model that encoders start from; None: each must name its own.
+        corpus: the training corpus of encoders that name none.
         data: the data folder.
         resources: of the attacks.
-        tasks: for each task what a scale says of the cells on it.
-        scale: what a scale says of all cells.
+        tasks: for each task, the scale's settings of the cells on it.
+        scale: the scale's settings of all cells.
         vectors: the word vectors of the baseline "glove".
-        translators: two translation models, into another language and back, for what is trained on back-translations.
+        translators: two translation models, into another language and back, for trainings on back-translations.
     """
 
     model: str | None
@@ -111,10 +111,10 @@ class Setting:
 
 
 class Planner:
-    """Turns pipelines into cells.
+    """A planner that turns pipelines into cells.
 
     Args:
-        setting: the reproduction's.
+        setting: of the reproduction.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -123,22 +123,22 @@ class Planner:
 
     @functools.cached_property
     def _auto(self) -> Precision:
-        """What "auto" means on this machine, which is asked once, and only where a cell leaves it open."""
+        """The precision that "auto" means on this machine; determined once, and only if a cell needs it."""
         return auto_here()
 
     def _precision(self, said: Precision) -> Precision:
-        """What is computed in: a cell that another machine made in another precision is other work."""
+        """Resolve "auto" to the precision of this machine: a cell computed in another precision has another key."""
         return self._auto if said == "auto" else said
 
     def plan(self, pipeline: Pipeline, seed: int) -> Cell:
-        """The cell whose product holds what the pipeline measures, and through it all that it takes.
+        """Return the cell whose product the pipeline measures; the cells that it depends on are its inputs.
 
         Args:
-            pipeline: what a table says of the cell.
-            seed: of what is trained; what is measured is drawn by `FIRST_SEED`.
+            pipeline: the pipeline of the table's cell.
+            seed: of the trainings; measurements use `FIRST_SEED`.
 
         Raises:
-            UserError: the pipeline makes no sense, or something it takes is not at hand.
+            UserError: the pipeline is invalid, is not to be run, or needs something that is missing.
         """
         if reason := pipeline.get("not_run"):
             raise UserError(str(reason))
@@ -150,7 +150,7 @@ class Planner:
         victim = encoder
         if "classifier" in pipeline:
             victim = self._classifier(pipeline["classifier"], encoder, seed)
-        # Without a recipe, what is said of attacks, for a whole table or row, is not of this cell.
+        # Attack settings without a recipe belong to a whole table or row; this cell has no attack.
         if "attack" not in pipeline or ("classifier" in pipeline and "recipe" not in pipeline["attack"]):
             return victim
         task = pipeline["attack"].get("task", pipeline.get("classifier", {}).get("task"))
@@ -170,17 +170,17 @@ class Planner:
         return attacked
 
     def _other(self, pipeline: Pipeline, says: Pipeline, seed: int) -> Cell:
-        """Another classifier, or encoder where there is none: the pipeline's own but for what is said."""
+        """Plan another classifier, or encoder if there is none: the pipeline's own, changed by ``says``."""
         other = merged({key: pipeline[key] for key in ("encoder", "classifier") if key in pipeline}, says)
         encoder = self._encoder(other.get("encoder", {}), seed)
         return self._classifier(other["classifier"], encoder, seed) if "classifier" in other else encoder
 
     def _of_task(self, task: Any, stage: str) -> Pipeline:
-        """What the scale says of cells on a task."""
+        """Return the scale's settings of a stage for cells on a task."""
         return dict(self.setting.tasks.get(str(task), {}).get(stage, {}))
 
     def _encoder(self, says: Mapping[str, Any], seed: int) -> Cell:
-        """The model as it is, a training from it, or a baseline."""
+        """Plan the model as it is, a training from it, or a baseline."""
         if "baseline" in says:
             return self._baseline(says, seed)
         start = self._start_of(says, seed)
@@ -210,7 +210,7 @@ class Planner:
         return Cell("encoder", settings, inputs, where, label)
 
     def _translation(self, corpus: str, training: Mapping[str, Any]) -> Cell:
-        """The sentences that a training sees, with their back-translations."""
+        """Plan the back-translation of the sentences that a training sees."""
         if self.setting.translators is None:
             raise UserError("back-translations need two translation models: give --translators THERE,BACK")
         seen = training["max_steps"] and training["max_steps"] * training["batch_size"] * training["accumulate"]
@@ -222,7 +222,7 @@ class Planner:
         return Cell("translation", settings, where=where, label=f"there and back, seed {training['seed']}")
 
     def _start_of(self, says: Mapping[str, Any], seed: int) -> Cell:
-        """What a training starts from: a model, or another training, of which the scale says what it says of all."""
+        """Plan the start of a training: a model, or another training, to which the scale's settings apply too."""
         if "from" in says:
             if not isinstance(says["from"], Mapping):
                 raise UserError(f"encoder: from must be what an encoder is made by, not {says['from']!r}")
@@ -235,7 +235,7 @@ class Planner:
         return Cell("model", self.identity.model(path), where={"path": str(path)}, label=path.name)
 
     def _baseline(self, says: Mapping[str, Any], seed: int) -> Cell:
-        """What ``holdfast baseline`` makes."""
+        """Plan a baseline, as ``holdfast baseline`` makes it."""
         name = one_of("encoder: baseline", str(says["baseline"]), tuple(BASELINES))
         takes = (*BASELINES[name].needs, *BASELINES[name].takes)
         of_scale = {key: value for key, value in self.setting.scale.get("baseline", {}).items() if key in takes}
@@ -265,8 +265,8 @@ class Planner:
         return corpus
 
     def _training(self, says: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
-        """All settings of a training."""
-        if is_own(method):  # a table may come from elsewhere, and a method is code
+        """Return all settings of a training."""
+        if is_own(method):  # a table may come from someone else, and a custom method is code
             raise UserError(f"encoder: method {method!r}: a table trains the methods of holdfast alone")
         objective = objective_class(method)
         given = _fitted({key: value for key, value in says.items() if key not in _ENCODER_OWN}, "encoder")
@@ -284,27 +284,27 @@ class Planner:
                 config, max_steps=math.ceil(sentences / (config.batch_size * config.accumulate))
             )
         if evaluations is not None and "eval_steps" not in given and config.max_steps is not None:
-            # As many at every batch size: a method of large batches would else be measured at its end alone.
+            # The same number at every batch size: large batches have few steps and would be evaluated only at the end.
             config = dataclasses.replace(config, eval_steps=math.ceil(config.max_steps / evaluations))
         settings = {
             name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
         }
         if settings["positive_column"] is None:
-            del settings["positive_column"]  # the same work as before there was such a column
-        # All that a preset says stands among the options: with another name for it the work is the same.
+            del settings["positive_column"]  # keeps the keys from before this setting existed
+        # The options contain all that a preset sets, so its name does not change the work.
         settings |= {"preset": None, "method": method, "seed": seed, "corpus": self.identity.corpus(corpus)}
         settings["precision"] = self._precision(config.precision)
         return settings | self.identity.selected_on(config.selection)
 
     def _classifier(self, says: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
-        """A fine-tuning of the encoder on a task."""
+        """Plan a fine-tuning of the encoder on a task."""
         if "task" not in says:
             raise UserError("a classifier needs a task")
         task = str(says["task"])
         says = {**self._of_task(task, "classifier"), **says}
         inputs = {"encoder": encoder}
         if (attacked := says.pop("adversarial_texts", None)) is not None:
-            # The same classifier without them is attacked on what it is trained on; as part of a training, by its seed.
+            # Attack the classifier without these texts on its own training split, with the seed of the training.
             victim = self._classifier(says, encoder, seed)
             split = train_split_of(task_named(task), says.get("train_split"), self.setting.data)
             inputs["texts"] = self._attack({"task": task, "split": split, **attacked}, victim, seed)
@@ -312,7 +312,7 @@ class Planner:
         settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
         record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
         if record["test_examples"] is None:
-            del record["test_examples"]  # what is measured whole is the same work as before there was such a limit
+            del record["test_examples"]  # keeps the keys from before this limit existed
         record.update(
             options=all_options(settings.defence, settings.options),
             precision=self._precision(settings.precision),
@@ -323,7 +323,7 @@ class Planner:
             record["option_files"] = named
         where = {}
         if settings.defence == "adv" and "masked_lm" not in settings.options:
-            # What is pre-trained may have lost its masked-LM head: every row takes the attacks' masked LM.
+            # A trained encoder may have lost its masked-LM head, so every row uses the masked LM of the attacks.
             where["masked_lm"] = self.setting.resources.masked_lm
             record["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
         besides = ", adversarial texts" if "texts" in inputs else ""
@@ -331,7 +331,7 @@ class Planner:
         return Cell("classifier", record, inputs, where, label)
 
     def _attack(self, says: Mapping[str, Any], victim: Cell, seed: int) -> Cell:
-        """One recipe on a classifier, or on an encoder with a task of scored pairs."""
+        """Plan the attack of one recipe on a classifier, or on an encoder with a task of scored pairs."""
         says = dict(says)
         if says.get("task") is None or "recipe" not in says:
             raise UserError("an attack needs a recipe, and a task where there is no classifier")
@@ -351,7 +351,7 @@ class Planner:
         return Cell("attack", record, {"victim": victim}, label=f"{recipe} against {victim.label}")
 
     def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
-        """Tasks that are measured on the encoder's vectors."""
+        """Plan the evaluation of the encoder's vectors on tasks."""
         for name in says:
             one_of("evaluation", name, ("tasks", "text", "pooling", "limit"))
         words = [word.strip() for word in str(says.get("tasks", "sts")).split(",")]
@@ -371,7 +371,7 @@ class Planner:
         return Cell("evaluation", settings, {"encoder": encoder}, label=label)
 
     def _inspection(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
-        """A closer look at what an encoder makes of given texts."""
+        """Plan an inspection of what the encoder does with given texts."""
         for name in says:
             one_of("inspection", name, ("kind", "texts", "options"))
         kind = one_of("inspection: kind", str(says.get("kind")), INSPECTIONS)
@@ -396,7 +396,7 @@ def as_in_papers(method: str) -> dict[str, Any]:
 
 
 def _count(given: dict[str, Any], name: str) -> int | None:
-    """A number of things, taken out of what is said of an encoder."""
+    """Remove a count from the settings of an encoder, check its range, and return it."""
     value: int | None = given.pop(name, None)
     if value is not None:
         in_range(name, value, f"encoder: {name}")
@@ -404,7 +404,7 @@ def _count(given: dict[str, Any], name: str) -> int | None:
 
 
 def _fitted(says: Mapping[str, Any], stage: str, *, told_as: str | None = None) -> dict[str, Any]:
-    """What a stage says, checked against the settings of the command that does it."""
+    """Return the settings of a stage, checked against the settings class of its command."""
     hints, where = settings_of(stage), told_as or stage
     found = {}
     for name, value in says.items():

@@ -1,4 +1,4 @@
-"""Back-translations of a corpus as a piece of work: the positives of BTCL, in ADCL's tables."""
+"""Back-translation of a corpus as a piece of work: the positives of BTCL in ADCL's tables."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 PAIRS_FILE = "pairs.jsonl"
 COLUMN, POSITIVE_COLUMN = "sentence", "positive"
 _PART = 512
-"""Sentences that are translated at once, and lost where a run is killed."""
+"""Sentences per part file; a killed run loses at most one unfinished part."""
 
 
 def drawn(corpus: SpooledCorpus, count: int | None, seed: int) -> list[str]:
-    """So many of a corpus's sentences, by the seed, in their order; all if there are no more, or ``count`` is None."""
+    """Draw ``count`` sentences of a corpus by the seed, in their order; all if there are no more or it is None."""
     import numpy as np
 
     if count is None or count >= corpus.sentences:
@@ -36,10 +36,10 @@ def drawn(corpus: SpooledCorpus, count: int | None, seed: int) -> list[str]:
 def write_pairs(
     folder: Path, sentences: Sequence[str], there: Translator, back: Translator, console: Console
 ) -> list[dict[str, Any]]:
-    """Write each sentence and its back-translation to ``folder / PAIRS_FILE``; what of it is there is not made again.
+    """Write each sentence and its back-translation to ``folder / PAIRS_FILE``; finished parts are not made again.
 
     Returns:
-        One row of a result: how many sentences, how many came back as they were (%), and the file's hash.
+        One row of a result: the number of sentences, the share that came back unchanged (%), and the file's hash.
     """
     parts = {
         folder / f"part-{start:09}.jsonl": sentences[start : start + _PART] for start in range(0, len(sentences), _PART)
@@ -66,7 +66,7 @@ def _part_of(path: Path, sentences: Sequence[str]) -> str:
     """Read the pairs of a part.
 
     Raises:
-        UserError: it is damaged, or of other sentences.
+        UserError: the part is damaged, or of other sentences.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     try:
@@ -79,10 +79,10 @@ def _part_of(path: Path, sentences: Sequence[str]) -> str:
 
 
 def pairs_of(result_file: Path) -> Path:
-    """The pairs beside a finished translation's result.
+    """Return the path of the pairs beside a finished translation's result.
 
     Raises:
-        UserError: they are not what was written.
+        UserError: the file is missing, or was changed after it was written.
     """
     path = result_file.parent / PAIRS_FILE
     (row,) = read_result(result_file)["results"]

@@ -1,4 +1,4 @@
-"""Doing a piece of work: each kind of cell by the command it stands for, resumed where it was killed."""
+"""Execution of a cell by the command of its kind; killed work is resumed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """One cell to be made.
+    """A cell to make, and what its maker needs.
 
     Attributes:
-        cell: what.
-        output: where its product goes.
-        inputs: the products that it takes.
+        cell: the cell.
+        output: the path of its product.
+        inputs: the paths of the products that it takes, by their role.
         setting: of the reproduction.
-        console: for progress.
+        console: shows the progress.
         command: for the record.
     """
 
@@ -45,13 +45,13 @@ class Work:
 
 
 def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], *, jobs: int = 1) -> None:
-    """Make a cell, anew where it is damaged, unless another process has made it since it was found missing.
+    """Make a cell that is missing or damaged, unless another process has made it in the meantime.
 
-    ``jobs`` is how many are made at once, for the record: they share the machine, and take longer than alone.
+    ``jobs``, the number of cells made at the same time, is recorded: cells that share the machine take longer.
 
     Raises:
         InUse: another process is making it.
-        UserError: what the command of its kind refuses.
+        UserError: as the command of its kind.
     """
     with store.alone(cell):
         if store.damage(cell) is not None:
@@ -63,10 +63,10 @@ def make(cell: Cell, store: Store, setting: Setting, console: Console, command: 
 
 
 def do(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str]) -> None:
-    """Make a cell's product; all that it takes is there.
+    """Make a cell's product; its inputs must exist.
 
     Raises:
-        UserError: what the command of its kind refuses.
+        UserError: as the command of its kind.
     """
     makers: Mapping[str, Callable[[Work], None]] = {
         "translation": _translate,
@@ -100,7 +100,7 @@ def _train(work: Work) -> None:
     else:
         corpus = _corpus(work)
         if corpus != work.cell.where["corpus"]:
-            settings["max_chars"] = MAX_ROW_CHARS  # the longest review of IMDB has some 14,000
+            settings["max_chars"] = MAX_ROW_CHARS  # the longest IMDB review has about 14,000
     config = TrainConfig(
         model=str(work.inputs["start"]),
         corpus=corpus,
@@ -123,7 +123,7 @@ def _baseline(work: Work) -> None:
     if "corpus" in said:
         said["data"] = work.setting.data
     if work.output.exists():
-        shutil.rmtree(work.output)  # a baseline that was interrupted is made anew
+        shutil.rmtree(work.output)  # an interrupted baseline starts again
     make_baseline(BaselineSettings(output=work.output, **said), console=work.console, command=work.command)
 
 
@@ -150,13 +150,13 @@ def _translate(work: Work) -> None:
 
 
 def _corpus(work: Work) -> str:
-    """What a cell's sentences are read from; the texts of a task are written to a file first."""
+    """Return the corpus of a cell's sentences; the texts of a task are written to a file first."""
     corpus = str(work.cell.where["corpus"])
     return str(_corpus_of_task(work, corpus.removeprefix(OF_TASK))) if corpus.startswith(OF_TASK) else corpus
 
 
 def _corpus_of_task(work: Work, name: str) -> Path:
-    """The training texts of a task, each once, without those of its test splits and attack sets."""
+    """Write the training texts of a task to a file, each once, without those of its test splits and attack sets."""
     from holdfast.classifiers.material import load_material
 
     path = work.output.parent / "corpus.jsonl"
@@ -247,7 +247,7 @@ def _inspect(work: Work) -> None:
 
 
 def _distances(work: Work) -> None:
-    """d_pos, d_neg and δ of an attack's texts in a model's space, and some of them as points of a plane."""
+    """Measure d_pos, d_neg and δ of an attack's texts in a model's space, and project some of the texts to a plane."""
     from holdfast.encoding import encode_sentences
     from holdfast.evaluation.adversarial_space import (
         check_single_texts,

@@ -9,12 +9,12 @@ from holdfast.report.parts import Cell, Table
 from holdfast.report.sources import Source
 from holdfast.results import digits_of, p_shown
 
-# As holdfast.audit.verdicts has them; that package takes seconds to load, and a report is made of files alone.
+# The same as in holdfast.audit.verdicts, which takes seconds to import; a report is made from files alone.
 VERDICTS = ("holds", "bends", "breaks", "absent")
 
 
 def audit_card(source: Source) -> Table:
-    """An audit's items with their numbers and verdicts."""
+    """Return a table of an audit's items with their numbers and verdicts."""
     rows = []
     for row in source.rows:
         headline = str(row["headline"])
@@ -26,7 +26,7 @@ def audit_card(source: Source) -> Table:
 
 
 def hardening_table(source: Source) -> Table:
-    """An audit's items before and after a hardening, and their paired differences."""
+    """Return a table of an audit's items before and after a hardening, with their paired differences."""
     rows = []
     for row in source.rows:
         metrics, name = row["metrics"], str(row["metric"])
@@ -53,7 +53,7 @@ def _verdict(verdict: str) -> Cell:
 
 
 def _number(metrics: Mapping[str, Any], name: str, metric: str, sign: str = "") -> Cell:
-    """A number with its interval; ``metric`` says what it is of."""
+    """Return a number with its interval; ``metric`` decides the digits."""
     digits = digits_of(metric, 1)
     low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
     between = " to " if sign else "–"

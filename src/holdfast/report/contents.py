@@ -1,4 +1,4 @@
-"""What a report holds: its sections in their order, each only where there is something to show."""
+"""The contents of a report: its sections in their order, each only if there is something to show."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "could not be measured"), 
 
 @dataclass(frozen=True)
 class Contents:
-    """A report before it is a page.
+    """The contents of a report, before it is rendered as a page.
 
     Attributes:
         sources: its results.
         cards: a card for each model.
         sections: tables and figures.
         examples: adversarial texts.
-        colours: of each model.
+        colours: the colour of each model.
     """
 
     sources: tuple[Source, ...]
@@ -55,15 +55,15 @@ class Contents:
 
 
 def make_contents(sources: Sequence[Source], *, examples: int) -> Contents:
-    """Everything that the results have to show.
+    """Collect everything that the results have to show.
 
     Args:
         sources: the results.
-        examples: how many adversarial texts at most.
+        examples: maximum number of adversarial texts.
     """
     drawn = models_of(source for source in sources if source.kind in ("attack", "audit", *TRAININGS))
     labels = models_of(sources)
-    # The colours are few: models that figures draw by their colour come first.
+    # There are few colours: models that figures draw in their colour come first.
     places = {label: place for place, label in enumerate(dict.fromkeys([*drawn, *labels]))}
     colours = {label: colour(places[label]) for label in labels}
     similarity, transfer = tables.similarity_scores(sources), tables.transfer_scores(sources)
@@ -204,7 +204,7 @@ def _card(label: str, sources: Sequence[Source], similarity: Scores, transfer: S
 
 
 def _told(score: Score, digits: int) -> str:
-    """A score with its spread over seeds; the interval of a single one is left to the tables."""
+    """Format a score with its spread over seeds; only the tables show the interval of a single one."""
     spread = "" if score.std is None else f" ± {score.std:.{digits}f}"
     return f"{score.mean:.{digits}f}{spread}"
 
@@ -223,7 +223,7 @@ def _recipe_on(task: str, row: Mapping[str, Any]) -> str | None:
 
 
 def _success_facts(name: str, recipes: dict[str, Score]) -> dict[str, str]:
-    """The mean over recipes; each by itself where not every seed was attacked by all of them."""
+    """Return the mean over recipes, or each recipe by itself if they have different numbers of seeds."""
     joined = with_average({name: recipes}, "", tuple(recipes))[name].get("")
     if joined is None:
         return {f"{name}, {recipe}": f"{_told(score, 1)}\u00a0%" for recipe, score in recipes.items()}
@@ -252,12 +252,12 @@ def _training_facts(own: Iterable[Source]) -> dict[str, str]:
 
 
 def _audit_facts(own: Iterable[Source]) -> dict[str, str]:
-    """How many items of the audit hold, bend and break; of several seeds the mean of each count."""
+    """Count the items of the audit that hold, bend and break; for several seeds, return the mean of each count."""
     by_group: dict[int, list[Counter[str]]] = {}
     for source in own:
         if source.kind == "audit":
             by_group.setdefault(source.group, []).append(_verdicts(source))
-    # Results that were named one by one are parts of one audit, those of one group its seeds.
+    # Results of different groups are parts of one audit; results of one group are its seeds.
     seeds = [sum(filter(None, parts), Counter[str]()) for parts in zip_longest(*by_group.values())]
     if not seeds:
         return {}

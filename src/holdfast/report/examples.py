@@ -1,4 +1,4 @@
-"""Adversarial examples for the page: cut where words were exchanged, in an order that shows every attack early."""
+"""Adversarial examples for the page: split at exchanged words, in an order that shows every attack early."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.training.log import number_of
 
 OUTCOMES = ("succeeded", "failed", "skipped")
 LONG = 3000
-"""Letters of an example beyond which the stretches that stayed the same are shortened, so that a page stays small."""
+"""Characters of an example above which its unchanged parts are shortened, to keep the page small."""
 _KEPT = 160
 
 Piece = str | tuple[str, str]
@@ -27,13 +27,13 @@ class Example:
 
     Attributes:
         model: the attacked model's short name.
-        task: what it was attacked on, with its split; of an audit, the item.
+        task: the attacked task with its split; for an audit, the item.
         recipe: the attack.
         outcome: succeeded, failed or skipped.
-        pieces: what stayed, and (old, new) for what was exchanged.
-        other: the text of the pair that was left alone, or "".
-        told: what the model said before and after, or why it was skipped.
-        neighbours: of retrieval, the nearest text before and after, or "".
+        pieces: unchanged text, and (old, new) for exchanged text.
+        other: the text of the pair that was not attacked, or "".
+        told: the model's output before and after, or why the example was skipped.
+        neighbours: for retrieval, the nearest text before and after; else empty.
     """
 
     model: str
@@ -48,12 +48,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Those on the page.
+    """The examples on the page.
 
     Attributes:
-        shown: in their order.
-        there: how many the results hold.
-        shortened: of how many the unchanged stretches are shortened.
+        shown: the examples, in their order.
+        there: number of examples in the results.
+        shortened: number of shown examples whose unchanged parts are shortened.
     """
 
     shown: tuple[Example, ...]
@@ -61,7 +61,7 @@ class Examples:
     shortened: int
 
     def options(self) -> dict[str, list[str]]:
-        """What can be filtered by, with its values."""
+        """Return the filters of the page and their values."""
         return {
             name: list(dict.fromkeys(getattr(example, name) for example in self.shown))
             for name in ("model", "task", "recipe", "outcome")
@@ -69,10 +69,10 @@ class Examples:
 
 
 def collect_examples(sources: Sequence[Source], most: int) -> Examples:
-    """The examples of all results, at most ``most``.
+    """Collect the examples of all results, at most ``most``.
 
-    Those that succeeded come first, then those that failed, then those that were skipped; among them the results and
-    recipes take turns, so that every attack is seen early, and has its share where not all fit.
+    Successful examples come first, then failed, then skipped ones. Within each group, results and recipes take turns,
+    so that every attack is shown early, and has its share if not all examples fit.
     """
     turns: list[tuple[int, int, int, Source, dict[str, Any]]] = []
     for source in sources:
@@ -110,7 +110,7 @@ def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
 
 
 def _nearest(row: Mapping[str, Any]) -> list[Any]:
-    """Of an attack on neighbours the nearest text before and after."""
+    """Return the nearest text before and after an attack on neighbours; else an empty list."""
     both = [(row.get(when) or {}).get("neighbours") or [] for when in ("before", "after")]
     return [texts[0] for texts in both] if all(both) else []
 
@@ -145,7 +145,7 @@ def _verdict(verdict: Any) -> str:
 
 
 def as_json(examples: Examples) -> str:
-    """The examples for the page's script: names once, each example as numbers of its names and its texts."""
+    """Encode the examples for the page's script: names once, each example as indices of its names and its texts."""
     options = examples.options()
     places = {name: {value: n for n, value in enumerate(values)} for name, values in options.items()}
     rows = [
@@ -162,10 +162,10 @@ def as_json(examples: Examples) -> str:
 
 
 def script_json(value: Any) -> str:
-    """``value`` as JSON that may stand in a ``script`` element: nothing in it ends the element or a line.
+    """Encode ``value`` as JSON for a ``script`` element: it cannot end the element or a line.
 
-    ``<``, ``>`` and ``&`` only occur inside of strings, where JSON lets any letter be written by its number; so do the
-    two separators that end a line in JavaScript (U+2028 and U+2029).
+    ``<``, ``>`` and ``&`` occur only inside strings, where JSON allows numeric escapes; the same holds for the two
+    separators that end a line in JavaScript (U+2028 and U+2029).
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for letter in "<>&\u2028\u2029":

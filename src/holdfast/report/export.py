@@ -1,4 +1,4 @@
-"""Tables as CSV, Markdown and LaTeX, whatever their texts hold."""
+"""Tables as CSV, Markdown and LaTeX, with all texts escaped."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import re
 from holdfast.experiments.render import escaped_latex, latex_row
 from holdfast.report.parts import Table
 
-# Spreadsheets look past blanks and controls at what a cell begins with; signs of full width are signs to some.
+# Spreadsheets skip blanks and control characters at the start of a cell; some accept full-width signs.
 _FORMULA = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 _NUMBER = re.compile(r"[+−-]?[\d,.]+(e[+-]?\d+)?( [\d.,+−–±()to -]*)?")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 
 def as_csv(table: Table) -> str:
-    """The table as CSV, details in the same cell. A text that a spreadsheet would compute begins with an apostrophe."""
+    """Return the table as CSV, details in the same cell. Texts that look like formulas get a leading apostrophe."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)  # some take ; for the end of a cell
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)  # some spreadsheets split at ;
     writer.writerow([_inert(column) for column in table.columns])
     writer.writerows([_inert(cell.plain) for cell in row] for row in table.rows)
     return out.getvalue()
@@ -30,7 +30,7 @@ def _inert(text: str) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """The table as GitHub's Markdown; the best of a column is bold."""
+    """Return the table as GitHub's Markdown; the best value of a column is bold."""
     lines = [table.columns, tuple("---" if _is_left(table, n) else "---:" for n in range(len(table.columns)))]
     rows = [
         "| " + " | ".join(_markdown(cell) if n == 0 else cell for cell in line) + " |" for n, line in enumerate(lines)
@@ -48,7 +48,7 @@ def _markdown(text: str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """The table as LaTeX with booktabs; the best of a column is bold."""
+    """Return the table as LaTeX with booktabs; the best value of a column is bold."""
     shape = "".join("l" if _is_left(table, n) else "r" for n in range(len(table.columns)))
     rows = []
     for row in table.rows:
@@ -78,5 +78,5 @@ def _is_left(table: Table, column: int) -> bool:
 
 
 def data_url(kind: str, text: str) -> str:
-    """A link that holds ``text`` itself, of the media type ``kind``."""
+    """Return a data URL that contains ``text``, of the media type ``kind``."""
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"

@@ -1,4 +1,4 @@
-"""The figures of a report, as plain values: what is drawn where, and the same numbers as a table."""
+"""The figures of a report, as plain values: the drawing, and the same numbers as a table."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from holdfast.report.tables import AVERAGE, drop_of, task_of
 from holdfast.training.log import number_of
 
 Colours = Mapping[str, str]
-"""The colour of each model, the same all over the page."""
+"""The colour of each model, the same on the whole page."""
 
 
 def success_bars(sources: Sequence[Source], colours: Colours) -> list[Bars]:
-    """For each attacked task and split, the success rate of each recipe on each model, with its 95 % interval."""
+    """Chart the success rate of each recipe on each model, with its 95 % interval, for each attacked task and split."""
     return [_bars_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1)]
 
 
 def _attacked(sources: Sequence[Source]) -> list[str]:
-    """What was attacked, by its names: splits of one task are not seeds of one measurement."""
+    """Return the names of attacked tasks with their splits, which are not seeds of one measurement."""
     return list(dict.fromkeys(task_of(row) for source in _of(sources, "attack") for row in source.rows))
 
 
@@ -85,7 +85,7 @@ def _bars_data(id: str, title: str, group: str, groups: Mapping[str, Sequence[Ba
 
 
 def audit_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
-    """The items of audits that searched for an adversarial text, by model."""
+    """Chart the items of audits that searched for an adversarial text, by model; None without any."""
     groups: dict[str, list[Bar]] = {}
     for source in _of(sources, "audit"):
         for row in source.rows:
@@ -102,7 +102,7 @@ def audit_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
 
 
 def queries_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
-    """For each attacked task and split, queries against the drop of the score: RobustEmbed's Figure 2."""
+    """Chart queries against the drop of the score for each attacked task and split (RobustEmbed, Figure 2)."""
     charts = (_queries_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1))
     return [chart for chart in charts if chart is not None]
 
@@ -150,7 +150,7 @@ def _queries_of(task: str, number: int, sources: Sequence[Source], colours: Colo
 
 
 def space_chart(space: Scores, similarity: Scores, colours: Colours) -> Chart | None:
-    """Alignment against uniformity, a point for each model, in the shade of its average: RobustEmbed's Figure 3."""
+    """Chart alignment against uniformity, with models in the shade of their average (RobustEmbed, Figure 3)."""
     places = {
         label: (own["uniformity"].mean, own["alignment"].mean)
         for label, own in space.items()
@@ -203,7 +203,7 @@ def _average(value: float | None) -> str:
 
 
 def shades_of(values: Mapping[str, float]) -> dict[str, str]:
-    """A shade for each value: `SHADES` equal steps from the lowest to the highest; the last where all are equal."""
+    """Return a shade for each value: `SHADES` equal steps from lowest to highest; the last shade if all are equal."""
     if not values:
         return {}
     low, high = min(values.values()), max(values.values())
@@ -229,10 +229,10 @@ def _shade_keys(averages: Mapping[str, float]) -> tuple[Key, ...]:
 
 
 def pairs_charts(sources: Sequence[Source]) -> list[Chart]:
-    """The clean and adversarial texts of results of `holdfast space` that hold ``coordinates``: ADCL's Figure 3.
+    """Chart the clean and adversarial texts of `holdfast space` results with ``coordinates`` (ADCL, Figure 3).
 
     Raises:
-        UserError: coordinates that are no points.
+        UserError: the coordinates are not pairs of points.
     """
     return [
         pairs_chart(source, source.result["coordinates"], id=f"pairs-{source.number}")
@@ -242,16 +242,16 @@ def pairs_charts(sources: Sequence[Source]) -> list[Chart]:
 
 
 def pairs_chart(source: Source, plane: Any, *, id: str, whose: str | None = None) -> Chart:
-    """Clean and adversarial texts as points of a plane.
+    """Chart clean and adversarial texts as points in a plane.
 
     Args:
         source: the result that holds them.
         plane: the points, as `holdfast space --coordinates` writes them.
-        id: the chart's.
-        whose: the model in whose space they are, as the title names it; None: the result's.
+        id: of the chart.
+        whose: the model whose space is shown, for the title; None: the result's model.
 
     Raises:
-        UserError: coordinates that are no points.
+        UserError: the coordinates are not pairs of points.
     """
     points = _points(source, plane)
     classes = sorted({own["clean"]["label"] for own in points if isinstance(own["clean"].get("label"), int)})
@@ -307,7 +307,7 @@ def _short(text: str, most: int = 160) -> str:
 
 
 def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
-    """Seconds of a training step, where at least one training tells its time."""
+    """Chart the seconds of a training step; None if no training records its time."""
     groups: dict[str, list[Bar]] = {}
     for source in _of(sources, "train"):
         seconds = seconds_per_step(source)
@@ -327,7 +327,7 @@ def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
 
 
 def seconds_per_step(source: Source) -> float | None:
-    """Wall seconds of a step, evaluations left out as far as the log tells them."""
+    """Return the wall-clock seconds per step, without the evaluations that the log records; None if unknown."""
     selected = source.result.get("selected")
     total = number_of((source.result.get("timing") or {}).get("train_seconds"))
     steps = number_of(selected.get("steps")) if isinstance(selected, dict) else None

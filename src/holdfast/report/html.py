@@ -1,4 +1,4 @@
-"""From the contents of a report to its page: one file of HTML that needs nothing else and asks for nothing."""
+"""Rendering of a report's contents as one HTML file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.results import State, shown
 from holdfast.training.log import number_of
 
 FIRST = 50
-"""Examples that stand in the page itself, for readers without JavaScript."""
+"""Number of examples in the page itself, for readers without JavaScript."""
 
 _FORMATS = (
     ("CSV", "text/csv", "csv", as_csv),
@@ -40,7 +40,7 @@ _STATES: dict[State, str] = {
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a result's numbers came from, as texts."""
+    """The provenance of a result's numbers, as texts."""
 
     name: str
     kind: str
@@ -53,14 +53,14 @@ class Origin:
 
 
 def render_page(contents: Contents, *, title: str) -> str:
-    """The page as HTML.
+    """Render the page as HTML.
 
-    Texts of results are escaped where they are printed (Jinja2's autoescape, `svg.tag`, `examples.script_json`); the
-    policy in the page's head lets only its own style and script run, by their hashes, and nothing be loaded.
+    Texts of results are escaped where they are printed (Jinja2's autoescape, `svg.tag`, `examples.script_json`). The
+    policy in the page's head allows only its own style and script, by their hashes, and forbids loading anything.
 
     Args:
-        contents: what it holds.
-        title: its heading.
+        contents: the contents of the page.
+        title: the heading of the page.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -128,7 +128,7 @@ def _examples_note(examples: Examples) -> str:
 
 
 def origin_of(source: Source) -> Origin:
-    """A result's provenance."""
+    """Return the provenance of a result."""
     result = source.result
     made = dict(result["environment"])
     packages = made.pop("packages", {})

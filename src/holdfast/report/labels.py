@@ -1,4 +1,4 @@
-"""Where the names of a figure's points go: beside them, where they cover nothing."""
+"""Placement of the labels of a figure's points: beside the points, where they cover nothing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def free_places(
     height: float,
     strokes: Sequence[tuple[tuple[float, float], ...]] = (),
 ) -> list[tuple[float, float] | None]:
-    """Left end and baseline of each label: right of its point, left, above, below or aslant; None where all is taken.
+    """Return each label's left end and baseline: right, left, above, below or diagonal of its point; None without room.
 
     Args:
         wanted: x and y of each label's point, and the label's width.
-        points: every point, which no label may cover.
-        box: what all labels are within.
-        height: a letter's, above the baseline; three tenths of it are kept free below.
-        strokes: lines. Those that are level or upright, as whiskers are, no label may cover; those aslant it may.
+        points: all points; labels may not cover them.
+        box: the bounds of all labels.
+        height: of a letter above the baseline; three tenths of it are kept free below.
+        strokes: lines. Labels may not cover horizontal or vertical ones, such as whiskers; they may cover the others.
     """
     half = _HALF_MARK
     taken: list[Box] = [(x - half, y - half, x + half, y + half) for x, y in points]

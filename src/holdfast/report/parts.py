@@ -1,4 +1,4 @@
-"""What a report is made of: tables, figures and notes, as plain values that the page, files and tests read."""
+"""Parts of a report: tables, figures and notes, as plain values that the page, files and tests read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal
 from holdfast.training.soundness import Flag
 
 COLOURS = 8
-"""Colours for models and curves: classes ``c0`` to ``c7`` of the page's style, used again where there are more."""
+"""Number of colours for models and curves: classes ``c0`` to ``c7`` of the page's style, reused if there are more."""
 SHADES = 5
-"""Shades from low to high: classes ``q0`` to ``q4``."""
+"""Number of shades from low to high: classes ``q0`` to ``q4``."""
 MUTED = "muted"
 
 Shape = Literal["circle", "square", "triangle", "diamond", "cross", "down", ""]
@@ -18,7 +18,7 @@ SHAPES: tuple[Shape, ...] = ("circle", "square", "triangle", "diamond", "cross",
 
 
 def colour(number: int) -> str:
-    """The colour of the model or curve with this number."""
+    """Return the colour of the model or curve with this number."""
     return f"c{number % COLOURS}"
 
 
@@ -27,11 +27,11 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text: what stands in it.
-        detail: an interval or a spread, smaller, after it.
-        title: more, shown on hovering; nothing that is only there.
+        text: its text.
+        detail: an interval or a spread, in smaller type after the text.
+        title: a hint, shown on hovering; the page says it elsewhere too.
         best: whether it is the best of its column.
-        verdict: holds, bends, breaks or absent, where it is a verdict.
+        verdict: holds, bends, breaks or absent, if the cell is a verdict.
     """
 
     text: str
@@ -53,12 +53,12 @@ class Table:
     Attributes:
         id: its anchor, and the name of its files.
         title: its caption.
-        columns: headers, those of the row labels included.
-        rows: as many cells each.
-        labels: how many columns, from the left, name the row.
-        words: columns further right that hold words and are aligned to the left.
+        columns: headers, including those of the row labels.
+        rows: each with one cell per column.
+        labels: number of columns, from the left, that name the row.
+        words: indices of further columns that hold words and are aligned to the left.
         note: how to read it.
-        stacked: whether details stand below their cells' texts, so that many columns have room.
+        stacked: whether details are below the texts of their cells, to make room for many columns.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: ``value`` with its interval, where there is one."""
+    """A bar: ``value`` with its interval, if there is one."""
 
     label: str
     value: float
@@ -91,11 +91,11 @@ class Bars:
         id: its anchor, and the name of its files.
         title: its heading.
         note: how to read it.
-        axis: what the values are, with their unit.
+        axis: label of the values, with their unit.
         groups: the name of each, and its bars.
-        data: the same as a table.
-        top: the axis's end; None: what the values need.
-        half: narrow enough for two side by side.
+        data: the same numbers as a table.
+        top: the end of the axis; None: as the values need.
+        half: whether it is narrow enough for two side by side.
     """
 
     id: str
@@ -120,7 +120,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point: ``told`` is shown on hovering, ``label`` beside it where there is room."""
+    """A point: ``told`` is shown on hovering, ``label`` beside it if there is room."""
 
     x: float
     y: float
@@ -133,7 +133,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Key:
-    """A line of the legend: with a shape, a stroke, or both."""
+    """An entry of the legend: with a shape, a stroke, or both."""
 
     name: str
     colour: str
@@ -150,16 +150,16 @@ class Chart:
         id: its anchor, and the name of its files.
         title: its heading.
         note: how to read it.
-        x_axis: what x is, with its unit.
-        y_axis: what y is.
-        lines: drawn first.
-        marks: drawn on top of them.
-        legend: what colours and shapes mean.
-        data: the same as a table.
-        logarithmic: whether y's axis is; all y are then above 0.
-        from_zero: whether both axes begin at 0.
-        bare: without axes, both from 0 to 1 and square: a projection whose distances mean little.
-        half: narrow enough for two side by side.
+        x_axis: label of x, with its unit.
+        y_axis: label of y, with its unit.
+        lines: the lines, drawn first.
+        marks: the points, drawn on top of the lines.
+        legend: meaning of the colours and shapes.
+        data: the same numbers as a table.
+        logarithmic: whether the y axis is logarithmic; all y are then above 0.
+        from_zero: whether both axes start at 0.
+        bare: whether to draw a square from 0 to 1 without axes: a projection whose distances mean little.
+        half: whether it is narrow enough for two side by side.
     """
 
     id: str
@@ -191,7 +191,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a section, under a heading of its own where it has a title."""
+    """A part of a section, with its own heading if it has a title."""
 
     title: str = ""
     note: str = ""

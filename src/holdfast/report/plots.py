@@ -1,4 +1,4 @@
-"""The page's figures as files for papers, by matplotlib."""
+"""The page's figures as image files for papers, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SHAPES = {"circle": "o", "square": "s", "triangle": "^", "down": "v", "diamond"
 
 
 def check_plots(folder: Path) -> None:
-    """Refuse a folder that no pictures can be written to, before the work.
+    """Refuse a folder that pictures cannot be written to, before any work is done.
 
     Raises:
-        UserError: it is a file, or matplotlib is not installed.
+        UserError: the folder is a file, or matplotlib is not installed.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; --plots takes a folder")
@@ -43,7 +43,7 @@ def check_plots(folder: Path) -> None:
 
 
 def write_plots(figures: Sequence[Figure], folder: Path) -> list[Path]:
-    """Write each figure as ``DIR/ID.png`` and ``DIR/ID.svg``; the same figure gives the same files.
+    """Write each figure as ``DIR/ID.png`` and ``DIR/ID.svg``; equal figures give equal files.
 
     Raises:
         UserError: as `check_plots`, or a file cannot be written.
@@ -58,7 +58,7 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
     from matplotlib.figure import Figure as Sheet
 
     paths = []
-    # Not through pyplot, which keeps figures and asks for a display. Text stays text in an SVG; its ids are fixed.
+    # Without pyplot, which keeps figures and needs a display. Text stays text in an SVG; its ids are fixed.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "holdfast", "font.size": 9}):
         sheet = Sheet(figsize=_size(figure), layout="constrained", facecolor="white")
         FigureCanvasAgg(sheet)
@@ -87,7 +87,7 @@ def _size(figure: Figure) -> tuple[float, float]:
 
 
 def _plain(text: str) -> str:
-    """A dollar sign would begin a formula."""
+    """Escape dollar signs, which would start a formula."""
     return text.replace("$", r"\$")
 
 
@@ -133,16 +133,16 @@ def _chart(axes: Axes, figure: Chart) -> None:
 
 
 def _names(sheet: Sheet, axes: Axes, figure: Chart) -> None:
-    """Names beside their points, and a legend where there is more to say, or no room for a name."""
+    """Draw names beside their points, and a legend if it has more entries or a name has no room."""
     if not {key.name for key in figure.legend} <= _labels(sheet, axes, figure):
         _legend(sheet, figure)
         for label in list(axes.texts):
             label.remove()
-        _labels(sheet, axes, figure)  # once more: the legend has taken room
+        _labels(sheet, axes, figure)  # again: the legend has taken room
 
 
 def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> set[str]:
-    """The points' names, where they cover nothing; those that found a place are returned."""
+    """Draw the names of points where they cover nothing, and return those that found a place."""
     named = [mark for mark in figure.marks if mark.label]
     if not named:
         return set()
@@ -154,8 +154,8 @@ def _labels(sheet: Sheet, axes: Axes, figure: Chart) -> set[str]:
     ]
     for label in written:
         label.set_in_layout(False)
-    sheet.draw_without_rendering()  # the layout and the words' widths are known from here on
-    points = 72.0 / sheet.dpi  # in a pixel
+    sheet.draw_without_rendering()  # computes the layout and the widths of the labels
+    points = 72.0 / sheet.dpi  # points per pixel
 
     def at(place: tuple[float, float]) -> tuple[float, float]:
         x, y = axes.transData.transform(place)

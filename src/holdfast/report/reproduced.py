@@ -1,4 +1,4 @@
-"""The figures of the papers, drawn from results of `holdfast reproduce` whose definition is one."""
+"""The figures of the papers, drawn from results of `holdfast reproduce` whose definition has a figure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from holdfast.training.log import number_of
 PUBLISHED = "published"
 
 Values: TypeAlias = dict[str, tuple[float | None, float | None]]
-"""For each row's name our mean and the published value, of one column."""
+"""Our mean and the published value in one column, by row name."""
 
 
 def reproduced_charts(source: Source) -> list[Chart]:
-    """The charts of a result of `reproduce`: none of a table, one of a scatter, one for each panel or plane.
+    """Return the charts of a result of `reproduce`: none for a table, one for a scatter, one for each panel or plane.
 
-    Values that were not run are left out, and a chart without any is no chart. Published values are hollow.
+    Values that were not run are left out, and so are charts without values. Published values are drawn hollow.
 
     Raises:
-        UserError: what the result says of its figure makes no sense.
+        UserError: the description of the figure in the result is invalid.
     """
     figure = source.protocol.get("figure")
     if not isinstance(figure, dict):
@@ -51,11 +51,11 @@ def _charts(source: Source, figure: Mapping[str, Any]) -> list[Chart]:
 
 
 def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
-    """The charts of a result as PNG and SVG beside its file: ``NAME.png``, or ``NAME-2.png`` for a further panel.
+    """Write the charts of a result as PNG and SVG beside its file: ``NAME.png``, ``NAME-2.png`` for a second panel.
 
     Args:
         path: the result's file.
-        result: what it holds.
+        result: its content.
 
     Raises:
         UserError: matplotlib is missing, or a file cannot be written.
@@ -91,7 +91,7 @@ def _note(source: Source, *more: str) -> str:
 
 
 def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], number: int) -> Chart:
-    """A line for each row over the columns of one panel."""
+    """Return a chart with a line for each row over the columns of one panel."""
     points: Mapping[str, float] = panel["points"]
     names = list(dict.fromkeys(str(row["task"]) for row in source.rows))
     held = {column: _values(source, column) for column in points}
@@ -129,16 +129,16 @@ def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], 
 
 
 def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
-    """A point for each row, at two of its columns; points that share a label of the axis ``join`` are joined.
+    """Return a chart with a point for each row, at two columns; points with the same label on ``join`` are joined.
 
-    Where points are not joined and have several seeds, whiskers show one standard deviation to either side.
+    If points are not joined and have several seeds, whiskers show one standard deviation on each side.
     """
     written: Mapping[str, str] = figure.get("axes") or {}
     x_axis, y_axis, join = str(figure["x"]), str(figure["y"]), figure.get("join")
     xs, ys = _values(source, x_axis), _values(source, y_axis)
     labels = {str(row["task"]): row["labels"] for row in source.rows}
     groups = list(dict.fromkeys(str(own.get(join, "")) for own in labels.values()))
-    # Where points are joined, colours are the labels of the other axes, and shapes those of the one that joins.
+    # If points are joined, colours stand for the labels of the other axes, and shapes for those of the joining axis.
     names = {name: " ".join(str(v) for axis, v in own.items() if axis != join) for name, own in labels.items()}
     whole = list(dict.fromkeys(names.values()))
     x_spread, y_spread = _spreads(source, x_axis), _spreads(source, y_axis)
@@ -188,7 +188,7 @@ def _scatter_data(id: str, source: Source, axes: Mapping[str, Values]) -> Table:
 
 
 def _spreads(source: Source, column: str) -> dict[str, float]:
-    """For each row's name the standard deviation over its seeds, where it has several."""
+    """Return the standard deviation over seeds by row name, for rows with several seeds."""
     found = {str(row["task"]): number_of(row["metrics"].get("std")) for row in source.rows if row["split"] == column}
     return {name: std for name, std in found.items() if std}
 
@@ -200,12 +200,12 @@ def _whiskers(x: float, y: float, x_std: float | None, y_std: float | None, shad
 
 
 def _shape(place: int) -> Shape:
-    """Another shape for those that get a colour for the second time."""
+    """Return the shape of a point; it changes when the colours start again."""
     return SHAPES[place // COLOURS % len(SHAPES)]
 
 
 def _planes(source: Source) -> list[Chart]:
-    """The texts of each row in a plane, once."""
+    """Return one chart per row, with its texts in a plane."""
     charts: list[Chart] = []
     seen: set[str] = set()
     for row in source.rows:

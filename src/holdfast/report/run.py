@@ -1,4 +1,4 @@
-"""From result files to a page, and to pictures."""
+"""Writing of a report: from result files to a page and pictures."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from holdfast.report.contents import make_contents
 from holdfast.report.sources import read_sources
 
 EXAMPLES = 5000
-"""Adversarial examples in a page, where nothing else is asked for."""
+"""Default maximum number of adversarial examples on a page."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written.
+    """Summary of a written report.
 
     Attributes:
         output: the page.
-        size: its bytes.
-        results: how many results it is of.
+        size: its size in bytes.
+        results: number of results on it.
         tables: the ids of its tables.
         figures: the ids of its figures.
-        examples: how many adversarial examples it holds.
-        examples_there: how many the results hold.
-        plots: the pictures.
+        examples: number of adversarial examples on it.
+        examples_there: number of adversarial examples in the results.
+        plots: the picture files.
         changed: the result files that were changed since they were written; the page marks them.
-        damaged: a line for each record and each log of a training that is damaged; what is left of a log is shown.
+        damaged: a line for each damaged record or log of a training; the rest of a damaged log is shown.
     """
 
     output: Path
@@ -60,10 +60,10 @@ def write_report(
         output: the page, ``.html``.
         title: its heading; None: "Robustness report".
         plots: a folder for the page's figures as PNG and SVG; None: no such files.
-        examples: how many adversarial examples the page holds at most.
+        examples: maximum number of adversarial examples on the page.
 
     Raises:
-        UserError: something that is no result, a file given twice, matplotlib missing for ``plots``, or a file that
+        UserError: a path is not a result, a file is given twice, matplotlib is missing for ``plots``, or a file
             cannot be written.
     """
     check_output(output)
@@ -101,10 +101,10 @@ def write_report(
 
 
 def check_output(output: Path) -> None:
-    """Refuse a name that a browser would not open as a page.
+    """Refuse a path that a browser would not open as a page.
 
     Raises:
-        UserError: a folder, or another ending than ``.html``.
+        UserError: the path is a folder, or does not end in ``.html`` or ``.htm``.
     """
     if output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file: --output {output / 'report.html'}")

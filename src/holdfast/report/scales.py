@@ -1,4 +1,4 @@
-"""From values to places on a figure: round ticks, linear and logarithmic axes."""
+"""Axes of figures: positions of values, round ticks, linear and logarithmic axes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Scale:
     """An axis.
 
     Attributes:
-        low: the value at its beginning.
+        low: the value at its start.
         high: the value at its end.
-        ticks: the values that are told.
-        logarithmic: whether equal factors are equally far apart.
+        ticks: the labelled values.
+        logarithmic: whether equal ratios have equal distances.
     """
 
     low: float
@@ -24,14 +24,14 @@ class Scale:
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
-        """Where ``value`` lies: 0 at the beginning, 1 at the end."""
+        """Return the position of ``value``: 0 at the start of the axis, 1 at its end."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
 
 def linear(values: Iterable[float], *, about: int = 5, zero: bool = False, top: float | None = None) -> Scale:
-    """An axis over the values with about so many round ticks, from 0 with ``zero``, to ``top`` where that is given."""
+    """Return an axis over the values, with 0 if ``zero`` and ``top`` if given, and with about ``about`` round ticks."""
     held = [*values, *([0.0] if zero else []), *([] if top is None else [top])] or [0.0, 1.0]
     low, high = min(held), max(held)
     if high - low <= 1e-12 * max(abs(low), abs(high)):
@@ -47,7 +47,7 @@ def linear(values: Iterable[float], *, about: int = 5, zero: bool = False, top: 
 
 
 def around(values: Iterable[float], *, about: int = 6, zero: bool = False) -> Scale:
-    """An axis a little wider than the values, with the round ticks that lie on it; from 0 with ``zero``."""
+    """Return an axis a little wider than the values, with the round ticks on it; from 0 with ``zero``."""
     held = list(values) or [0.0, 1.0]
     whole = linear(held, about=about, zero=zero)
     low, high = min(held), max(held)
@@ -60,7 +60,7 @@ def around(values: Iterable[float], *, about: int = 6, zero: bool = False) -> Sc
 
 
 def logarithmic(values: Iterable[float]) -> Scale:
-    """A logarithmic axis over values above 0, from a power of ten to a power of ten."""
+    """Return a logarithmic axis over values above 0, from one power of ten to another."""
     held = list(values)
     first, last = math.floor(math.log10(min(held))), math.ceil(math.log10(max(held)))
     last = max(last, first + 1)
@@ -70,7 +70,7 @@ def logarithmic(values: Iterable[float]) -> Scale:
 
 
 def told(scale: Scale) -> list[tuple[float, str]]:
-    """The ticks and how they are written: with as many decimals each as the finest of them needs."""
+    """Return the ticks and their labels, all with as many decimals as the finest tick needs."""
     texts = [f"{tick:.6g}" for tick in scale.ticks]
     if not scale.logarithmic and not any("e" in text for text in texts):
         decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
@@ -79,10 +79,10 @@ def told(scale: Scale) -> list[tuple[float, str]]:
 
 
 def decimals_of(value: float) -> int:
-    """Decimals that tell a value: one from 10 on, two from 0.1 on, and below it as many as make two digits."""
+    """Return the decimals to show: one from 10 on, two from 0.1 on, below it enough for two significant digits."""
     if abs(value) >= 10:
         return 1
-    # Through its own text, so that a value is judged as it will be rounded.
+    # Uses the formatted text, so that rounding is included.
     exponent = int(f"{abs(value):.1e}".partition("e")[2]) if value else 0
     return max(2, 1 - exponent)
 
@@ -93,5 +93,5 @@ def _round_step(rough: float) -> float:
 
 
 def _exact(value: float) -> float:
-    """Without the last digits of a product: 0.30000000000000004 is 0.3."""
+    """Remove the rounding error of a product: 0.30000000000000004 becomes 0.3."""
     return float(f"{value:.10g}")

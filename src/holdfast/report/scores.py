@@ -1,4 +1,4 @@
-"""Scores of models on tasks: means over seeds, intervals of single ones, and which is best."""
+"""Scores of models on tasks: means over seeds, intervals of single models, and the best models."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from holdfast.report.parts import Cell
 from holdfast.report.sources import Source
 
 _Z = 1.959963984540054
-"""Of a two-sided 95 % interval of a normal distribution."""
+"""The quantile of a two-sided 95 % interval of the normal distribution."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Score:
-    """A model's score on a task: of one model, or of several seeds.
+    """A model's score on a task, of one or several seeds.
 
     Attributes:
         values: one for each seed.
-        interval: the 95 % interval of a single one, where it is known.
-        n: items it is over, the first seed's.
+        interval: the 95 % interval of a single value, if it is known.
+        n: number of items, of the first seed.
     """
 
     values: tuple[float, ...]
@@ -38,16 +38,16 @@ class Score:
 
     @property
     def std(self) -> float | None:
-        """The standard deviation over seeds (n − 1), None for one."""
+        """The standard deviation over seeds (n − 1); None for one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def ends(self) -> Interval | None:
-        """What to draw around it: the interval of one, the lowest and highest of several seeds."""
+        """The interval to draw: that of a single value, or the lowest and highest of several seeds."""
         return self.interval if len(self.values) == 1 else (min(self.values), max(self.values))
 
     def cell(self, digits: int = 2, *, best: bool = False) -> Cell:
-        """As a table shows it: with its spread over seeds, or else its interval."""
+        """Return the cell of a table: the score with its spread over seeds, or else its interval."""
         if self.std is not None:
             detail, title = f"± {self.std:.{digits}f}", f"mean ± standard deviation of {len(self.values)} seeds"
         elif self.interval is not None:
@@ -59,7 +59,10 @@ class Score:
 
 
 def spearman_interval(score: float, n: int) -> Interval | None:
-    """The 95 % interval of a Spearman correlation ×100 of n pairs (Bonett and Wright 2000); None below 4 pairs."""
+    """Return the 95 % interval of a Spearman correlation ×100 of n pairs (Bonett and Wright 2000).
+
+    It is None below 4 pairs, and for a perfect correlation.
+    """
     r = score / 100.0
     if n < 4 or not -1.0 < r < 1.0:
         return None
@@ -68,7 +71,7 @@ def spearman_interval(score: float, n: int) -> Interval | None:
 
 
 def share_interval(score: float, n: int) -> Interval | None:
-    """The 95 % interval of a share ×100 of n items (Wilson 1927)."""
+    """Return the 95 % interval of a proportion ×100 of n items (Wilson 1927); None without items."""
     p = score / 100.0
     if n < 1 or not 0.0 <= p <= 1.0:
         return None
@@ -79,7 +82,7 @@ def share_interval(score: float, n: int) -> Interval | None:
 
 
 Scores = dict[str, dict[str, Score]]
-"""By model, then by column."""
+"""Scores by model, then by column."""
 
 
 def collect(
@@ -88,7 +91,7 @@ def collect(
     metric: str,
     interval: Callable[[Mapping[str, Any]], Interval | None] | None = None,
 ) -> Scores:
-    """The scores of every model: rows with ``metric`` whose ``column`` is not None, seeds joined."""
+    """Collect the scores of every model from rows with ``metric`` whose ``column`` is not None; seeds are joined."""
     found: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for source in sources:
         for row in source.rows:
@@ -109,7 +112,7 @@ def collect(
 
 
 def with_average(scores: Scores, name: str, tasks: Sequence[str]) -> Scores:
-    """The scores with their mean over ``tasks``, where a model has all of them with as many seeds."""
+    """Return the scores, with the mean over ``tasks`` for models that have all of them with equally many seeds."""
     averaged: Scores = {}
     for label, own in scores.items():
         averaged[label] = dict(own)
@@ -120,7 +123,7 @@ def with_average(scores: Scores, name: str, tasks: Sequence[str]) -> Scores:
 
 
 def best_of(scores: Scores, column: str, *, digits: int = 2, lowest: bool = False) -> set[str]:
-    """The models that are best in a column, to the digits that are shown; none where there is a single one."""
+    """Return the best models in a column, compared at the shown digits; none if there is only one model."""
     shown = {label: round(own[column].mean, digits) for label, own in scores.items() if column in own}
     if len(shown) < 2:
         return set()

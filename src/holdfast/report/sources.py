@@ -1,4 +1,4 @@
-"""Reading the results that a report is made of, and naming their models."""
+"""Reading the results of a report, and naming their models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.training.record import RUN, damage_in, refuse_log_of_another
 from holdfast.values import paths_in
 
 OF_SEVERAL = ("compare", "transfer", "reproduce", "demo")
-"""Kinds whose ``model`` is no single model."""
+"""Kinds of results whose ``model`` is not a single model."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Source:
     Attributes:
         number: its place on the page, from 1.
         path: the file.
-        result: what it holds; its texts can be shown and encoded.
-        log: the records of the training's ``metrics.jsonl``, where one lies beside it.
-        group: the number of the argument that named it; seeds of one model share it.
-        label: the short name of its model, the same for results of the same model; "" where it is of several.
-        state: whether the file is as it was written.
-        damaged: a line for the record and one for the log beside it, where they are damaged.
+        result: its content; all texts can be shown and encoded.
+        log: the records of the training's ``metrics.jsonl``, if there is one beside it.
+        group: the index of the argument that named it; seeds of one model share it.
+        label: the short name of its model, the same for results of the same model; "" if it is of several models.
+        state: whether the file has changed since it was written, if that is known.
+        damaged: a line for the record and one for the log beside it, if they are damaged.
     """
 
     number: int
@@ -44,7 +44,7 @@ class Source:
 
     @property
     def kind(self) -> str:
-        """The verb that made it."""
+        """The command that made it."""
         return str(self.result["kind"])
 
     @property
@@ -60,17 +60,17 @@ class Source:
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What decides its numbers."""
+        """The settings that decide its numbers."""
         protocol: dict[str, Any] = self.result["protocol"]
         return protocol
 
 
 def read_sources(words: Sequence[str]) -> list[Source]:
-    """The results that paths name; several seeds of one model are joined by commas, as for ``compare``.
+    """Read the results at paths; several seeds of one model are joined by commas, as for ``compare``.
 
     Raises:
-        UserError: no result, the same file twice, examples that are none, or beside a training's result the log of
-            another run.
+        UserError: a path is not a result, a file is given twice, examples are invalid, or the log beside a training's
+            result is of another run.
     """
     found: list[Source] = []
     seen: dict[Path, Path] = {}
@@ -97,13 +97,13 @@ def read_sources(words: Sequence[str]) -> list[Source]:
 
 
 def _log_file(path: Path) -> Path:
-    """Where a training left its log: beside its result, or in the folder that is called as the result is."""
+    """Return the path of a training's log: in the folder with the name of the result, or beside the result."""
     folder = path.with_suffix("")
     return (folder if folder.is_dir() else path.parent) / METRICS_FILE
 
 
 def _without_items(result: dict[str, Any]) -> dict[str, Any]:
-    """The result without the thousands of numbers that only ``compare`` reads."""
+    """Return the result without the numbers per item, which only ``compare`` reads."""
     rows = [{key: value for key, value in row.items() if key != "items"} for row in result["results"]]
     return {**result, "results": rows}
 
@@ -115,7 +115,7 @@ _NEEDED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "harden": (("metric", "verdicts"), ("before", "after")),
     "audit": (("verdict", "headline", "told"), ()),
 }
-"""Of a row, by kind: its keys and its metrics, beyond those that every result has."""
+"""The keys and the metrics that rows of each kind need, beyond those of every result."""
 
 
 def _check_rows(result: Mapping[str, Any], path: Path) -> None:
@@ -131,13 +131,13 @@ def _check_rows(result: Mapping[str, Any], path: Path) -> None:
 
 
 def named(sources: Sequence[Source]) -> list[Source]:
-    """The sources with the short names of their models.
+    """Return the sources with the short names of their models.
 
-    Results of the same weights, pooled alike and named alike, are of one model. A name is the last part of the model's
-    path, longer or with the first digits of the hash where two models share it. Where one model was measured twice on
-    the same, the later result carries its file's name, so that nothing is hidden. Seeds of one argument share a name.
+    Results with the same weights, pooling and name are of one model. Its short name is the last part of its path, made
+    longer or followed by the first digits of the hash if two models share it. If a model was measured twice on the same
+    task, the later result also shows its file's name, so that nothing is hidden. Seeds of one argument share a name.
     """
-    heads: dict[int, Source] = {}  # a group's first result stands for all of it
+    heads: dict[int, Source] = {}  # the first result represents its group
     for source in sources:
         if source.kind not in OF_SEVERAL:
             heads.setdefault(source.group, source)
@@ -182,7 +182,7 @@ def _short_names(models: Mapping[tuple[str, str, str], Source]) -> dict[tuple[st
 
 
 def _measured(source: Source) -> set[tuple[str, ...]]:
-    kind = "audit" if source.kind == "audit" else ""  # an audit measures some of what others do, in its own way
+    kind = "audit" if source.kind == "audit" else ""  # an audit measures some of the same tasks in its own way
     return {
         (kind, row["task"], row["split"], str(row.get("recipe", "")), str(row.get("item", "")))
         for row in source.rows
@@ -191,5 +191,5 @@ def _measured(source: Source) -> set[tuple[str, ...]]:
 
 
 def models_of(sources: Iterable[Source]) -> list[str]:
-    """The short names of all models, in the order of the results."""
+    """Return the short names of all models, in the order of the results."""
     return list(dict.fromkeys(source.label for source in sources if source.label))

@@ -1,4 +1,4 @@
-"""Figures as inline SVG. Colours are classes, so that the page's style decides them; every text is escaped."""
+"""Figures as inline SVG. Colours are classes that the page's style defines; every text is escaped."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.report.scales import Scale, around, decimals_of, linear, logarithm
 
 _WIDE, _HALF = 600.0, 440.0
 _LETTER = 6.7
-"""Width of a letter of a label, in units of the drawing: an average, for deciding what fits."""
+"""Average width of a letter in a label, in units of the drawing; decides what fits."""
 _ROW, _GROUP = 22.0, 30.0
 _NAMES = 180.0
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
-    """An element. Contents and values are escaped unless they are markup made here; ``_`` in a name is ``-``."""
+    """Make an element. Contents and values are escaped unless they are markup; ``_`` in a name becomes ``-``."""
     own = Markup("").join(
         Markup(' {}="{}"').format(Markup(key.rstrip("_").replace("_", "-")), _value(value))
         for key, value in attributes.items()
@@ -33,7 +33,7 @@ def _value(value: object) -> object:
 
 
 def draw(figure: Figure) -> Markup:
-    """A figure as an ``svg`` element whose name is the figure's title and whose table follows it on the page."""
+    """Draw a figure as an ``svg`` element named by its title; its table follows on the page."""
     return _bars(figure) if isinstance(figure, Bars) else _chart(figure)
 
 
@@ -102,7 +102,7 @@ def _fitting(text: str, width: float) -> str:
     most = int(width / _LETTER)
     if len(text) <= most:
         return text
-    tail = max(1, most // 2 - 1)  # names differ at their ends as often as at their beginnings
+    tail = max(1, most // 2 - 1)  # names differ at their ends as often as at their starts
     return f"{text[: max(1, most - 1 - tail)]}…{text[-tail:]}"
 
 
@@ -132,7 +132,7 @@ def _chart(figure: Chart) -> Markup:
 
 
 def scales_of(figure: Chart) -> tuple[Scale, Scale]:
-    """The axes of x and y."""
+    """Return the axes of x and y."""
     if figure.bare:
         return Scale(-0.03, 1.03, ()), Scale(-0.03, 1.03, ())
     points = [(mark.x, mark.y) for mark in figure.marks] + [point for line in figure.lines for point in line.points]
@@ -195,14 +195,14 @@ def _labels(
     box: Box,
     strokes: Sequence[tuple[tuple[float, float], ...]],
 ) -> list[Markup]:
-    """Labels beside their points where they cover nothing; what has no room is left to hovering."""
+    """Draw labels beside their points where they cover nothing; the others are only shown on hovering."""
     shown = [(x, y, _fitting(text, 200.0)) for x, y, text in wanted]
     places = free_places([(x, y, _LETTER * len(text)) for x, y, text in shown], points, box, 10.0, strokes)
     return [_text(*place, text, of="label") for (_, _, text), place in zip(shown, places, strict=True) if place]
 
 
 def swatch(key: Key) -> Markup:
-    """The sign of a legend's entry, beside its words."""
+    """Draw the symbol of a legend's entry."""
     parts = []
     if key.line:
         parts.append(tag("line", x1=1.0, x2=25.0, y1=8.0, y2=8.0, class_=f"stroke {key.colour}"))

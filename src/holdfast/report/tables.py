@@ -31,21 +31,21 @@ _INTERVALS = "Small numbers: the 95 % interval of one model, ± the standard dev
 
 
 def similarity_scores(sources: Iterable[Source]) -> Scores:
-    """Spearman ×100 by model and task, with the average of the seven where all are there."""
+    """Return Spearman ×100 by model and task, with the average of the seven STS tasks if all are there."""
     own = (source for source in sources if source.kind in _ENCODERS)
     scores = collect(own, task_of, "spearman", partial(_interval_of, "spearman"))
     return with_average(scores, AVERAGE, STS_TASKS)
 
 
 def transfer_scores(sources: Iterable[Source]) -> Scores:
-    """Accuracy ×100 by model and transfer task, with the average of the seven where all are there."""
+    """Return accuracy ×100 by model and transfer task, with the average of the seven tasks if all are there."""
     own = (source for source in sources if source.kind in _ENCODERS)
     scores = collect(own, task_of, "accuracy", partial(_interval_of, "accuracy"))
     return with_average(scores, AVERAGE, TRANSFER_TASKS)
 
 
 def classifier_tables(sources: Sequence[Source]) -> list[Table]:
-    """What fine-tuned models reached on their own tasks: a table for each metric."""
+    """Return the results of fine-tuned models on their own tasks: a table for each metric."""
     own = [source for source in sources if source.kind == "finetune"]
     names = dict.fromkeys(name for source in own for row in source.rows for name in row["metrics"])
     tables = []
@@ -62,24 +62,24 @@ def _interval_of(metric: str, row: Mapping[str, Any]) -> Interval | None:
 
 
 def task_of(row: Mapping[str, Any]) -> str:
-    """What a row was measured on: its task, with the split where that is not the task's own test or all of it."""
+    """Return the task of a row, with its split unless that is "test" or "all"."""
     return str(row["task"]) if row["split"] in _WHOLE else f"{row['task']} {row['split']}"
 
 
 def similarity_table(scores: Scores) -> Table:
-    """Models by similarity task."""
+    """Return the table of models by similarity task."""
     note = f"Spearman ×100 of the cosine similarity; bold is best. {_INTERVALS}"
     return score_table(scores, STS_TASKS, id="similarity", title="Semantic textual similarity", note=note)
 
 
 def transfer_table(scores: Scores) -> Table:
-    """Models by transfer task."""
+    """Return the table of models by transfer task."""
     note = f"Accuracy ×100 of a logistic regression on frozen vectors; bold is best. {_INTERVALS}"
     return score_table(scores, TRANSFER_TASKS, id="transfer", title="Transfer tasks", note=note)
 
 
 def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, note: str, lowest: bool = False) -> Table:
-    """Models by task: the tasks of ``order`` first, then the others, the average last."""
+    """Return a table of models by task: the tasks of ``order`` first, then the others, the average last."""
     there = dict.fromkeys(name for own in scores.values() for name in own)
     columns = [name for name in order if name in there]
     columns += [name for name in there if name not in columns and name != AVERAGE]
@@ -96,7 +96,7 @@ def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, no
 
 
 def space_table(sources: Iterable[Source]) -> Table | None:
-    """Alignment and uniformity by model, and what `holdfast space` adds."""
+    """Return alignment, uniformity and the other numbers of `holdfast space` by model; None without any."""
     names = {
         "alignment": "alignment ↓",
         "uniformity": "uniformity ↓",
@@ -122,7 +122,7 @@ def space_table(sources: Iterable[Source]) -> Table | None:
 
 
 def space_scores(sources: Iterable[Source]) -> Scores:
-    """Alignment, uniformity and the other numbers of the space, by model."""
+    """Collect alignment, uniformity and the other numbers of the space, by model."""
     own = [source for source in sources if source.kind in ("evaluate", "space")]
     found: Scores = {}
     for metric in (*("alignment", "uniformity", "anisotropy", "variance_top_1", "variance_top_10", "effective_rank"),):
@@ -132,7 +132,7 @@ def space_scores(sources: Iterable[Source]) -> Scores:
 
 
 def distance_table(sources: Iterable[Source]) -> Table | None:
-    """d_pos, d_neg and δ of adversarial texts (ADCL, Table 4)."""
+    """Return d_pos, d_neg and δ of adversarial texts (ADCL, Table 4); None without any."""
     keys = ("d_pos", "d_neg", "delta", "d_pos_unit", "d_neg_unit", "delta_unit")
     rows = [
         (
@@ -154,7 +154,7 @@ def distance_table(sources: Iterable[Source]) -> Table | None:
 
 
 def attack_table(sources: Iterable[Source]) -> Table | None:
-    """Each recipe on each task, split and model, each seed by itself, with its file's name."""
+    """Return a row for each recipe, task, split, model and seed; several seeds are marked by their files' names."""
     attacks = [source for source in sources if source.kind == "attack"]
     seeds = Counter(source.group for source in attacks)
     rows = [
@@ -189,7 +189,7 @@ def _success(metrics: Mapping[str, Any]) -> Cell:
 
 
 def drop_of(metrics: Mapping[str, Any]) -> tuple[float, float, str] | None:
-    """The score before and under attack, and what it is; None where there is no right answer."""
+    """Return the score before and under attack and its name; None without gold answers."""
     for before, after, name in (
         ("accuracy", "accuracy_under_attack", "accuracy"),
         ("spearman_before", "spearman_after", "Spearman"),
@@ -205,7 +205,7 @@ def _drop_cells(metrics: Mapping[str, Any]) -> tuple[Cell, Cell]:
 
 
 def transferability_table(source: Source) -> Table:
-    """Texts made against one classifier, tried on others (ADCL, Table 3)."""
+    """Return a table of texts made against one classifier and tried on others (ADCL, Table 3)."""
     columns, made = transfer_matrix(source.rows)
     rows = [(Cell(name), *(_number(rates.get(column)) for column in columns)) for name, rates in made]
     note = "% of the texts made against the model of the row that deceive the model of the column; lower is better."
@@ -214,14 +214,14 @@ def transferability_table(source: Source) -> Table:
 
 
 def transfer_matrix(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[tuple[str, dict[str, float]]]]:
-    """Rates of success by where the texts were made, and by model.
+    """Return success rates by the result that made the texts, and by model.
 
     Args:
         rows: of a result of `holdfast transfer`.
 
     Returns:
-        The models that the texts were tried on; and a line for each result that they are from: the model that it
-        attacked (with the recipe, or else the file, where several results attacked it), and its rates by model.
+        The models that the texts were tried on; and for each result that made texts: the model that it attacked (with
+        the recipe, or else the file, if several results attacked it), and its rates by model.
     """
     made = {str(row.get("made_in", row["made_against"])): row for row in rows}
     models = Counter(str(row["made_against"]) for row in made.values())
@@ -240,7 +240,7 @@ def transfer_matrix(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[
 
 
 def comparison_table(source: Source) -> Table:
-    """Differences with intervals and p-values, as `holdfast compare` printed them."""
+    """Return differences with intervals and p-values, as `holdfast compare` prints them."""
     rows = []
     for row in source.rows:
         m, digits = row["metrics"], digits_of(str(row.get("metric")), 2)
@@ -278,7 +278,7 @@ def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> Cell:
 
 
 def reproduced_table(source: Source) -> Table:
-    """A paper's table: ours, and the published value beside it."""
+    """Return a paper's table: our values with the published ones beside them."""
     from holdfast.experiments.render import beside, notes, reasons, spread_of, value_of
 
     protocol, results = source.protocol, source.rows
@@ -310,7 +310,7 @@ def reproduced_table(source: Source) -> Table:
 
 
 def differences_table(source: Source) -> Table | None:
-    """How the rows of a paper's table differ on the same items, where it was made to be compared (``--against``)."""
+    """Return the paired differences between the rows of a paper's table (``--against``); None without any."""
     from holdfast.experiments.render import differences_laid_out, differences_notes, differences_title
 
     if "differences" not in source.result:
@@ -331,7 +331,7 @@ def differences_table(source: Source) -> Table | None:
 
 
 def other_table(source: Source) -> Table:
-    """The rows of a result of any kind: what they measured, as it is."""
+    """Return the rows of a result of any kind, with all of their metrics."""
     names = list(dict.fromkeys(name for row in source.rows for name in row["metrics"]))
     of_model = any("model" in row for row in source.rows)
     rows = tuple(

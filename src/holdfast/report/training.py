@@ -12,11 +12,11 @@ from holdfast.training.log import RISES, TRAININGS, Curve, curve, number_of, sco
 from holdfast.training.soundness import Flag
 
 _LOGARITHMIC = 50.0
-"""Loss terms that differ by more than this factor are drawn over a logarithmic axis."""
+"""Loss terms that differ by more than this factor are drawn on a logarithmic axis."""
 
 
 def dev_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
-    """The score on the way, all runs with the same score together."""
+    """Chart the scores during training: one chart for each score, with all of its runs."""
     groups: dict[str, list[tuple[Source, Curve]]] = {}
     for source in _logged(sources):
         name = score_name(source.log)
@@ -65,7 +65,7 @@ def _curves_table(id: str, title: str, curves: Sequence[tuple[str, Curve]]) -> T
 
 
 def run_charts(source: Source) -> list[Chart]:
-    """Of one run: the loss and its terms by name; the rise of the loss under its attack."""
+    """Chart one run: the loss and its terms by name; the rise of the loss under its attack."""
     charts = []
     names = ["loss", *(name for name in terms_of(source.log))]
     losses = [(name, points) for name in names if (points := curve(source.log, name))]
@@ -102,5 +102,5 @@ def _curves(id: str, title: str, axis: str, curves: Sequence[tuple[str, Curve]],
 
 
 def flags(source: Source) -> list[Flag]:
-    """Whether a run was sound (see `holdfast.training.soundness`)."""
+    """Return the flags that tell whether a run was sound (see `holdfast.training.soundness`)."""
     return soundness.flags(source.log, soundness.options_of(source.protocol), source.result.get("selected"))

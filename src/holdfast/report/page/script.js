@@ -1,17 +1,17 @@
 "use strict";
-// Texts are only ever set as textContent: nothing of a result is parsed as markup.
+// Texts are only set as textContent: nothing from a result is parsed as markup.
 (function () {
   const byId = (id) => document.getElementById(id);
   const root = document.documentElement;
 
-  // --- colours: the system's, until the button is used; kept where the browser lets a file keep things
+  // --- colours: the system's until the button is used; stored if the browser allows it for files
   const button = byId("theme");
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const told = () => { button.textContent = dark() ? "Light colours" : "Dark colours"; };
   try {
     const kept = localStorage.getItem("holdfast-theme");
     if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-  } catch (error) { /* a browser that keeps nothing for files: the system's colours */ }
+  } catch (error) { /* the browser stores nothing for files: use the system's colours */ }
   button.hidden = false;
   told();
   button.addEventListener("click", () => {
@@ -20,7 +20,7 @@
     told();
   });
 
-  // --- printing shows what is folded away, but the numbers of figures
+  // --- printing shows folded parts, except the numbers of figures
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details.origin, details.origin .protocol")].filter((one) => !one.open);
@@ -95,7 +95,7 @@
 
   const original = (row) => row[PIECES].map((piece) => (typeof piece === "string" ? piece : piece[0])).join("");
   const changed = (row) => row[PIECES].map((piece) => (typeof piece === "string" ? piece : piece[1])).join("");
-  // A spreadsheet would compute a text that begins like a formula, after any blanks; an apostrophe keeps it a text.
+  // A spreadsheet computes texts that start like a formula, after any blanks; an apostrophe prevents it.
   const quoted = (text) => '"' + (/^(?:[\s\u0000-\u0020\u007f-\u00a0\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n])/.test(text) ? "'" : "") + text.replaceAll('"', '""') + '"';
   function save() {
     const lines = [[...names, "original", "adversarial", "with", "verdicts"].join(",")];
