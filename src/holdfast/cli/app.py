@@ -1,4 +1,4 @@
-"""The application that the verbs register themselves with, and the options that several of them take."""
+"""The Typer application, and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.errors import UserError, did_you_mean
 
 
 class _Verbs(TyperGroup):
-    """A group of verbs that offers the nearest one for a name that is none of them."""
+    """Group of commands that suggests the closest name for an unknown command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         known = list(self.commands)
@@ -25,7 +25,7 @@ class _Verbs(TyperGroup):
 _APP: dict[str, Any] = {
     "cls": _Verbs,
     "add_completion": False,
-    "rich_markup_mode": None,  # plain help: it starts faster, and reads the same in a log as on a screen
+    "rich_markup_mode": None,  # plain help: it starts faster, and looks the same in a log and on a screen
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
@@ -42,7 +42,7 @@ data_app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 ALIVE = "holdfast.alive"
-"""Where a command's context keeps its `holdfast.cli.alive.Alive`."""
+"""Key of the `holdfast.cli.alive.Alive` object in the context of a command."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, and nothing else.")]
 DataFolder = Annotated[
@@ -85,4 +85,4 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Take the options that stand before a verb."""
+    """Accept the options before the command name."""
