@@ -1,4 +1,4 @@
-"""Word-level attacks: goals, substitutes, constraints, recipes, and the engine that runs many side by side."""
+"""Word-level attacks: goals, substitutes, constraints, recipes, and the engine that runs many attacks in parallel."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: what needs a name of a light module alone does not wait."""
+    """Import a public name on first access, so that a name from a light module does not load the heavy ones."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'holdfast.attacks' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The classifier under attack: texts in, logits out, whatever it is made of."""
+"""The classifier under attack: texts in, logits out, for every supported type of model."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from holdfast.models import keep_reading, load_sentence_transformer
 from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
-"""What says of a SentenceTransformer that its vectors are logits: ``{"classes": […], "task": …}``."""
+"""The file that marks the vectors of a SentenceTransformer as logits: ``{"classes": […], "task": …}``."""
 
 Text = tuple[str, ...]
 Logits = npt.NDArray[np.float32]
 
 
 class Classifier(ABC):
-    """Tells the class of a text, or of a pair of texts. Made by `load_classifier`.
+    """Classifier of texts, or of pairs of texts. Created by `load_classifier`.
 
     Attributes:
         model: the network, in evaluation mode, in fp32, its parameters frozen.
         tokenizer: its Hugging Face tokeniser.
         classes: the classes' names, in the order of the logits.
-        takes_pairs: whether it was trained on pairs; None where that is not known.
-        source: how the user named it.
-        max_tokens: what is longer is cut.
-        has_gradients: whether the loss can be followed back to the embeddings.
-        class_names: the classes with their meanings, where the model says which known task it was trained on.
+        takes_pairs: whether it was trained on pairs; None if unknown.
+        source: the name that the user gave.
+        max_tokens: longer inputs are truncated to this length.
+        has_gradients: whether the loss can be differentiated with respect to the embeddings.
+        class_names: the classes with their meanings, if the model names the known task it was trained on.
     """
 
     has_gradients = True
@@ -65,7 +65,7 @@ class Classifier(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         device: torch.device = next(self.model.parameters()).device
         return device
 
@@ -77,19 +77,19 @@ class Classifier(ABC):
         progress: Progress | None = None,
         cuts: Cuts | None = None,
     ) -> Logits:
-        """The logits of texts; each distinct one is computed once, in batches of like length.
+        """Return the logits of texts; each distinct text is computed once, in batches of similar length.
 
         Args:
             texts: n texts, each a tuple of one text or, for a classifier of pairs, of two.
             precision: ``"fp32"``, or ``"bf16"`` for automatic mixed precision.
             progress: called with (texts done, distinct texts) after each batch.
-            cuts: what counts the distinct texts that are longer than the model reads.
+            cuts: counter of the distinct texts that are longer than the input limit of the model.
 
         Returns:
             (n, classes) float32.
 
         Raises:
-            UserError: single texts for a classifier of pairs, or the reverse; an unknown precision.
+            UserError: single texts for a classifier of pairs, or vice versa; an unknown precision.
         """
         one_of("precision", precision, ("fp32", "bf16"))
         if not texts:
@@ -143,14 +143,14 @@ class _FrozenClassifier(Classifier):
 def tokenise(
     tokenizer: Any, texts: Sequence[Text], max_tokens: int, cuts: Cuts | None = None
 ) -> dict[str, list[list[int]]]:
-    """Texts, or pairs of texts, as a tokeniser's lists without padding; of a pair the longer text is cut first.
+    """Tokenise texts, or pairs of texts, without padding; in a pair, the longer text is truncated first.
 
-    What is cut is added to ``cuts``.
+    Truncated texts are added to ``cuts``.
     """
     columns = [list(column) for column in zip(*texts, strict=True)]
-    if len(columns) == 1:  # how much of each text of a pair is read depends on the other one
+    if len(columns) == 1:  # the truncation of each text of a pair depends on the other one
         columns = [shortened_for(tokenizer, columns[0], max_tokens)]
-    # A long text is cut on purpose; the tokeniser's warning of it would be one line among thousands.
+    # Long texts are truncated on purpose, so the tokeniser's warning is switched off.
     encoded = tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False)
     if cuts is not None:
         cuts.add(texts, cut_rows(tokenizer, texts, encoded, max_tokens), max_tokens)
@@ -165,14 +165,14 @@ def compute_logits(
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> Logits:
-    """The logits of tokenised texts, (n, classes) float32, computed in batches of like length.
+    """Return the logits of tokenised texts, (n, classes) float32, computed in batches of similar length.
 
-    The model comes back in the mode (training or evaluation) it was in.
+    The mode of the model (training or evaluation) is restored afterwards.
 
     Args:
         model: a Hugging Face sequence classifier.
         tokenizer: its tokeniser.
-        encoded: n texts, as `tokenise` gives them; at least one.
+        encoded: n texts, as returned by `tokenise`; at least one.
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (texts done, n) after each batch.
     """
@@ -190,9 +190,9 @@ def compute_logits(
 
 
 def _layer_read_at_first_token(model: Any) -> nn.Module | None:
-    """The last layer, if its other tokens than the first need not be computed: the logits are the same without them.
+    """Return the last layer if the logits depend on its first token only; otherwise None.
 
-    Tried, not looked up: heads read the first token, the last one or all.
+    This is tested with an input, not read from the configuration: heads read the first token, the last one or all.
     """
     stack = getattr(model.base_model, "encoder", None) or getattr(model.base_model, "transformer", None)
     layers = getattr(stack, "layer", None)
@@ -205,7 +205,7 @@ def _layer_read_at_first_token(model: Any) -> nn.Module | None:
         try:
             with one_token_alone(layers[-1]):
                 short = model(**features).logits
-        except (IndexError, RuntimeError):  # what reads another token does not find it
+        except (IndexError, RuntimeError):  # the head reads another token, which was not computed
             return None
     same = whole.shape == short.shape and torch.allclose(whole, short, rtol=1e-3, atol=1e-4)
     last: nn.Module = layers[-1]
@@ -213,13 +213,13 @@ def _layer_read_at_first_token(model: Any) -> nn.Module | None:
 
 
 def load_classifier(path_or_name: str, device: str | None = None, *, regression: bool = False) -> Classifier:
-    """The classifier that a name stands for, in fp32.
+    """Load a classifier, in fp32.
 
     Args:
         path_or_name: the folder or hub name of a Hugging Face sequence classifier, or the folder of a classifier on a
             frozen encoder (``holdfast finetune --frozen``).
-        device: where to put it; None takes the machine's best.
-        regression: take a model of one output too, whose ``logits`` are then scores, (n, 1). Attacks need classes.
+        device: the device; None: the best one of the machine.
+        regression: also accept a model with one output, whose ``logits`` are scores, (n, 1). Attacks need classes.
 
     Raises:
         UserError: there is no such model, it is not safe to load, or it is not a classifier.
@@ -231,7 +231,7 @@ def load_classifier(path_or_name: str, device: str | None = None, *, regression:
 
 
 def is_sequence_classifier(folder: Path) -> bool:
-    """Return True for a Hugging Face sequence classifier, also one that is wrapped as a CrossEncoder.
+    """Return True for a Hugging Face sequence classifier, including one wrapped as a CrossEncoder.
 
     Raises:
         UserError: a file of the folder is damaged.
@@ -247,12 +247,12 @@ def is_sequence_classifier(folder: Path) -> bool:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """Return a mapping as it is, and an empty one for anything else that a model's file may hold."""
+    """Return ``value`` if it is a dict, otherwise an empty dict: the file of a model may hold anything."""
     return value if isinstance(value, dict) else {}
 
 
 def trained_on(config: Any) -> str | None:
-    """Return the task that holdfast fine-tuned a model on, by its transformers configuration; None for other models."""
+    """Return the task in a transformers configuration that holdfast fine-tuned the model on; None for other models."""
     task = _mapping(getattr(config, "holdfast", None)).get("task")
     return task if isinstance(task, str) else None
 
@@ -305,23 +305,23 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
         raise UserError(f"{spec} gives one number for a text, not classes, and attacks need classes: name a classifier")
     classes = class_names_of(model.config, spec)
     takes_pairs = _mapping(getattr(model.config, "holdfast", None)).get("takes_pairs")
-    takes_pairs = takes_pairs if isinstance(takes_pairs, bool) else None  # a file of others may hold anything
+    takes_pairs = takes_pairs if isinstance(takes_pairs, bool) else None  # the file may hold anything
     model = model.to(device or get_device_name())
     return _TransformerClassifier(model, tokenizer, classes, takes_pairs, spec, limit, trained_on(model.config))
 
 
 def refuse_missing_vocabulary(tokenizer: Any, spec: str) -> None:
-    """Refuse a tokeniser without words: transformers makes one up if its files are missing.
+    """Raise an error if a tokeniser has no vocabulary: transformers creates an empty one if its files are missing.
 
     Raises:
-        UserError: it has none.
+        UserError: the tokeniser has only special tokens.
     """
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise UserError(f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it")
 
 
 def _refuse_unfilled(model: Any, missing: set[str], spec: str) -> None:
-    """Refuse a model that has parameters in no weights file: they are random."""
+    """Raise an error if parameters are missing from the weights file: they would be random."""
     head = sorted(name for name in missing if not name.startswith(f"{model.base_model_prefix}."))
     if head:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The counter-fitted word vectors (Mrkšić et al. 2016), downloaded once and kept."""
+"""The counter-fitted word vectors (Mrkšić et al. 2016), downloaded once and cached."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from holdfast.files import NO_SPACE, atomic_path, cannot_write, sha256, system_e
 
 COUNTERFITTED_URL = "https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/counter-fitted-vectors.txt.zip"
 COUNTERFITTED_SHA256 = "6f67f40c9b2e757695b3af2209bcd4393377962ca440dd4fad542937d01e7d56"
-"""Of the archive. Its authors publish none; this is what another public project recorded of its download
+"""SHA-256 of the archive. Its authors publish none; this one was recorded by another public project
 (github.com/Mavarun/freshness-gated-ops-copilot, October 2026)."""
 COUNTERFITTED_SHAPE = (65_713, 300)
 COUNTERFITTED_FILE = "counter-fitted-vectors.npz"
 _MEMBER = "counter-fitted-vectors.txt"
 _MAX_DOWNLOAD = 1 << 29
 _CHUNK = 1 << 20
-_TIMEOUT = 30  # seconds without an answer
+_TIMEOUT = 30  # seconds without a response
 
 
 def counterfitted(cache: Path) -> VectorNeighbours:
-    """The counter-fitted vectors (Mrkšić et al. 2016), from ``cache`` or downloaded into it.
+    """Load the counter-fitted vectors (Mrkšić et al. 2016) from ``cache``; download them into it if they are missing.
 
     Raises:
-        UserError: they cannot be downloaded, what came is not the known archive, or it cannot be kept.
+        UserError: the download fails, the archive has another hash, or the cache cannot be written.
     """
     path = cache / COUNTERFITTED_FILE
     if not path.is_file():
@@ -81,7 +81,7 @@ def _copy(stream: IO[bytes], file: IO[bytes]) -> None:
 
 
 def _convert(archive: Path, target: Path) -> None:
-    """Keep the archive's vectors as arrays, which are read ten times as fast as text."""
+    """Save the archive's vectors as arrays, which load ten times faster than text."""
     with zipfile.ZipFile(archive) as opened, telling_write_errors(archive.parent / _MEMBER):
         text = Path(opened.extract(_MEMBER, archive.parent))
     words, vectors = read_vectors(text)

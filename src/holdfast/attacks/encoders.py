@@ -1,4 +1,4 @@
-"""Encoders as targets, without a classifier: scored pairs (AdvSTS), vectors pushed away, nearest neighbours lost."""
+"""Encoders as targets, without a classifier: scored pairs (AdvSTS), vector drift, displaced nearest neighbours."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from holdfast.functions import SentenceEncoder
 
 _DECIMALS = 5
-_NOISE = 2e-5  # of cosines with so many decimals
+_NOISE = 2e-5  # noise of cosines rounded to _DECIMALS
 SCALE = (0.0, 5.0)
-"""What people's similarity scores may be."""
+"""The range of human similarity scores."""
 
 _COSINES_AT_ONCE = 1 << 23
-"""Texts that are searched for, times texts that are searched, in one product: 32 MB of cosines."""
+"""Query texts times corpus texts in one matrix product: 32 MB of cosines."""
 
 Unit = npt.NDArray[np.float64]
 Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
 
 
 class EncoderTarget(abc.ABC):
-    """A sentence encoder; the outputs of a text are its vector, normalised.
+    """A sentence encoder as a target; the output for a text is its normalised vector.
 
     Args:
         model: any SentenceTransformer, or a function.
-        source: its name, for the record.
+        source: its name, for the result.
     """
 
     has_classes = False
@@ -54,38 +54,38 @@ class EncoderTarget(abc.ABC):
         self.unknown = unknown_token(model.tokenizer)
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Nothing is refused."""
+        """Accept all examples."""
         return [None] * len(examples)
 
     def hopeless(self, example: Example) -> str | None:
-        """Any vector may be reached."""
+        """Return None: any vector may be reached."""
         return None
 
     def seen(self, example: Example) -> int:
-        """Up to the end of its last token."""
+        """Return the position of the end of the last token that the model reads."""
         return characters_seen(self.model.tokenizer, (example.text,), 0)
 
     def question(self, example: Example, text: str) -> Texts:
-        """The attacked text alone."""
+        """Return the attacked text only."""
         return (text,)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """Normalised vectors."""
+        """Return the normalised vectors, as `read` returns them."""
         return self.read(self.units([text for (text,) in texts], exact=exact))
 
     def read(self, units: Unit) -> Sequence[Output]:
-        """What the verdicts are made from, of each row of normalised vectors (n, d)."""
+        """Convert each row of normalised vectors (n, d) to the output that `verdict` takes."""
         return [unit.copy() for unit in units]
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
-        """Normalised vectors, (n, d) fp64."""
+        """Return the normalised vectors, (n, d) fp64."""
         return units_of(self.encoded(list(texts), "fp32" if exact else "bf16"))
 
     def encoded(self, texts: Sequence[str], precision: Precision = "fp32", progress: Progress | None = None) -> Vectors:
-        """The vectors of n texts, (n, d).
+        """Encode n texts; return their vectors, (n, d).
 
         Raises:
-            UserError: they are not all finite.
+            UserError: a vector is not finite.
         """
         vectors = encode_sentences(self.model, texts, precision=precision, progress=progress)
         if not np.isfinite(vectors).all():
@@ -94,20 +94,20 @@ class EncoderTarget(abc.ABC):
 
     @abc.abstractmethod
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """How near to the goal."""
+        """Score a text by its distance from the goal of the attack."""
 
     @abc.abstractmethod
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
-        """What the geometry recipe climbs: the summed loss, a scalar, of normalised vectors z (n, d)."""
+        """Return the loss that the geometry recipe increases: a scalar, summed over normalised vectors z (n, d)."""
 
     def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-        """Gradients of :meth:`loss` at the normalised vector and at the embeddings of the words."""
+        """Return the gradients of :meth:`loss` at the normalised vector and at the embeddings of the words."""
         from holdfast.adversary.victim import EncoderVictim
         from holdfast.encoder import Encoder
 
         if isinstance(self.model, VectorFunction):
             raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
-        # Without the template's bias, which is of training alone: `locate` gives the vectors in use.
+        # Without the template's bias, which is used in training only: `locate` returns the vectors used at inference.
         encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]
 
@@ -125,23 +125,23 @@ class EncoderTarget(abc.ABC):
         return found
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """Normalised vectors, twice: as places and as outputs."""
+        """Return the normalised vectors twice: as points in the space of :meth:`climb` and as outputs."""
         units = self.units([text for _, text in questions])
         return [(torch.from_numpy(unit).float(), output) for unit, output in zip(units, self.read(units), strict=True)]
 
 
 class ScoredPairTarget(EncoderTarget):
-    """AdvSTS: move the similarity of a scored pair away from what people say.
+    """AdvSTS target: move the predicted similarity of a scored pair away from its gold score.
 
-    The cosine is mapped to people's scale by ``scale``, an isotonic fit on held-out pairs. The predicted score has to
-    move more than ``margin`` further from gold than it was, on the side of gold where it is already; where the scale
-    leaves no room on that side, on the other one.
+    ``scale``, an isotonic fit on held-out pairs, maps the cosine to the scale of human scores. The goal is an error
+    more than ``margin`` larger than the original error, on the same side of gold; if the scale has no room on that
+    side, on the other side.
 
     Args:
         model: any SentenceTransformer, or a function.
         source: its name.
-        scale: from cosines (n,) to scores (n,), increasing.
-        margin: in points of people's scale.
+        scale: increasing function from cosines (n,) to scores (n,).
+        margin: in points of the human scale.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class ScoredPairTarget(EncoderTarget):
         self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
         self._others: dict[int, Unit] = {}
         self._first: dict[int, float] = {}
-        # One goal for all of an example's texts: the scale is asked about each text, not thrice.
+        # The goal depends on the example only. It is cached, so that the scale is evaluated once per text.
         self._goal = functools.cache(self._goal_of)
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Take the vectors of the texts that are left alone, and the similarity before the attack."""
+        """Store the vectors of the texts that are not attacked, and the similarity before the attack."""
         if not examples:
             return []
         vectors = self.units([text for example in examples for text in (example.text, _other(example))])
@@ -172,18 +172,18 @@ class ScoredPairTarget(EncoderTarget):
         return [None] * len(examples)
 
     def hopeless(self, example: Example) -> str | None:
-        """On neither side of gold is there room for the margin."""
+        """Return a reason if the scale has no room for the margin on either side of gold."""
         return None if self._side(example) else "no score is as far from gold as the goal asks for"
 
     def _predicted(self, cosine: float) -> float:
         return float(self.scale([cosine])[0])
 
     def _side(self, example: Example) -> int:
-        """Where to move the score: +1 up, -1 down, 0 nowhere."""
+        """Return the direction to move the score: +1 up, -1 down, 0 if neither is possible."""
         return self._goal(self._first[example.number], float(example.label or 0.0))[0]
 
     def _goal_of(self, first: float, gold: float) -> tuple[int, float]:
-        """The side, and the distance from gold that has to be passed, for a first cosine."""
+        """Return the direction, and the distance from gold to exceed, given the cosine before the attack."""
         error = self._predicted(first) - gold
         away = abs(error) + self.margin
         low, high = self._ends
@@ -192,7 +192,7 @@ class ScoredPairTarget(EncoderTarget):
         return (natural if room[natural] else -natural if room[-natural] else 0), away
 
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """Score: the cosine, or its negative where it has to fall."""
+        """Return the verdict; its score is the cosine, or the negative cosine if the cosine has to decrease."""
         cosine = round(float(output @ self._others[example.number]), _DECIMALS)
         gold = float(example.label or 0.0)
         side, away = self._goal(self._first[example.number], gold)
@@ -200,19 +200,19 @@ class ScoredPairTarget(EncoderTarget):
         return Verdict(side * cosine, _NOISE, moved > away, cosine)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
-        """The cosine with the other text, or its negative."""
+        """Return the summed cosine with the other text, negated if the cosine has to decrease."""
         others = torch.tensor(np.stack([self._others[e.number] for e in examples]), dtype=z.dtype, device=z.device)
         sides = torch.tensor([float(self._side(e)) for e in examples], dtype=z.dtype, device=z.device)
         return (sides * (z * others).sum(dim=1)).sum()
 
 
 class DriftTarget(EncoderTarget):
-    """Label-free: push a text's vector away from where it was, until their cosine is below ``threshold``.
+    """Label-free target: move a text's vector until its cosine with the original vector is below ``threshold``.
 
     Args:
         model: any SentenceTransformer, or a function.
         source: its name.
-        threshold: a cosine.
+        threshold: the cosine below which the attack succeeds.
     """
 
     def __init__(self, model: SentenceEncoder, *, source: str, threshold: float) -> None:
@@ -221,20 +221,20 @@ class DriftTarget(EncoderTarget):
         self._origins: dict[int, Unit] = {}
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Take the vectors of the originals."""
+        """Store the vectors of the original texts."""
         for example, unit in zip(examples, self.units([e.text for e in examples]), strict=True):
             self._origins[example.number] = unit
         return [None] * len(examples)
 
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """Score: one less the cosine."""
+        """Return the verdict; its score is 1 - cosine."""
         cosine = round(float(output @ self._origins[example.number]), _DECIMALS)
         return Verdict(1.0 - cosine, _NOISE, cosine < self.threshold, cosine)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
-        """The negative cosine with the original, climbed from a point beside it: at the original it has no slope."""
+        """Return the negative cosine with the original, plus a small linear term: its gradient is zero at the start."""
         origins = torch.tensor(np.stack([self._origins[e.number] for e in examples]), dtype=z.dtype, device=z.device)
-        # One fixed direction for all texts, at a right angle to each: the first step needs some direction to go in.
+        # A fixed direction, made orthogonal to each original, gives the first step a non-zero gradient.
         aside = torch.ones_like(origins) / origins.shape[1] ** 0.5
         aside = aside - (aside * origins).sum(dim=1, keepdim=True) * origins
         loss: Tensor = ((z * aside).sum(dim=1) * 1e-3 - (z * origins).sum(dim=1)).sum()
@@ -243,12 +243,12 @@ class DriftTarget(EncoderTarget):
 
 @dataclass(frozen=True)
 class Nearest:
-    """A text's vector, and what of the texts that are searched is nearest to it.
+    """A text's vector and its nearest texts in the corpus.
 
     Attributes:
         unit: the vector, normalised, (d,) fp64.
-        places: of the m nearest ones, nearest first; of those that are equally near the earlier one first.
-        cosines: theirs, (m,), rounded.
+        places: corpus positions of the m nearest texts, nearest first; ties by position.
+        cosines: their cosines, (m,), rounded.
     """
 
     unit: Unit
@@ -257,14 +257,14 @@ class Nearest:
 
 
 class RetrievalTarget(EncoderTarget):
-    """Make a text lose its nearest neighbours in a corpus: none of the first ``k`` may be among the first ``k`` after.
+    """Displace all nearest neighbours of a text: none of its first ``k`` may be among the first ``k`` after the attack.
 
     Args:
         model: any SentenceTransformer, or a function.
         source: its name.
         corpus: the texts searched; a text is not its own neighbour.
-        k: how many neighbours count.
-        progress: called with (texts done, different texts) while the corpus is encoded.
+        k: number of neighbours.
+        progress: called with (texts done, distinct texts) while the corpus is encoded.
     """
 
     def __init__(
@@ -281,12 +281,12 @@ class RetrievalTarget(EncoderTarget):
         self._corpus = list(dict.fromkeys(corpus))
         self._number = {text: i for i, text in enumerate(self._corpus)}
         self._vectors = self.encoded(self._corpus, progress=progress)
-        for rows in self._blocks(len(self._vectors)):  # in fp64 only as many at a time
+        for rows in self._blocks(len(self._vectors)):  # in blocks, to limit the fp64 memory
             self._vectors[rows] = units_of(self._vectors[rows])
         self._near: dict[int, npt.NDArray[np.intp]] = {}
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Find the neighbours of the originals."""
+        """Find the nearest neighbours of the original texts; reject all examples if the corpus is too small."""
         if len(self._corpus) <= 2 * self.k:
             return [f"the corpus has no more than {2 * self.k} texts"] * len(examples)
         for example, nearest in zip(examples, self.read(self.units([e.text for e in examples])), strict=True):
@@ -294,10 +294,10 @@ class RetrievalTarget(EncoderTarget):
         return [None] * len(examples)
 
     def read(self, units: Unit) -> list[Nearest]:
-        """The 2k + 1 nearest texts: with the text itself and its k old neighbours left out, k are still there.
+        """Return the 2k + 1 nearest texts: at least k remain without the text itself and its k original neighbours.
 
-        Of equal cosines the earlier text is nearer. All cosines are in fp32, whose last digits depend on how many texts
-        are compared at once; of the texts that can be among the nearest they are taken anew, exactly.
+        Ties are broken by position in the corpus. Cosines are first computed in fp32, whose last digits depend on the
+        size of the block; those of the candidates are computed again in fp64.
         """
         found = []
         for rows in self._blocks(len(units)):
@@ -310,26 +310,26 @@ class RetrievalTarget(EncoderTarget):
         return found
 
     def _cosines(self, places: npt.NDArray[np.intp], unit: Unit) -> npt.NDArray[np.float64]:
-        """The cosines with some texts of the corpus, rounded."""
+        """Return the rounded cosines with some texts of the corpus."""
         cosines: npt.NDArray[np.float64] = np.round(self._vectors[places].astype(np.float64) @ unit, _DECIMALS)
         return cosines
 
     def _blocks(self, count: int) -> list[slice]:
-        """Slices of ``count`` vectors, each of so many as are compared with the whole corpus at once."""
+        """Split ``count`` vectors into slices that are compared with the whole corpus in one product."""
         size = max(1, _COSINES_AT_ONCE // max(1, len(self._corpus)))
         return [slice(start, start + size) for start in range(0, count, size)]
 
     def _others(self, example: Example, nearest: Nearest) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-        """Places and cosines of what is nearest, without the text that was attacked."""
+        """Return positions and cosines of the nearest texts, without the original of the attacked text."""
         others = nearest.places != self._number.get(example.text, -1)
         return nearest.places[others], nearest.cosines[others]
 
     def neighbours(self, example: Example) -> list[str]:
-        """The texts that were nearest, nearest first."""
+        """Return the nearest neighbours before the attack, nearest first."""
         return [self._corpus[i] for i in self._near[example.number]]
 
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """Score: by how much the k-th best of the other texts is nearer than the nearest of the old neighbours."""
+        """Return the verdict; score: cosine of the k-th nearest new text minus the best cosine of an old neighbour."""
         places, cosines = self._others(example, output)
         near = self._near[example.number]
         old = np.isin(places, near)
@@ -340,15 +340,15 @@ class RetrievalTarget(EncoderTarget):
         return Verdict(score, _NOISE, score > 0.0, float(np.isin(near, first).mean()), neighbours=neighbours)
 
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
-        """The negative cosine with the mean of the old neighbours."""
+        """Return the negative dot product with the mean vector of the original neighbours, summed."""
         centres = np.stack([self._vectors[self._near[e.number]].mean(axis=0) for e in examples])
         return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
 
 
 def _candidates(row: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.intp]:
-    """Places of what can be among the ``count`` largest numbers once they are exact, and rounded; in order."""
+    """Return, in order, the positions that can be among the ``count`` largest once cosines are exact and rounded."""
     count = min(count, len(row))
-    # What is smaller than the last of them by two rounded digits is still smaller then: fp32 errs by less than one.
+    # A value below the count-th largest by two units of the last decimal stays below it: the fp32 error is under one.
     bound = np.partition(row, -count)[-count] - 2 * 10.0**-_DECIMALS
     return np.flatnonzero(row >= bound)
 
@@ -361,14 +361,14 @@ def fitted_scale(
     *,
     lowest: float = SCALE[0],
 ) -> Scale:
-    """From cosines to people's scores: an isotonic fit, in fp32, on pairs that are not to be attacked.
+    """Fit an isotonic map from cosines to human scores, on pairs that are not attacked; vectors are in fp32.
 
     Args:
         encoder: any SentenceTransformer, or a function.
         first: n texts.
         second: n texts.
-        scores: what people say of the n pairs.
-        lowest: the lowest score that people could give.
+        scores: human scores of the n pairs.
+        lowest: the lowest score of the annotation scale.
     """
     units = [units_of(encode_sentences(encoder, list(texts))) for texts in (first, second)]
     cosines = np.round((units[0] * units[1]).sum(axis=1), _DECIMALS)
@@ -381,24 +381,23 @@ def fitted_scale(
 
 
 def units_of(vectors: npt.ArrayLike) -> Unit:
-    """Vectors (n, d), normalised, as fp64."""
+    """Normalise vectors (n, d); return fp64."""
     exact = np.asarray(vectors, dtype=np.float64)
     units: Unit = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), np.finfo(np.float64).tiny)
     return units
 
 
 def halfway(model: EncoderTarget, texts: Sequence[str]) -> float:
-    """The cosine half-way between 1 and the mean cosine of different texts.
+    """Return the cosine half-way between 1 and the mean cosine of distinct texts.
 
-    What counts as far differs between encoders: of some, any two texts have a cosine of 0.8. Half-way, a text is as far
-    from where it was as the mid-point of it and any other text.
+    A fixed threshold does not suit all encoders: with some, any two texts have a cosine of 0.8.
 
     Args:
         model: the encoder.
-        texts: at least two different ones.
+        texts: at least two distinct texts.
 
     Raises:
-        UserError: there is one alone.
+        UserError: there is only one distinct text.
     """
     distinct = list(dict.fromkeys(texts))
     if len(distinct) < 2:

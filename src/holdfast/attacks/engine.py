@@ -1,12 +1,12 @@
-"""Many attacks side by side, their questions answered together.
+"""Engine that runs many attacks in parallel and answers their requests in batches.
 
-Each attack is a generator (see :mod:`holdfast.attacks.requests`). In every round the engine takes the pending question
-of each running attack, answers all questions of a kind in one go (distinct texts only, sorted by length, in batches of
-a fixed number of tokens) and sends the answers back. What an attack does depends on its own answers alone, and those
-are rounded, so that how many run side by side changes neither texts nor counts.
+Each attack is a generator (see :mod:`holdfast.attacks.requests`). In every round the engine takes the pending request
+of each running attack, answers all requests of a type together (distinct texts only, sorted by length, in batches of a
+fixed number of tokens) and sends the answers back. An attack depends on its own answers only, and these are rounded, so
+that the number of parallel attacks changes neither texts nor counts.
 
-An attack keeps the texts that it has asked about until it is done. Of a long text they are many and long (of 1,000
-words, PWWS asks about 38 million characters at once), so that attacks wait while those before them keep too many.
+An attack keeps the texts that it has queried until it ends. For a long text these take much memory (with 1,000 words,
+PWWS queries 38 million characters at once), so later attacks wait while earlier ones hold too many.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
 
 SIDE_BY_SIDE = 64
-"""Attacks that run at once. More of them fill larger batches; on a CPU the gain ends early, a GPU wants more."""
+"""Number of parallel attacks. More attacks fill larger batches, which helps on a GPU more than on a CPU."""
 
 MOST_KEPT = 1 << 28
-"""Characters of texts that attacks may keep and another one still go on: 256 MB, or more where they are not ASCII."""
+"""Characters of texts held by the attacks above which further ones wait: 256 MB, more for non-ASCII texts."""
 
 
 MOST_ASKED = 1 << 31
-"""Characters of all copies of a text that lack one of its words each, which recipes rank the words by: 2 GB."""
+"""Maximum characters of all copies of a text with one word deleted, by which recipes rank the words: 2 GB."""
 
 
 @dataclass(eq=False)
 class _Running:
-    """One attack on its way."""
+    """The state of one running attack."""
 
     trial: Trial
     recipe: str
     search: Search
     outputs: dict[str, Output]
     confirmed: set[str]
-    queries: int = 1  # the original text is one
+    queries: int = 1  # the original text counts as one
     passes: int = 1
-    request: Request | None = None  # None: it has its answer, and waits for its turn
+    request: Request | None = None  # None: the answer is there, and the attack waits to continue
     answer: Any = None  # a search begins with None
     asked: int = 0
     pending: int = 0
 
     @property
     def kept(self) -> int:
-        """Characters of the texts that it asks about, and of those whose outputs it keeps until it is done."""
+        """Characters of the texts in the pending request and of those whose outputs are kept until the attack ends."""
         return self.asked + self.pending
 
     def advance(self) -> bool:
-        """Send the answer; whether the attack goes on."""
+        """Send the answer; return True if the attack continues."""
         answer, self.answer = self.answer, None
         try:
             self.request = self.search.send(answer)
@@ -73,17 +73,17 @@ class _Running:
 
 
 class Engine:
-    """Attacks examples with a recipe.
+    """Engine that attacks examples with a recipe.
 
     Args:
-        target: what is attacked.
+        target: the attacked model with its goal.
         resources: the linguistic resources.
-        bf16: search in bf16. A text that reaches the goal there is asked about again in fp32, and it is the fp32 answer
-            that the attack sees.
-        side_by_side: attacks that run at once.
-        most_kept: characters of texts that attacks may keep and another one still go on; see `MOST_KEPT`.
-        seed: of the recipes that draw random numbers.
-        memory: keep what the target said of an example's texts while it is attacked, and ask about a text once a round.
+        bf16: search in bf16. A text that reaches the goal is computed again in fp32, and the attack receives the fp32
+            answer.
+        side_by_side: number of parallel attacks.
+        most_kept: characters of kept texts above which further attacks wait; see `MOST_KEPT`.
+        seed: random seed of the recipes that draw random numbers.
+        memory: cache the outputs for an example's texts during its attack; otherwise they are cached for one round.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Engine:
         self._running: list[_Running] = []
 
     def under_way(self) -> UnderWay:
-        """Return what runs now, for whoever watches; another thread may ask."""
+        """Return the state of the running attacks; may be called from another thread."""
         running = tuple(self._running)
         trials = [attack.trial for attack in running]
         return UnderWay(
@@ -116,7 +116,7 @@ class Engine:
         )
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
-        """Attack examples; each attempt as soon as it is finished, so not in the order of the examples."""
+        """Attack examples; yield each attempt when it ends, so not in the order of the examples."""
         waiting = iter(examples)
         running: list[_Running] = []
         while True:
@@ -134,9 +134,9 @@ class Engine:
             self._answer([attack for attack in running if attack.request is not None])
 
     def _advance(self, running: Sequence[_Running]) -> tuple[list[_Running], list[_Running]]:
-        """Give the answers to the attacks whose turn it is: those that have ended now, and all others in their order.
+        """Advance the attacks within the memory limit; return those that ended, and the others in their order.
 
-        The eldest goes on in any case, and so comes to its end.
+        The oldest running attack always advances, so that every attack ends.
         """
         ended: list[_Running] = []
         going: list[_Running] = []
@@ -156,7 +156,7 @@ class Engine:
     # --- beginning and end ---------------------------------------------------------------------------------------
 
     def _start(self, recipe: Recipe, examples: Sequence[Example]) -> Iterator[_Running | Attempt]:
-        """The first question is about the original text; who is wrong already is not attacked."""
+        """Query the original texts, and start an attack for each example that can be attacked."""
         reasons = [_refusal(example) for example in examples]
         asked = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
         prepared = dict(zip((example.number for example in asked), self.target.prepare(asked), strict=True))
@@ -206,7 +206,7 @@ class Engine:
         reached = trial.verdict.reached and reason is None
         text = trial.words.text
         if trial.changed and text not in attack.confirmed:
-            # The best text of a search in bf16 that failed: what is told of it is computed in fp32 all the same.
+            # A failed bf16 search: its best text is computed again in fp32 for the result.
             trial.verdict = self.target.verdict(
                 example, self._outputs([self.target.question(example, text)], exact=True)[0]
             )
@@ -232,7 +232,7 @@ class Engine:
     # --- answers -------------------------------------------------------------------------------------------------
 
     def _answer(self, running: Sequence[_Running]) -> None:
-        """Leave an answer with every attack."""
+        """Answer the pending requests, one type at a time, and store the answer in each attack."""
         by_kind: dict[type[Request], list[_Running]] = {}
         for attack in running:
             assert attack.request is not None
@@ -250,7 +250,7 @@ class Engine:
                 attack.answer, attack.request = answer, None
 
     def _judge(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
-        """Ask the target about all texts of all attacks; in bf16, what seems to reach the goal again in fp32."""
+        """Query the target for all texts of all attacks; with bf16, compute texts that reach the goal again in fp32."""
         if not self.memory:
             for attack in attacks:
                 attack.outputs.clear()
@@ -265,7 +265,7 @@ class Engine:
         return answers
 
     def _learn(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
-        """Fill in what the target says of the texts that are asked about and not known yet."""
+        """Compute and store the outputs of requested texts that are not known yet."""
         new: list[tuple[_Running, str]] = []
         for attack in attacks:
             texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
@@ -285,7 +285,7 @@ class Engine:
                 attack.confirmed.add(text)
 
     def _outputs(self, texts: Sequence[tuple[str, ...]], *, exact: bool) -> Sequence[Output]:
-        """One pass for each distinct text."""
+        """Compute the outputs of texts, once for each distinct text."""
         distinct = list(dict.fromkeys(texts))
         self.passes += len(distinct)
         known = dict(zip(distinct, self.target.outputs(distinct, exact=exact), strict=True)) if distinct else {}
@@ -327,12 +327,12 @@ class Engine:
 
 
 def _refusal(example: Example) -> str | None:
-    """Why no target could be asked about an example."""
+    """Return the reason why an example cannot be attacked with any target, or None."""
     return None if example.text.strip() else "the text is empty"
 
 
 def _some(waiting: Iterator[Example], count: int) -> list[Example]:
-    """At most ``count`` more."""
+    """Take up to ``count`` examples from the iterator."""
     some: list[Example] = []
     while len(some) < count and (example := next(waiting, None)) is not None:
         some.append(example)

@@ -1,4 +1,4 @@
-"""What is attacked, and what came of it."""
+"""Examples, verdicts of a target on a text, and attempts (the results of attacks)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Outcome = Literal["succeeded", "failed", "skipped"]
 
 @dataclass(frozen=True)
 class Example:
-    """One text, or one pair of which one text is attacked.
+    """A text, or a pair of texts of which one is attacked.
 
     Attributes:
-        number: its place in the data, from 0; names it in journals and results.
-        texts: one text or two, as the model takes them.
-        attacked: which of them may be changed.
-        label: the right class, the gold score, or None where there is neither.
+        number: position in the data, from 0; its identifier in journals and results.
+        texts: one or two texts, as the model takes them.
+        attacked: index of the text that may be changed.
+        label: the gold class, the gold score, or None if there is neither.
     """
 
     number: int
@@ -32,23 +32,23 @@ class Example:
         return self.texts[self.attacked]
 
     def with_text(self, text: str) -> tuple[str, ...]:
-        """What the model takes when the attacked text is another."""
+        """Return the model input with ``text`` in place of the attacked text."""
         return (*self.texts[: self.attacked], text, *self.texts[self.attacked + 1 :])
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a target makes of a text, seen from the attack's goal.
+    """The target's result for a text with respect to the goal of the attack.
 
     Attributes:
-        score: how near to the goal; higher is nearer.
-        noise: scores that differ by no more than this are equal. The last digits of what a model computes change with
-            the batch a text is in, and no attack may depend on that.
+        score: closeness to the goal; higher is closer.
+        noise: scores that differ by no more than this are equal. The last digits of a model's output depend on the
+            batch, and attacks must not depend on them.
         reached: whether the goal is reached.
-        label: the predicted class, or None where there are none.
-        value: what the model said, for people: the probability of the right class, a cosine, a similarity score.
-        scores: the probabilities of all classes, where there are any.
-        neighbours: the texts that are nearest, nearest first, where the goal is about them.
+        label: the predicted class, or None if the target has no classes.
+        value: the number to show: the probability of the gold class, a cosine, or the share of neighbours kept.
+        scores: the probabilities of all classes, if there are classes.
+        neighbours: the nearest texts, nearest first, for the goal "neighbours".
     """
 
     score: float
@@ -62,25 +62,25 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attack made of one example; the row of journals and results.
+    """The outcome of an attack on one example; a row of journals and results.
 
     Attributes:
-        number: the example's.
+        number: number of the example.
         recipe: the attack's name.
-        outcome: "succeeded", "failed" (the adversarial text is the best that was found), or "skipped".
-        reason: why it was skipped.
+        outcome: "succeeded", "failed" (``adversarial`` is the best text found), or "skipped".
+        reason: reason for skipping.
         original: the attacked text.
-        adversarial: what became of it.
-        other: the text of the pair that was left alone.
-        label: the right class or the gold score.
-        before: what the model said of the original (see :class:`Verdict`), with ``label`` where it predicts classes
-            and ``neighbours`` where the goal is about them.
-        after: what it said of the adversarial text, computed in fp32.
-        words: words of the original.
-        changed: ``(place, word, what stands there now)`` for each changed word, in the order of the changes.
-        queries: texts the target was asked about, repeated ones included, as the papers count.
-        passes: texts that really went through the target.
-        similarity: cosine between original and adversarial text by the encoder that the result names.
+        adversarial: the text after the attack.
+        other: the other text of the pair, which is not changed.
+        label: the gold class or the gold score.
+        before: the model's verdict on the original (see :class:`Verdict`), with ``label`` if it predicts classes and
+            ``neighbours`` for the goal "neighbours".
+        after: its verdict on the adversarial text, computed in fp32.
+        words: number of words of the original.
+        changed: ``(place, old word, new word)`` for each changed word, in the order of the changes.
+        queries: texts queried, including repeated ones, as the papers count.
+        passes: texts that were actually computed by the target.
+        similarity: cosine of original and adversarial text by the encoder that the result names.
     """
 
     number: int
@@ -100,29 +100,29 @@ class Attempt:
     similarity: float | None = None
 
     def row(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the attempt as a JSON-serialisable dict."""
         return {**asdict(self), "changed": [list(change) for change in self.changed]}
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Attempt:
-        """The inverse of :meth:`row`."""
+        """Create an attempt from a row; the inverse of :meth:`row`."""
         return cls(**{**row, "changed": tuple((place, old, new) for place, old, new in row["changed"])})
 
     @property
     def correct_before(self) -> bool:
-        """Whether the model was right about the original; True where there is no right and wrong."""
+        """True if the model classified the original correctly; always True for goals without classes."""
         return bool(self.before.get("correct", True))
 
 
 def told(verdict: Verdict, example: Example, classes: bool) -> dict[str, Any]:
-    """A verdict as results hold it."""
+    """Convert a verdict to the form stored in results."""
     if not classes:
         return {"value": verdict.value, **({"neighbours": list(verdict.neighbours)} if verdict.neighbours else {})}
     return {"label": verdict.label, "value": verdict.value, "correct": verdict.label == example.label}
 
 
 def skipped(example: Example, recipe: str, reason: str) -> Attempt:
-    """An example that cannot be attacked."""
+    """Create the attempt of an example that cannot be attacked."""
     text = example.text
     other = example.texts[1 - example.attacked] if len(example.texts) == 2 else None
     return Attempt(

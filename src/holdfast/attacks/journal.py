@@ -1,9 +1,9 @@
-"""Finished examples on disk, so that an attack that was killed goes on where it stopped.
+"""Journal of finished examples, from which an interrupted attack resumes.
 
-A journal is a file of JSON lines beside the result: first what the run is, then a row per finished example. Each
-process of a run writes one of its own; whichever number of processes goes on reads all of them. A line carries the
-SHA-256 of the run's settings, which names the run, and of itself: what a disk has damaged is not taken for a finished
-example, and a line of another run is refused.
+A journal is a file of JSON lines beside the result: first the settings, then a row per finished example. Each process
+of a run writes its own; a resumed run reads all of them, with any number of processes. A line holds the SHA-256 of the
+run's settings, which identifies the run, and of its content: damaged lines are ignored, and a line of another run is an
+error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.files import append_line, atomic_path, cannot_write
 _SECONDS = "seconds"
 
 Key = tuple[str, int]
-"""A recipe's name and an example's number."""
+"""Name of a recipe and number of an example."""
 
 
 class Journal:
@@ -31,9 +31,9 @@ class Journal:
 
     Args:
         output: the result file it belongs to.
-        settings: everything that decides the attempts; a journal of another run is not continued.
-        rank: the number of this process.
-        world: how many processes there are.
+        settings: all settings that the attempts depend on; a journal with other settings is not continued.
+        rank: the rank of this process.
+        world: the number of processes.
 
     Attributes:
         spent: the seconds that this process has spent on each recipe, in runs before this one.
@@ -41,22 +41,22 @@ class Journal:
 
     def __init__(self, output: Path, settings: dict[str, Any], *, rank: int = 0, world: int = 1) -> None:
         self._output, self._rank, self._world = output, rank, world
-        self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # as they are read back
+        self._settings: dict[str, Any] = json.loads(json.dumps(settings))  # in the form that they have after reading
         self._run = _digest(self._settings)
         self._path = _path(output, rank)
         self.spent: dict[str, float] = {}
 
     def open(self, *, resume: bool, tell: Callable[[str], None] | None = None) -> dict[Key, Attempt]:
-        """Begin, or go on: what all processes have finished so far.
+        """Start or resume the journal; return the finished attempts of all processes.
 
         Args:
-            resume: whether to go on with a journal that is there.
-            tell: called with a line for each journal with damaged lines; what they held is not among what is finished.
+            resume: continue existing journals.
+            tell: called with a message for each journal with damaged lines; their examples count as not finished.
 
         Raises:
-            UserError: there is a journal and ``resume`` is false, or it is of other settings.
+            UserError: a journal exists and ``resume`` is false, or its settings differ.
         """
-        # The journals of the processes beside this one may have been begun a moment ago.
+        # The other processes of this run may already have created their journals.
         beside = {_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
         left = [path for path in journals(self._output) if path not in beside]
         if left and not resume:
@@ -74,18 +74,18 @@ class Journal:
         return {key: attempt for one in read for key, attempt in one.attempts.items()}
 
     def add(self, attempt: Attempt, seconds: float) -> None:
-        """Write down a finished example, and the seconds that this process has spent on its recipe so far."""
+        """Append a finished example, with the seconds that this process has spent on its recipe so far."""
         self._write({**attempt.row(), _SECONDS: seconds})
 
     def end(self) -> None:
-        """Write that this process has finished its share."""
+        """Append the line that marks the share of this process as finished."""
         self._write({"done": self._rank, "of": self._world})
 
     def finished(self, rank: int, share: Iterable[Key]) -> bool:
-        """Whether another process of as many has finished its share; among more or fewer it had another one.
+        """Return True if another process has finished its share, in a run with the same number of processes.
 
-        Its end may be that of the run before this one, in a journal that has been damaged since: until that process
-        has read it, something of its share is missing.
+        The end line may be from the previous run, in a journal that was damaged since. So all examples of the share
+        must be present, too.
         """
         path = _path(self._output, rank)
         last = _lines(path)[-1:] if path.exists() else []
@@ -93,7 +93,7 @@ class Journal:
         return ended and self.all().keys() >= set(share)
 
     def seconds(self) -> dict[str, float]:
-        """The seconds of each recipe, from its begin to the last example of the process that took longest."""
+        """Return the seconds of each recipe, up to its last example, in the slowest process."""
         longest: dict[str, float] = {}
         for path in journals(self._output):
             for recipe, seconds in _read(path, self._settings, self._run).spent.items():
@@ -101,14 +101,14 @@ class Journal:
         return longest
 
     def all(self) -> dict[Key, Attempt]:
-        """What all processes have finished."""
+        """Return the finished attempts of all processes."""
         done: dict[Key, Attempt] = {}
         for path in journals(self._output):
             done.update(_read(path, self._settings, self._run).attempts)
         return done
 
     def remove(self) -> None:
-        """Remove the journals of all processes: the result is written."""
+        """Delete the journals of all processes, after the result was written."""
         for path in journals(self._output):
             path.unlink()
 
@@ -120,7 +120,7 @@ class Journal:
         append_line(self._path, json.dumps({"row": row, "run": self._run, "sha256": _checksum(row, self._run)}))
 
     def _keep_whole_lines(self) -> None:
-        """Take out what a kill has cut short and what is damaged, and the end: a run that goes on is not at its end."""
+        """Remove incomplete and damaged lines, and the end line, since the run continues."""
         if not self._path.exists():
             return
         whole = [line for line in _lines(self._path) if "done" not in (_row_of(line, self._run) or {"done": True})]
@@ -129,7 +129,7 @@ class Journal:
 
 
 def journals(output: Path) -> Iterator[Path]:
-    """The journals that lie beside a result file."""
+    """Yield the paths of the journals beside a result file."""
     yield from sorted(output.parent.glob(f".{glob.escape(output.name)}.journal-*"))
 
 
@@ -139,11 +139,11 @@ def _path(output: Path, rank: int) -> Path:
 
 @dataclass
 class _Read:
-    """What a journal holds.
+    """The content of a journal.
 
     Attributes:
         path: the file.
-        attempts: what was finished.
+        attempts: the finished attempts.
         spent: the seconds of each recipe up to its last example.
         damaged: the numbers of damaged lines, from 1.
     """
@@ -154,7 +154,7 @@ class _Read:
     damaged: list[int] = field(default_factory=list)
 
     def told(self) -> str:
-        """The line that says what is damaged."""
+        """Return the message about the damaged lines."""
         count = sum(number > 1 for number in self.damaged)  # the first line holds the settings
         lines = f"{self.path}:{self.damaged[0]}"
         if len(self.damaged) > 1:
@@ -163,10 +163,10 @@ class _Read:
 
 
 def _read(path: Path, settings: dict[str, Any], run: str) -> _Read:
-    """A journal's whole lines.
+    """Read a journal.
 
     Raises:
-        UserError: it is of a run with other settings.
+        UserError: it belongs to a run with other settings.
     """
     read = _Read(path)
     for number, line in enumerate(_lines(path), start=1):
@@ -184,7 +184,7 @@ def _read(path: Path, settings: dict[str, Any], run: str) -> _Read:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """Without what follows the last line break: it was being written when the process died."""
+    """Return the lines of a file, without an incomplete last line, which is left by a process that was killed."""
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except OSError as error:
@@ -192,11 +192,11 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _row_of(line: bytes, run: str) -> dict[str, Any] | None:
-    """What a line holds; None where it is damaged, or of another run."""
+    """Return the row of a line; None if the line is damaged or of another run."""
     try:
         held = json.loads(line)
         row = held["row"]
-        # Earlier versions wrote no "run" into a line; the checksum is of the run as well.
+        # Earlier versions wrote no "run" into a line; the checksum includes the run.
         keys = held.keys() in ({"row", "run", "sha256"}, {"row", "sha256"})
         whole = keys and held.get("run", run) == run and held["sha256"] == _checksum(row, run)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -209,15 +209,15 @@ def _checksum(row: dict[str, Any], run: str) -> str:
 
 
 def _digest(settings: dict[str, Any]) -> str:
-    """Says which run a line is of."""
+    """Return the SHA-256 of the settings, which identifies the run."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_line_of_another(place: str, line: bytes, run: str) -> None:
-    """Refuse a line that is whole and names another run.
+    """Raise an error if an intact line belongs to another run.
 
     Raises:
-        UserError: it does; the line names both runs.
+        UserError: it does; the message names both runs.
     """
     try:
         named = json.loads(line)["run"]
@@ -232,10 +232,10 @@ def _refuse_line_of_another(place: str, line: bytes, run: str) -> None:
 
 
 def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) -> None:
-    """Refuse a first line that is whole and says that the run is another one.
+    """Raise an error if an intact first line holds other settings.
 
     Raises:
-        UserError: it is; the line names what differs.
+        UserError: it does; the message names the settings that differ.
     """
     try:
         old = json.loads(line)["row"]["settings"]

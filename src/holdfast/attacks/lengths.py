@@ -1,4 +1,4 @@
-"""Long texts, before they are attacked: what the model reads of them, and what an attack on them costs."""
+"""Messages about long texts before an attack: words beyond the model's input limit, and the cost of the attack."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from holdfast.attacks.targets import Target
 from holdfast.attacks.trial import changeable
 
 _LONG = 200
-"""Words: of longer texts something is said. A film review has as many."""
+"""Words; texts with more words are reported. A film review has about as many."""
 
 
 def about_long_texts(examples: Sequence[Example], target: Target) -> Iterator[str]:
-    """Return what a person should know of the long texts before they are attacked, a line each.
+    """Yield messages about the long texts, to be shown before the attack.
 
     Args:
-        examples: what is attacked.
-        target: the model.
+        examples: the examples to attack.
+        target: the target.
     """
     split = ((example, Words.of(example.text)) for example in examples if len(example.text) > _LONG)
     long = [(example, words) for example, words in split if len(words.words) > _LONG]

@@ -1,4 +1,4 @@
-"""What a run attacks: the examples, and the model with its goal."""
+"""Inputs of an attack run: the examples, and the model with its goal."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ Goal = Literal["auto", "class", "score", "drift", "neighbours"]
 
 _SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
 _FIT = {"stsb": ("dev", "train"), "sickr": ("trial", "train")}
-"""The splits that the scale from cosines to people's scores is fitted on: the first that is not attacked. Of SICK's
-tasks it is SICK-R's, of all others STS-B's."""
+"""Splits for fitting the scale from cosines to human scores; the first one that is not attacked is used. SICK tasks use
+SICK-R, all others STS-B."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """The examples of a run.
+    """The examples of a run and their source.
 
     Attributes:
         task: the task's id, or "texts".
         split: its split.
-        examples: what is attacked, in the order of the data.
-        goal: what for.
-        classes: names of the labels, where there are any.
-        data: where the texts are from, and their hash, for the record.
-        searched: of the goal "neighbours", what is searched.
-        notes: lines about the data that a user must know.
+        examples: the examples to attack, in the order of the data.
+        goal: the goal of the attack.
+        classes: names of the labels, if there are labels.
+        data: source of the texts and their hash, for the result.
+        searched: the corpus to search, for the goal "neighbours".
+        notes: messages about the data for the user.
     """
 
     task: str
@@ -73,7 +73,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Victim:
-    """The target of a run, what the record says of it, and how its classes were matched with the task's."""
+    """The target of a run, its record for the result, and the matching of its classes with those of the task."""
 
     target: Target
     identity: dict[str, Any]
@@ -94,21 +94,21 @@ def load_material(
     data: Path | None,
     search: str | None = None,
 ) -> Material:
-    """The examples of a labelled task, of scored pairs, or of any texts.
+    """Load the examples of a labelled task, of scored pairs, or of any texts.
 
     Args:
-        task: a task's name.
-        texts: a corpus, where there is no task.
-        split: of the task; None: its test split, else its dev split, else all of it.
-        goal: "auto" is the goal that goes with the kind of data.
-        count: draw so many examples at random, kept in the order of the data; None: all.
-        seed: of the drawing.
+        task: name of a task.
+        texts: a corpus, if there is no task.
+        split: split of the task; None: its test split, else its dev split, else all of it.
+        goal: "auto" selects the goal by the type of the data.
+        count: number of examples to sample, kept in the order of the data; None: all.
+        seed: random seed of the sampling.
         data: the data folder.
-        search: of the goal "neighbours", a corpus to search; None: all texts, drawn or not, of the same source.
+        search: a corpus to search, for the goal "neighbours"; None: all texts of the same source, sampled or not.
 
     Raises:
-        UserError: neither or both of task and texts, a goal that does not go with the data, a corpus to search without
-            that goal, or what loading refuses.
+        UserError: neither or both of task and texts, a goal that does not fit the data, a corpus to search with another
+            goal, or data that cannot be loaded.
     """
     if search is not None and goal != "neighbours":
         raise UserError(f"--search {search} is for --goal neighbours, and this is --goal {goal}")
@@ -156,7 +156,7 @@ def _from_corpus(
 ) -> Material:
     if goal in ("class", "score"):
         raise UserError(f"--goal {goal} needs labels: give --task in place of --texts")
-    # Of a corpus too long to be read as a whole the beginning is drawn from.
+    # Examples of a very large corpus are sampled from its beginning.
     own = read_searched(texts, data=data)
     rows = [Example(i, (line,)) for i, line in enumerate(own.texts)]
     record = {name: value for name, value in own.record().items() if name in ("source", "sha256", "sentences")}
@@ -166,7 +166,7 @@ def _from_corpus(
 
 
 def _searched(goal: Goal, search: str | None, own: Searched, data: Path | None) -> Searched | None:
-    """What is searched: the corpus that was named, else the texts of the source itself."""
+    """Return the texts to search: the given corpus, or else the texts of the source itself."""
     if goal != "neighbours":
         return None
     return own if search is None else read_searched(search, data=data)
@@ -191,22 +191,22 @@ def load_victim(
     console: Console | None = None,
     label_map: Mapping[str, str] | None = None,
 ) -> tuple[Victim, Material]:
-    """The model with the goal that goes with the material, and the material in the model's own numbering of classes.
+    """Load the model as a target; return it, and the material with labels in the class order of the model.
 
     Args:
         model: a classifier for classes, an encoder for the other goals, or ``call:package.module:function``.
         material: the examples.
-        threshold: of the goal "drift", a cosine; None: half-way between 1 and the mean cosine of the texts.
-        k: of the goal "neighbours".
-        margin: of the goal "score".
+        threshold: cosine, for the goal "drift"; None: half-way between 1 and the mean cosine of the texts.
+        k: number of neighbours, for the goal "neighbours".
+        margin: margin in points, for the goal "score".
         data: the data folder.
-        device: where the model goes; None: the machine's best.
-        call_batch: of a function, the most texts in a call.
-        console: where the progress of long encodings is shown; None: nowhere.
-        label_map: the task's class for each class of the model, where their names do not tell.
+        device: the device; None: the best one of the machine.
+        call_batch: maximum number of texts per call of a function.
+        console: console for the progress of long encodings; None: no output.
+        label_map: the task's class for each class of the model, if they cannot be matched by name.
 
     Raises:
-        UserError: a model that does not go with the goal, or cannot be loaded; classes that cannot be matched; too few
+        UserError: a model that does not fit the goal or cannot be loaded, classes that cannot be matched, or too few
             texts to search.
     """
     if label_map is not None and material.goal != "class":
@@ -241,11 +241,11 @@ def load_victim(
 
 
 def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
-    """Count the examples of whose text, or pair, the target reads the beginning alone; None: a function does not tell.
+    """Count the examples that the target truncates; return None for a function, whose limit is unknown.
 
     Args:
-        target: of a victim.
-        examples: what is attacked.
+        target: the target of a victim.
+        examples: the examples to attack.
     """
     if isinstance(target, ClassifierTarget):
         classifier = target.classifier
@@ -261,7 +261,7 @@ def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
 def _classifier(
     model: str, material: Material, device: str | None, call_batch: int, label_map: Mapping[str, str] | None
 ) -> tuple[Victim, Material]:
-    """Return the classifier, and the examples with their labels as it numbers them."""
+    """Load the classifier; return it, and the material with labels in its class order."""
     task = ClassNames.of(material.task, material.classes or (), material.task)
     if model.startswith(CALL):
         function, identity = load_function(model)
@@ -281,7 +281,7 @@ def _classifier(
 
 
 def _encoder(model: str, device: str | None, call_batch: int) -> tuple[SentenceEncoder, dict[str, Any]]:
-    """What gives vectors, and its hashes."""
+    """Load the encoder; return it and its hashes."""
     if model.startswith(CALL):
         return VectorFunction.named(model, call_batch=call_batch)
     _refuse_regression(model)
@@ -289,14 +289,14 @@ def _encoder(model: str, device: str | None, call_batch: int) -> tuple[SentenceE
 
 
 def _default_split(task: Task, data: Path | None) -> str:
-    """The split that is attacked where none is named; of those at hand, if any is."""
+    """Return the default split: the first of the preferred splits that is available locally, else the first one."""
     names = [split.name for split in task.splits]
     ordered = [name for name in _SPLITS if name in names] or names
     return next((name for name in ordered if is_local(task.name, name, data)), ordered[0])
 
 
 def _refuse_regression(model: str) -> None:
-    """A model that was fine-tuned to give one number would otherwise be taken for an encoder."""
+    """Raise an error for a regression model, which would otherwise be loaded as an encoder."""
     path = resolve_model(model) / "config.json"
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("problem_type") == "regression":
         raise UserError(
@@ -305,7 +305,7 @@ def _refuse_regression(model: str) -> None:
 
 
 def _renumbered(material: Material, found: ClassMatch) -> Material:
-    """Return the examples with their labels as the model numbers its classes."""
+    """Return the material with labels in the class order of the model."""
     order = found.numbers
     examples = [
         replace(example, label=order[example.label] if isinstance(example.label, int) else example.label)

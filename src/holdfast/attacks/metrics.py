@@ -1,4 +1,4 @@
-"""What attacks say about a model: success rates with intervals, words replaced, queries."""
+"""Metrics of attacks: success rates with intervals, replaced words, queries."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ RESAMPLES = 2000
 
 
 def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) -> dict[str, float]:
-    """The metrics of one recipe on one task.
+    """Compute the metrics of one recipe on one task.
 
     Args:
-        attempts: of all examples.
-        has_classes: whether there is a right class, and so an accuracy.
-        seed: of the bootstrap.
+        attempts: the attempts on all examples.
+        has_classes: whether there are gold classes, and so an accuracy.
+        seed: random seed of the bootstrap.
 
     Returns:
-        ``examples``, ``attacked``, ``succeeded``, ``skipped``: counts. Of what was attacked (examples that the model
-        was right about and that hold a word that may be changed): ``success_rate`` ×100 and ``queries``, their mean
-        number. Of what succeeded:
-        ``replaced``, the mean share of words changed ×100, and ``similarity``, the mean cosine of original and
-        adversarial text, where it was measured. With classes: ``accuracy`` and ``accuracy_under_attack`` ×100 of all
-        examples that the model could be asked about; one that cannot be changed stays as right as it was. Each of these
-        six has its 95 % bootstrap interval, ``…_low`` and ``…_high``; a mean of numbers that are all alike has none.
-        What has no examples is left out.
+        ``examples``, ``attacked``, ``succeeded``, ``skipped``: counts. Over attacked examples (those that the model
+        predicts correctly and that have a word that may be changed): ``success_rate`` ×100 and ``queries``, the mean
+        number of queries. Over successes: ``replaced``, the mean share of changed words ×100, and ``similarity``, the
+        mean cosine of original and adversarial text, if measured. With classes: ``accuracy`` and
+        ``accuracy_under_attack`` ×100 over all examples that the model was queried for; an example that cannot be
+        changed keeps its prediction. Each of these six has a 95 % bootstrap interval, ``…_low`` and ``…_high``, except
+        the mean of identical numbers. A metric without examples is left out.
     """
     attacked = [attempt for attempt in attempts if attempt.outcome != "skipped"]
     succeeded = [attempt for attempt in attacked if attempt.outcome == "succeeded"]
@@ -55,13 +54,13 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
 
 
 def rate(name: str, outcomes: Sequence[bool], seed: int) -> dict[str, float]:
-    """The share of yes, ×100, and its 95 % interval, ``NAME_low`` and ``NAME_high``."""
+    """Return the share of True, ×100, and its 95 % interval, ``NAME_low`` and ``NAME_high``."""
     low, high = interval(outcomes, seed=seed)
     return {name: 100.0 * statistics.mean(outcomes), f"{name}_low": 100.0 * low, f"{name}_high": 100.0 * high}
 
 
 def _mean(name: str, values: Sequence[float], seed: int) -> dict[str, float]:
-    """A mean with its interval, if the numbers differ: of equal ones every resample is the same."""
+    """Return a mean with its interval; identical numbers have no interval, as every resample is the same."""
     found = {name: float(statistics.mean(values))}
     if len(set(values)) > 1:
         found[f"{name}_low"], found[f"{name}_high"] = _bootstrapped(values, seed)
@@ -69,7 +68,7 @@ def _mean(name: str, values: Sequence[float], seed: int) -> dict[str, float]:
 
 
 def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
-    """The 95 % bootstrap interval (percentiles) of a mean of yes and no; of all the same the exact one."""
+    """Return the 95 % bootstrap interval (percentiles) of a rate; the exact interval if all outcomes are equal."""
     if (exact := interval_of_alike(outcomes)) is not None:
         return exact
     return _bootstrapped(outcomes, seed)
@@ -83,9 +82,9 @@ def _bootstrapped(values: Sequence[float], seed: int) -> tuple[float, float]:
 
 
 def interval_of_alike(outcomes: Sequence[bool]) -> tuple[float, float] | None:
-    """Clopper and Pearson's 95 % interval of a mean of yes and no that are all the same; None where they are not.
+    """Return the Clopper-Pearson 95 % interval of a rate if all outcomes are equal; otherwise None.
 
-    Where every outcome is the same, so is every resample, and a bootstrap would claim to be certain.
+    With equal outcomes all resamples are equal, and the bootstrap interval would have zero width.
     """
     count = sum(map(bool, outcomes))
     if 0 < count < len(outcomes):
@@ -95,9 +94,9 @@ def interval_of_alike(outcomes: Sequence[bool]) -> tuple[float, float] | None:
 
 
 def correlations(attempts: Sequence[Attempt]) -> dict[str, float]:
-    """Spearman and Pearson ×100 of cosine with gold, before and after an attack on scored pairs.
+    """Return Spearman and Pearson ×100 of cosine and gold score, before and after an attack on scored pairs.
 
-    A pair that was not attacked, or not brought to the goal, counts with the last text the attack had.
+    A pair that was not attacked, or on which the attack failed, counts with the last text of the attack.
     """
     rows = [attempt for attempt in attempts if attempt.before]
     if len(rows) < 2:
@@ -108,13 +107,13 @@ def correlations(attempts: Sequence[Attempt]) -> dict[str, float]:
         cosines = [getattr(attempt, when)["value"] for attempt in rows]
         for name, function in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
             value = float(function(cosines, gold).statistic)
-            if np.isfinite(value):  # of equal numbers there is none
+            if np.isfinite(value):  # undefined for constant values
                 found[f"{name}_{when}"] = 100.0 * value
     return found
 
 
 def skip_reasons(attempts: Sequence[Attempt]) -> dict[str, int]:
-    """How many examples were skipped for each reason, the most frequent first."""
+    """Count the skipped examples by reason, the most frequent reason first."""
     counts: dict[str, int] = {}
     for attempt in attempts:
         if attempt.reason is not None:

@@ -1,4 +1,4 @@
-"""What a person sees while an attack runs."""
+"""Progress display of an attack."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from holdfast.progress import Stage, digits, duration
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What runs now.
+    """The state of the running attacks.
 
     Attributes:
-        texts: attacked at this moment.
-        tried: of their words, those whose exchanges were tried.
-        words: of their words, those that may be exchanged.
-        queries: answered about them.
-        parts: how much of each text is done, from 0 to 1, added up.
+        texts: number of texts under attack.
+        tried: number of their words for which substitutes were tried.
+        words: number of their words that may be changed.
+        queries: number of queries for them.
+        parts: sum of the finished share of each text, from 0 to 1.
     """
 
     texts: int = 0
@@ -32,15 +32,15 @@ class UnderWay:
 
 
 class AttackProgress(Stage):
-    """The examples that are done, the rates, the success so far, the words tried in what runs, and the time left.
+    """Display of finished examples, rates, success rate, words tried in the running attacks, and the time left.
 
-    Queries are counted as in the result, and those about texts that are not finished besides.
+    Queries are counted as in the result, plus those for texts that are not finished.
 
     Args:
-        console: where to draw; None: nowhere.
-        label: what runs, a recipe's name as a rule.
-        total: examples to attack.
-        under_way: called for what runs now.
+        console: the console; None: no output.
+        label: label of the display, usually the name of a recipe.
+        total: number of examples to attack.
+        under_way: returns the state of the running attacks.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class AttackProgress(Stage):
         self.update(self.done + 1)
 
     def count(self) -> str:
-        """Return the examples that are done of all."""
+        """Return the number of finished examples and the total."""
         return f"{self.done:,}/{self.total:,} {self.unit}"
 
     def rate(self) -> str:
-        """Return examples and queries a second, the success so far, and the words of what runs."""
+        """Return examples and queries per second, the success rate, and the words tried in the running attacks."""
         now = self._under_way()
         queries = (self._queries + now.queries) / self.elapsed
         told = [f"{self.done / self.elapsed:.2f} examples/s", f"{digits(queries)} queries/s"]
@@ -85,7 +85,7 @@ class AttackProgress(Stage):
         return "  ".join(told)
 
     def left(self) -> str:
-        """Return the time left: an upper bound while the first words are tried, since a success ends a text."""
+        """Return the estimated time left; at first it is too high, since a success ends an attack early."""
         done = self.done + self._under_way().parts
         if not done or not self.total:
             return f"{duration(self.elapsed)} so far"

@@ -1,7 +1,7 @@
-"""What an attack may ask for.
+"""Requests of an attack to the engine.
 
-An attack on one text is a generator: it yields one of these and is sent the answer. Many run side by side, and the
-engine answers the questions of all of them together.
+An attack on one text is a generator: it yields a request and receives the answer. Many attacks run in parallel, and the
+engine answers their requests in batches.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from holdfast.adversary.words import Words
 
 @dataclass(frozen=True)
 class Judge:
-    """What the target makes of n texts. Answer: n :class:`~holdfast.attacks.examples.Verdict`. Counted as n queries."""
+    """Request for the verdicts on n texts.
+
+    Answer: n :class:`~holdfast.attacks.examples.Verdict`. Counted as n queries.
+    """
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Compare:
-    """How similar n pairs of texts are. Answer: n cosines, rounded."""
+    """Request for the similarity of n pairs of texts. Answer: n cosines, rounded."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Fill:
-    """What a masked language model would put in the place of a word. Answer: words, most probable first."""
+    """Request for the masked language model's fillers for a word. Answer: words, most probable first."""
 
     words: Words
     place: int
@@ -39,9 +42,10 @@ class Fill:
 
 @dataclass(frozen=True)
 class Read:
-    """What a masked language model, shown the whole text, would put for each of its words.
+    """Request for the masked language model's predictions for each word of the unmasked text.
 
-    Answer: for each word its n best readings, most probable first (:meth:`holdfast.adversary.masked_lm.MaskedLM.read`).
+    Answer: the best predictions for each word, most probable first
+    (:meth:`holdfast.adversary.masked_lm.MaskedLM.read`).
     """
 
     words: Words
@@ -50,15 +54,17 @@ class Read:
 
 @dataclass(frozen=True)
 class Climb:
-    """Where a text is, and where the target's loss rises. Answer: :class:`Slope`. Counted as one query."""
+    """Request for the vector and the loss gradient of a text. Answer: :class:`Slope`. Counted as one query."""
 
     words: Words
 
 
 @dataclass(frozen=True)
 class Locate:
-    """The vectors of n texts in the space of :class:`Slope`, with their verdicts. Answer: a list of n
-    ``(vector, verdict)``. Counted as n queries."""
+    """Request for the vectors of n texts in the space of :class:`Slope`, with their verdicts.
+
+    Answer: a list of n ``(vector, verdict)``. Counted as n queries.
+    """
 
     texts: tuple[str, ...]
 
@@ -70,7 +76,7 @@ class Slope:
     Attributes:
         z: the text's vector, (d,).
         direction: the gradient of the loss at z, (d,).
-        importance: for each word the norm of the gradient at its sub-words' embeddings; 0 for one that is not seen.
+        importance: norm of the gradient at the sub-word embeddings of each word; 0 for words the target does not read.
     """
 
     z: Tensor
@@ -83,7 +89,7 @@ Search = Generator[Request, Any, None]
 
 
 def characters(request: Request) -> int:
-    """Of all texts that a request holds."""
+    """Return the number of characters of all texts in a request."""
     if isinstance(request, (Judge, Locate)):
         return sum(map(len, request.texts))
     if isinstance(request, Compare):

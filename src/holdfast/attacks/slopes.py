@@ -1,4 +1,4 @@
-"""Where a classifier's texts are, and where its loss rises: the geometry of a target."""
+"""Vectors and loss gradients of texts in a classifier, for the geometry recipe."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class _Entering:
-    """What entered the classification layer, (n, d)."""
+    """The input of the classification layer, (n, d)."""
 
     z: Tensor | None = None
 
 
 @contextlib.contextmanager
 def _watching(layer: nn.Module, source: str) -> Iterator[_Entering]:
-    """Keep what enters the layer.
+    """Record the input of a layer.
 
     Raises:
-        UserError: it is applied to each token, as decoders do, so that no one vector stands for the text.
+        UserError: the layer is applied to each token, as in decoders, so that no single vector represents the text.
     """
     entering = _Entering()
 
@@ -53,10 +53,10 @@ def _watching(layer: nn.Module, source: str) -> Iterator[_Entering]:
 
 
 def classification_layer(model: nn.Module, classes: int, source: str) -> nn.Linear:
-    """The last linear layer with one output per class.
+    """Return the last linear layer with one output per class.
 
     Raises:
-        UserError: there is none, so the geometry recipe cannot see where a text is.
+        UserError: there is no such layer, so the geometry recipe cannot be used.
     """
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and layer.out_features == classes]
     if not layers:
@@ -69,9 +69,9 @@ def classifier_slopes(
     questions: Sequence[tuple[Example, Words]],
     groups: Sequence[Sequence[int]] | None = None,
 ) -> list[Slope]:
-    """Gradients of the cross-entropy of each example's class, in fp32, at z and at the embeddings of its words.
+    """Return the gradients of the cross-entropy of each example's class, in fp32, at z and at its word embeddings.
 
-    With ``groups`` the examples' labels are numbers of groups of classes, whose probabilities are summed.
+    With ``groups``, labels are indices of groups of classes, whose probabilities are summed.
     """
     texts = [example.with_text(words.text) for example, words in questions]
     encoded = _tokenised(classifier, texts, offsets=True)
@@ -99,7 +99,7 @@ def classifier_slopes(
 def classifier_locations(
     classifier: Classifier, texts: Sequence[tuple[str, ...]]
 ) -> list[tuple[Tensor, npt.NDArray[np.float32]]]:
-    """z and logits of texts, in fp32."""
+    """Return z (the input of the classification layer) and the logits of texts, in fp32."""
     if not texts:
         return []
     encoded = _tokenised(classifier, texts, offsets=False)
@@ -128,7 +128,7 @@ def _embedded(features: Mapping[str, Tensor], embeddings: Tensor) -> dict[str, T
 
 
 def _offsets(encoded: Any, row: int, attacked: int) -> list[tuple[int, int]]:
-    """The characters of the attacked text that each token stands for; none for the tokens of the other."""
+    """Return each token's character span in the attacked text; (0, 0) for tokens of the other text."""
     sequences = encoded.sequence_ids(row)
     offsets = encoded["offset_mapping"][row]
     return [span if of == attacked else (0, 0) for of, span in zip(sequences, offsets, strict=True)]

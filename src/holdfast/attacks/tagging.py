@@ -1,4 +1,4 @@
-"""Parts of speech in the universal tag set of twelve (Petrov et al. 2012), whichever tagger gives them."""
+"""Part-of-speech taggers with the universal tag set of twelve tags (Petrov et al. 2012)."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ _PENN = {
     "X": "FW LS SYM UH",
 }
 PENN_TO_UNIVERSAL: Mapping[str, str] = {penn: tag for tag, tags in _PENN.items() for penn in tags.split()}
-"""Penn Treebank tags, as the taggers below give them; what is not here is X."""
+"""Universal tags of the Penn Treebank tags that the taggers below return; others are X."""
 
 _UD = {"AUX": "VERB", "PROPN": "NOUN", "CCONJ": "CONJ", "SCONJ": "ADP", "PART": "PRT", "PUNCT": "."}
-_MEMO = 1 << 14  # texts: an attack asks for the original with each of its candidates
+_MEMO = 1 << 14  # texts: an attack tags the context of a word with each candidate
 _NLTK_TAGGER = "averaged_perceptron_tagger_eng"
 _LIGHTER = "or name a lighter tagger with --tagger textblob"
 
 
 class Tagger(Protocol):
-    """Something that tags the words of a text."""
+    """Interface of a part-of-speech tagger."""
 
     source: str
-    """Which tagger it is, for the record."""
+    """Name of the tagger, for the result."""
 
     def tags(self, words: Sequence[str]) -> list[str]:
-        """One of `UNIVERSAL_TAGS` for each word."""
+        """Return one of `UNIVERSAL_TAGS` for each word."""
 
 
 class _Remembering:
-    """A tagger that remembers the last texts."""
+    """A tagger that caches the results of recent texts."""
 
     def __init__(self, tag: Callable[[list[str]], list[str]], source: str) -> None:
         self.source = source
         self._remembered = functools.lru_cache(maxsize=_MEMO)(lambda words: tuple(tag(list(words))))
 
     def tags(self, words: Sequence[str]) -> list[str]:
-        """One of `UNIVERSAL_TAGS` for each word."""
+        """Return one of `UNIVERSAL_TAGS` for each word."""
         return list(self._remembered(tuple(words)))
 
 
@@ -64,7 +64,7 @@ class NLTKTagger(_Remembering):
     """NLTK's averaged perceptron, which TextAttack's recipes use.
 
     Raises:
-        UserError: NLTK or the tagger's data is not here.
+        UserError: NLTK or the data of the tagger is missing.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class NLTKTagger(_Remembering):
 
 
 class TextBlobTagger(_Remembering):
-    """TextBlob's pattern tagger: a lexicon and rules, which come with the package.
+    """TextBlob's pattern tagger: a lexicon and rules, included in the package.
 
     Raises:
         UserError: TextBlob is not installed.
@@ -107,7 +107,7 @@ class SpacyTagger(_Remembering):
         model: the pipeline's name (``en_core_web_sm``) or folder.
 
     Raises:
-        UserError: spaCy or the pipeline is not here, or the pipeline does not tag.
+        UserError: spaCy or the pipeline is missing, or the pipeline has no tagger.
     """
 
     def __init__(self, model: str) -> None:
@@ -131,7 +131,7 @@ class SpacyTagger(_Remembering):
 
 
 def nltk_folders() -> Iterator[Path]:
-    """Where NLTK looks for its data; found out without importing it, which takes seconds."""
+    """Yield the folders that NLTK searches for data, without importing NLTK, which takes seconds."""
     loaded = sys.modules.get("nltk.data")
     if loaded is not None:
         yield from map(Path, loaded.path)
@@ -143,7 +143,7 @@ def nltk_folders() -> Iterator[Path]:
 
 
 def nltk_tagger_data() -> Path | None:
-    """The folder or archive of NLTK's tagger, if it is here."""
+    """Return the folder or archive of NLTK's tagger, or None if it is missing."""
     for folder in nltk_folders():
         for name in (_NLTK_TAGGER, f"{_NLTK_TAGGER}.zip"):
             if (folder / "taggers" / name).exists():
@@ -156,12 +156,12 @@ def _from_penn(tag: str) -> str:
 
 
 def _parsed(pipeline: Any, words: list[str]) -> Any:
-    """The words as spaCy's document; they are cut already, and its own tokeniser would cut them otherwise."""
+    """Run the pipeline on a document of the given words, since spaCy's tokeniser would split them differently."""
     from spacy.tokens import Doc
 
     return pipeline(Doc(pipeline.vocab, words=words))
 
 
 def _from_ud(tag: str) -> str:
-    """Of a Universal Dependencies tag, which spaCy gives for every language."""
+    """Convert a Universal Dependencies tag, which spaCy uses for every language, to one of `UNIVERSAL_TAGS`."""
     return tag if tag in UNIVERSAL_TAGS else _UD.get(tag, "X")

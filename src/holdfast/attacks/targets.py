@@ -1,4 +1,4 @@
-"""What is attacked: a classifier or any function of texts. (Encoders: :mod:`holdfast.attacks.encoders`.)"""
+"""Targets of attacks: a classifier or any function of texts. (Encoders: :mod:`holdfast.attacks.encoders`.)"""
 
 from __future__ import annotations
 
@@ -23,60 +23,60 @@ Texts = tuple[str, ...]
 Groups = Sequence[Sequence[int]]
 Logits = npt.NDArray[np.float64]
 Output = Any
-"""What a target makes of a text, as its own ``verdict`` takes it: logits or a vector, (n,) fp64, as a rule."""
+"""Output of a target for a text, as its ``verdict`` takes it; usually logits or a vector, (n,) fp64."""
 
 LOGIT_NOISE = 1e-4
-"""Logits that differ by less are equal. In fp32 they change by about 1e-6 with the batch they are computed in."""
+"""Logits that differ by less are equal. In fp32 they vary by about 1e-6 with the batch."""
 
 
 class Target(Protocol):
-    """A model together with the goal of attacks on it."""
+    """Interface of a target: a model together with the goal of attacks on it."""
 
     source: str
-    """What it is, for the record."""
+    """Name of the model, for the result."""
     unknown: str
-    """The token that stands for a word the model does not know."""
+    """The token of unknown words."""
     has_classes: bool
     """Whether its verdicts are predictions of classes."""
     has_gradients: bool
-    """Whether :meth:`climb` and :meth:`locate` answer."""
+    """Whether :meth:`climb` and :meth:`locate` are supported."""
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Look at some examples before they are attacked: for each why the model cannot be asked about it, or None."""
+        """Prepare examples for the attack; return for each the reason why it cannot be attacked, or None."""
 
     def hopeless(self, example: Example) -> str | None:
-        """Why no text could reach the goal, where that is known of a prepared example; such are asked about once."""
+        """Return the reason why no text can reach the goal for a prepared example, or None if that is not known."""
 
     def seen(self, example: Example) -> int:
-        """How many characters of the attacked text the model sees before it cuts it off."""
+        """Return the number of characters of the attacked text that the model reads before truncation."""
 
     def question(self, example: Example, text: str) -> Texts:
-        """What the model is asked when the attacked text is ``text``."""
+        """Return the model input with ``text`` in place of the attacked text."""
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """What the model says of each distinct text; in fp32 where ``exact``."""
+        """Return the output for each distinct text; in fp32 if ``exact``."""
 
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """What that means for the attack on ``example``."""
+        """Return the verdict that an output gives for the attack on ``example``."""
 
     def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-        """Vectors and gradients of the loss, in fp32.
+        """Return vectors and gradients of the loss, in fp32.
 
         Raises:
-            UserError: the target has no gradients to offer.
+            UserError: the target has no gradients.
         """
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """Vectors in the space of :meth:`climb`, and outputs, in fp32."""
+        """Return vectors in the space of :meth:`climb`, and outputs, in fp32."""
 
 
 class ClassifierTarget:
-    """A classifier of texts or pairs; the goal is any other class than the right one.
+    """A classifier of texts or pairs as a target; the goal is any class other than the gold class.
 
     Args:
         classifier: the model.
-        groups: the model's classes that are one class to the task, each class in one group; None: each alone. The
-            probability of a group is the sum of its classes'.
+        groups: groups of the model's classes that form one class of the task; each class is in one group. None: one
+            group per class. The probability of a group is the sum over its classes.
     """
 
     has_classes = True
@@ -88,11 +88,11 @@ class ClassifierTarget:
         self.unknown = unknown_token(classifier.tokenizer)
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Refuse what is no text for this model, and labels that it does not have."""
+        """Reject inputs of the wrong kind (single texts or pairs) and labels that the model does not have."""
         return [self._refusal(example) for example in examples]
 
     def hopeless(self, example: Example) -> str | None:
-        """Any other class may be reached."""
+        """Return None: any other class may be reached."""
         return None
 
     def _refusal(self, example: Example) -> str | None:
@@ -102,35 +102,35 @@ class ClassifierTarget:
         return refused_label(example, count)
 
     def seen(self, example: Example) -> int:
-        """Up to the end of its last token."""
+        """Return the position of the end of the last token that the model reads."""
         classifier = self.classifier
         return characters_seen(classifier.tokenizer, example.texts, example.attacked, classifier.max_tokens)
 
     def question(self, example: Example, text: str) -> Texts:
-        """The text, in its place in the pair."""
+        """Return the model input, with the text at its position in a pair."""
         return example.with_text(text)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """Logits."""
+        """Return the logits."""
         logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64)
         if not np.isfinite(logits).all():
             raise UserError(f"{self.source} gives scores that are not finite: its weights are damaged or it overflows")
         logits = merged(logits, self.groups)
-        # Copies: what is remembered of one text would keep the whole batch's numbers alive.
+        # Copies, since a view would keep the whole batch in memory.
         return [row.copy() for row in logits]
 
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """Score: the probability of all other classes together."""
+        """Return the verdict; its score is the summed probability of all other classes."""
         return class_verdict(example, output)
 
     def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-        """Gradients of the cross-entropy, at what enters the classification layer."""
+        """Return the gradients of the cross-entropy at the input of the classification layer."""
         from holdfast.attacks.slopes import classifier_slopes
 
         return classifier_slopes(self.classifier, questions, self.groups)
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """What enters the classification layer, and logits."""
+        """Return the inputs of the classification layer, and the logits."""
         from holdfast.attacks.slopes import classifier_locations
 
         located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
@@ -138,14 +138,14 @@ class ClassifierTarget:
 
 
 class CallableTarget:
-    """Any function from texts to scores of classes: a model behind an interface, an ensemble, a rule.
+    """Any function from texts to class scores as a target: a remote model, an ensemble, a rule.
 
     Args:
-        function: takes n texts, or n pairs, and returns n rows of one number per class: probabilities where all rows
-            are non-negative and sum to 1, otherwise logits.
-        name: for the record.
-        call_batch: the most texts that it is given in one call.
-        groups: the columns that are one class to the task, as for :class:`ClassifierTarget`.
+        function: takes n texts, or n pairs, and returns n rows of one number per class: probabilities if all rows are
+            non-negative and sum to 1, otherwise logits.
+        name: its name, for the result.
+        call_batch: maximum number of texts per call.
+        groups: groups of columns that form one class of the task, as in :class:`ClassifierTarget`.
     """
 
     has_classes = True
@@ -161,42 +161,42 @@ class CallableTarget:
         self._probabilities: bool | None = None
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Learn the number of classes from the first texts, and refuse labels beyond it."""
+        """Find the number of classes with the first example, and reject labels that are out of range."""
         count = len(self.groups) if self.groups is not None else self.columns(examples)
         return [refused_label(example, count) for example in examples]
 
     def columns(self, examples: Sequence[Example]) -> int:
-        """Return how many numbers the function returns for a text; it is called with the first example to find out."""
+        """Return the number of scores per text; the function is called with the first example if it is unknown."""
         if self._columns is None and examples:
             self.outputs([examples[0].texts], exact=True)
         return self._columns or 0
 
     def hopeless(self, example: Example) -> str | None:
-        """Any other class may be reached."""
+        """Return None: any other class may be reached."""
         return None
 
     def seen(self, example: Example) -> int:
-        """All of it, as far as we know."""
+        """Return the length of the text: the limit of a function is unknown."""
         return len(example.text)
 
     def question(self, example: Example, text: str) -> Texts:
-        """The text, in its place in the pair."""
+        """Return the model input, with the text at its position in a pair."""
         return example.with_text(text)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
-        """Logits; of probabilities their logarithms. Which of the two they are its first answer says for good."""
+        """Return logits; probabilities become log-probabilities, as decided by the first answer of the function."""
         found: list[Output] = [None] * len(texts)
         for places, scores in self._function.answers([text[0] if len(text) == 1 else text for text in texts]):
             for place, logits in zip(places, self._logits(scores), strict=True):
-                found[place] = logits.copy()  # a view would keep the whole call's numbers alive
+                found[place] = logits.copy()  # a view would keep the whole call in memory
         return found
 
     def _logits(self, scores: Logits) -> Logits:
-        """Of the scores (n, classes) of a call."""
+        """Convert the scores (n, classes) of a call to logits."""
         self._columns = scores.shape[1]
         if scores.shape[1] < 2:
             raise UserError(f"{self.source} returned one number per text: it must return one per class, two at least")
-        # Probabilities may have been rounded to two decimals, each of them.
+        # Each probability may be rounded to two decimals.
         sums, off = scores.sum(axis=1), 1e-3 + 0.005 * scores.shape[1]
         probable = bool((scores >= 0.0).all() and np.allclose(sums, 1.0, rtol=0.0, atol=off))
         if self._probabilities is None:
@@ -210,29 +210,29 @@ class CallableTarget:
         return merged(logits, self.groups)
 
     def verdict(self, example: Example, output: Output) -> Verdict:
-        """As for a classifier."""
+        """Return the verdict, as for a classifier."""
         return class_verdict(example, output)
 
     def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-        """A function has no gradients."""
+        """Raise an error: a function has no gradients."""
         raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """A function has no vectors."""
+        """Raise an error: a function has no vectors."""
         raise UserError(f"{self.source} is a plain function and has no vectors: leave the geometry recipe out")
 
 
 def merged(logits: Logits, groups: Groups | None) -> Logits:
-    """Return logits (n, groups) whose softmax is the sum over each group of the softmax of ``logits`` (n, classes)."""
+    """Merge logits (n, classes) to (n, groups); the probability of a group is the sum over its classes."""
     if groups is None:
         return logits
     return np.stack([logsumexp(logits[:, list(group)], axis=1) for group in groups], axis=1)
 
 
 def class_verdict(example: Example, logits: Logits) -> Verdict:
-    """How a classification stands to the goal of any class but the right one.
+    """Return the verdict for the goal of any class other than the gold class.
 
-    A tie is no success. The noise of a probability p is that of the logits times its derivative, p(1 - p).
+    A tie is not a success. The noise of a probability p is the noise of the logits times the derivative, p(1 - p).
     """
     label = int(example.label or 0)
     probabilities = softmax(logits)
@@ -240,13 +240,13 @@ def class_verdict(example: Example, logits: Logits) -> Verdict:
     reached = bool(rivals.max() > logits[label])
     best = int(np.argmax(logits)) if reached else label
     right = float(probabilities[label])
-    # 1 - p keeps nothing of a p close to 1; the sum of the others does.
+    # 1 - p loses precision for p close to 1; the sum of the other probabilities does not.
     score = float(np.delete(probabilities, label).sum())
     return Verdict(score, LOGIT_NOISE * score * right, reached, right, best, tuple(float(p) for p in probabilities))
 
 
 def refused_label(example: Example, classes: int) -> str | None:
-    """Why an example's label is none of ``classes``."""
+    """Return a reason if an example's label is not among ``classes`` classes, otherwise None."""
     label = example.label
     if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < classes:
         return f"its label {label!r} is none of the model's {classes} classes"
@@ -254,24 +254,24 @@ def refused_label(example: Example, classes: int) -> str | None:
 
 
 def unknown_token(tokenizer: Any) -> str:
-    """The token of unknown words; a byte-level tokeniser knows all words and has a mask instead.
+    """Return the token for unknown words, or the mask token of a byte-level tokeniser, which has no unknown words.
 
-    The tokeniser of a model without a transformer (static word vectors) names neither.
+    The tokeniser of a model without a transformer (static word vectors) has neither; "[UNK]" is used.
     """
     return str(getattr(tokenizer, "unk_token", None) or getattr(tokenizer, "mask_token", None) or "[UNK]")
 
 
 def characters_seen(tokenizer: Any, texts: Texts, attacked: int, max_tokens: int | None = None) -> int:
-    """How many characters of one of the texts are left when what is too long has been cut off.
+    """Return the number of characters of one text that are left after truncation.
 
-    All of them, as far as we know, where the tokeniser does not tell which characters its tokens stand for: that of a
-    model without a transformer, or one without a fast implementation.
+    This is the whole length if the tokeniser gives no character offsets: that of a model without a transformer, or one
+    without a fast implementation.
 
     Args:
-        tokenizer: of the model.
-        texts: one or two.
-        attacked: which of them.
-        max_tokens: what the model takes; None: what the tokeniser says.
+        tokenizer: tokeniser of the model.
+        texts: one or two texts.
+        attacked: index of the text.
+        max_tokens: limit of the model; None: limit of the tokeniser.
     """
     if not getattr(tokenizer, "is_fast", False):
         return len(texts[attacked])

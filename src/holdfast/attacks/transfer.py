@@ -1,4 +1,4 @@
-"""Whether texts that deceive one classifier deceive another (ADCL, Table 3)."""
+"""Transferability of adversarial texts from one classifier to another (ADCL, Table 3)."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ def transferability(
     console: Console | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Success rates of the adversarial texts of some results on some classifiers.
+    """Measure the success rates of the adversarial texts of some results on some classifiers.
 
-    Of each result the texts that deceived its own model are taken, and of these those whose original the other
-    classifier has right; its rate is the share that it gets wrong, in fp32.
+    From each result, the texts that deceived the attacked model are used, if the other classifier predicts their
+    originals correctly; the success rate is the share of these that it misclassifies, in fp32.
 
     Args:
         results: result files of attacks on classifiers.
-        models: the classifiers to try; None: those that the results attacked.
-        recipe: only this recipe's texts; None: of all recipes.
-        label_map: the task's class for each class of a classifier, for the classifiers that have all of these classes.
-            For a classifier that one of the results attacked with a label map this map is taken again, and the classes
-            of all others are matched by name.
-        console: for a line per model.
-        command: for the record.
+        models: the classifiers to evaluate; None: the attacked ones.
+        recipe: use only the texts of this recipe; None: all recipes.
+        label_map: the task's class for each class of a classifier, for classifiers that have all of these classes. A
+            classifier that was attacked with a label map uses that map again; the classes of all others are matched by
+            name.
+        console: console for a line per model.
+        command: the command line, for the result.
 
     Returns:
         A result with a row ``{task, split, n, recipe, made_against, made_in, on, class_match, metrics, items,
-        items_sha256}`` for each result and classifier: ``n`` texts were tried, and the metrics are ``success_rate``
-        ×100 and its 95 % interval, ``success_rate_low`` and ``success_rate_high``. Where none could be tried, there are
-        no metrics.
-        ``items`` are the numbers of the texts among the result's examples, from 0, and whether the classifier has each
-        ``correct``; ``items_sha256`` is of these examples, so that `holdfast compare` pairs texts of the same attack.
+        items_sha256}`` for each result and classifier: ``n`` is the number of texts; the metrics are ``success_rate``
+        ×100 and its 95 % interval, ``success_rate_low`` and ``success_rate_high``; there are no metrics if n is 0.
+        ``items`` holds the index of each text among the result's examples, from 0, and whether its prediction is
+        ``correct``; ``items_sha256`` is the hash of these examples, by which `holdfast compare` pairs texts of the same
+        attack.
 
     Raises:
-        UserError: a file that is no result of an attack on a classifier, or a classifier whose classes cannot be
-            matched with those of the task.
+        UserError: a file is not a result of an attack on a classifier, or the classes of a classifier cannot be matched
+            with those of the task.
     """
     made = [(path, read_result(path)) for path in results]
     for path, result in made:
@@ -120,7 +120,7 @@ def transferability(
 def _that_deceived(
     examples: Sequence[Mapping[str, Any]], recipe: str | None, path: Path
 ) -> dict[int, Mapping[str, Any]]:
-    """The examples that a recipe, or any, brought to the goal, by their numbers."""
+    """Return the successful examples of a recipe, or of all recipes if None, by index."""
     if recipe is not None and not any(row["recipe"] == recipe for row in examples):
         raise UserError(f"{path} holds no attack with the recipe {recipe}")
     return {
@@ -131,7 +131,7 @@ def _that_deceived(
 
 
 def _hash_of(examples: Sequence[Mapping[str, Any]]) -> str:
-    """Of what an attack made, whatever file it is in and however long it took."""
+    """Return the SHA-256 of an attack's examples, which does not depend on the file name or the timing."""
     names = ("recipe", "label", "other", "original", "adversarial")
     made = [[row.get(name) for name in names] for row in examples]
     return hashlib.sha256(json.dumps(made).encode()).hexdigest()
@@ -143,9 +143,9 @@ def _tell(console: Console | None, line: str) -> None:
 
 
 def _task_of(result: Mapping[str, Any]) -> tuple[ClassNames, dict[int, str]]:
-    """Return the classes of the attacked task, and for each label of the examples the name of its class.
+    """Return the classes of the attacked task, and the class name for each label of the examples.
 
-    A result from before classes were matched by name has the attacked model's classes alone.
+    Older results, from before classes were matched by name, only have the classes of the attacked model.
     """
     task, protocol = str(result["results"][0]["task"]), result["protocol"]
     numbers = protocol.get("class_match", {}).get("numbers")
@@ -157,7 +157,7 @@ def _task_of(result: Mapping[str, Any]) -> tuple[ClassNames, dict[int, str]]:
 def _recorded_map(
     model: str, task: ClassNames, made: Sequence[tuple[Path, Mapping[str, Any]]]
 ) -> dict[str, str] | None:
-    """Return the label map that a model was attacked with on a task of these classes, if one of the results has it."""
+    """Return the label map of a result that attacked this model on a task with these classes, or None."""
     for _, result in made:
         match = result["protocol"].get("class_match", {})
         if result["model"] == model and match.get("by") == "label map" and set(match["matched"]) == set(task.names):
@@ -168,7 +168,7 @@ def _recorded_map(
 def _renumbered(
     examples: Mapping[int, Mapping[str, Any]], names_of: Mapping[int, str], found: ClassMatch, path: Path
 ) -> dict[int, Mapping[str, Any]]:
-    """Return the examples with their labels as the classifier numbers its classes."""
+    """Return the examples with labels in the class order of the classifier."""
     numbers = dict(zip(found.task, found.numbers, strict=True))
     if foreign := {row["label"] for row in examples.values()} - set(names_of):
         raise UserError(f"{path}: an example has the label {min(foreign)}, which is none of the result's classes")
@@ -178,7 +178,7 @@ def _renumbered(
 def _tried(
     classifier: Classifier, groups: Groups | None, examples: Mapping[int, Mapping[str, Any]], progress: Progress
 ) -> dict[int, bool]:
-    """Of the originals that the classifier has right, whether it has the adversarial text right, too."""
+    """Return, for originals predicted correctly, whether the adversarial text is predicted correctly, too."""
     kept = _right(classifier, groups, examples, "original", progress)
     right = _right(classifier, groups, {number: examples[number] for number in kept}, "adversarial", progress)
     return {number: number in right for number in kept}
@@ -191,7 +191,7 @@ def _right(
     which: str,
     progress: Progress,
 ) -> dict[int, None]:
-    """The numbers of the examples whose text the classifier has right."""
+    """Return the indices of the examples whose text is predicted correctly."""
     if not examples:
         return {}
     texts = [_texts(row, row[which]) for row in examples.values()]
@@ -201,5 +201,5 @@ def _right(
 
 
 def _texts(row: Mapping[str, Any], text: str) -> tuple[str, ...]:
-    """The attacked text of a pair is the second one."""
+    """Return the model input; the attacked text of a pair is the second one."""
     return (text,) if row.get("other") is None else (row["other"], text)

@@ -1,8 +1,7 @@
-"""One text under attack, and the moves that recipes are made of.
+"""State of an attack on one text, and the steps that recipes consist of.
 
-The functions here are generators like the recipes themselves: they yield requests, and what they ``return`` is used
-with ``yield from``. Ties are broken everywhere in the same way, by :func:`first_best`: the earlier word, the earlier
-candidate.
+Steps that need the target are generators like the recipes: they yield requests, and recipes call them with
+``yield from``. Ties are always broken by :func:`first_best`: the earlier word or candidate wins.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _EQUAL = 1e-5
 _SAME_SIMILARITY = 2e-5
 
 TAGGED_AROUND = 4
-"""Words on each side of a candidate that the tagger sees; TextAttack shows it four before and three after."""
+"""Words on each side of a candidate that are passed to the tagger; TextAttack uses four before and three after."""
 
 
 @dataclass(eq=False)
@@ -34,16 +33,16 @@ class Trial:
     Attributes:
         example: the example.
         original: the attacked text.
-        first: what the target makes of it.
+        first: verdict on the original.
         resources: the linguistic resources.
-        rng: random numbers of this example and recipe alone, whatever else is attacked beside it.
+        rng: random numbers for this example and recipe, independent of other examples.
         unknown: the target's unknown-word token.
-        seen: how many characters of the text the target sees.
-        places: of the words that may be changed: content words that the target sees.
-        words: the text as it is now.
-        verdict: what the target makes of it now.
-        changed: places that were changed, in this order.
-        tried: how many places had their turn.
+        seen: number of characters of the text that the target reads.
+        places: positions of the words that may be changed: content words that the target reads.
+        words: the current text.
+        verdict: verdict on the current text.
+        changed: positions of changed words, in the order of the changes.
+        tried: number of words for which substitutes were tried.
     """
 
     example: Example
@@ -64,7 +63,7 @@ class Trial:
         self.places = changeable(self.original, self.seen)
 
     def take(self, place: int, words: Words, verdict: Verdict) -> None:
-        """Go over to a text that differs in one more word."""
+        """Accept a text that differs in one more word."""
         self.words, self.verdict = words, verdict
         self.changed.append(place)
 
@@ -74,7 +73,7 @@ Options = Sequence[tuple[str, float | None]]
 
 
 def changeable(words: Words, seen: int) -> list[int]:
-    """Places of the content words that lie within the first ``seen`` characters."""
+    """Return the positions of the content words within the first ``seen`` characters."""
     spans = words.spans
     return [place for place, word in enumerate(words.words) if is_content_word(word) and spans[place][1] <= seen]
 
@@ -83,7 +82,7 @@ def changeable(words: Words, seen: int) -> list[int]:
 
 
 def gain(before: Verdict, after: Verdict) -> float:
-    """How much nearer to the goal; of a changed class also how much likelier it became (TextFooler, eq. 2)."""
+    """Return the score increase, plus that of the new class's probability if the class changed (TextFooler, eq. 2)."""
     change = after.score - before.score
     if after.scores and after.label is not None and after.label != before.label:
         change += after.scores[after.label] - before.scores[after.label]
@@ -91,34 +90,34 @@ def gain(before: Verdict, after: Verdict) -> float:
 
 
 def by_deletion(trial: Trial) -> Asking:
-    """Places, the one first whose deletion brings the target nearest to the goal."""
+    """Rank words by the gain when they are deleted, the largest first."""
     places = trial.places
     verdicts = yield Judge(tuple(trial.original.without(place) for place in places))
     return ranked(places, [gain(trial.first, verdict) for verdict in verdicts], trial.first.noise)
 
 
 def saliency(trial: Trial, places: Sequence[int]) -> Generator[Request, Any, list[float]]:
-    """For each place how much nearer to the goal the target comes when the word is unknown to it."""
+    """Return the increase of the score when each word is replaced by the unknown token."""
     verdicts = yield Judge(tuple(trial.original.exchanged(place, trial.unknown).text for place in places))
     return [verdict.score - trial.first.score for verdict in verdicts]
 
 
 def first_best(values: Sequence[float], noise: float = 0.0) -> int:
-    """The first of the values that are as good as the largest: but for ``noise`` and a hundred-thousandth."""
+    """Return the index of the first value that equals the largest, up to ``noise`` and a relative 1e-5."""
     bound = _bound(max(values), noise)
     return next(i for i, value in enumerate(values) if value >= bound)
 
 
 def _bound(largest: float, noise: float) -> float:
-    """Return the smallest value that is as good as the largest."""
+    """Return the smallest value that counts as equal to the largest."""
     return largest - noise - _EQUAL * abs(largest)
 
 
 def ranked(places: Sequence[int], values: Sequence[float], noise: float = 0.0) -> list[int]:
-    """Places by falling value, :func:`first_best` first."""
+    """Sort places by decreasing value, with ties broken as in :func:`first_best`."""
     falling = sorted(zip(values, places, strict=True), key=lambda pair: -pair[0])
     order: list[int] = []
-    equal: list[int] = []  # a heap of the places whose values are as good as the largest that is left
+    equal: list[int] = []  # heap of the places whose values equal the largest remaining one
     taken: set[int] = set()
     largest = bounded = 0
     while len(order) < len(falling):
@@ -137,7 +136,7 @@ def ranked(places: Sequence[int], values: Sequence[float], noise: float = 0.0) -
 
 
 def same_part_of_speech(trial: Trial, place: int, candidates: Sequence[str], *, verbs_as_nouns: bool) -> list[str]:
-    """The candidates that the tagger gives the word's tag; a noun may stand for a verb and the reverse, if allowed."""
+    """Return the candidates with the word's tag; with ``verbs_as_nouns``, nouns and verbs count as equal."""
     wanted = _tag(trial, place, trial.words.words[place])
     tags = {candidate: _tag(trial, place, candidate) for candidate in candidates}
     equal = {wanted, "NOUN", "VERB"} if verbs_as_nouns and wanted in ("NOUN", "VERB") else {wanted}
@@ -160,15 +159,15 @@ def similar(
     window: int | None = None,
     to_original: bool = True,
 ) -> Generator[Request, Any, list[tuple[str, float | None]]]:
-    """The candidates that leave the text similar enough, with their similarities.
+    """Return the candidates that keep the text similar enough, with their similarities.
 
     Args:
         trial: the attack.
-        place: the word that is exchanged.
-        candidates: for it.
-        minimum: the smallest cosine, as published for USE; another encoder has its own in its place.
-        window: words around the place that are compared; a text with fewer words passes unseen, as in TextAttack.
-        to_original: compare with the original, not with the text as it is now.
+        place: position of the word to replace.
+        candidates: substitutes for the word.
+        minimum: minimum cosine, as published for USE; it is converted for other encoders.
+        window: number of words around the place that are compared; shorter texts are not compared, as in TextAttack.
+        to_original: compare with the original, not with the current text.
     """
     if window is not None and len(trial.original.words) < window:
         return [(candidate, None) for candidate in candidates]
@@ -187,10 +186,11 @@ def similar(
 
 
 def take_best(trial: Trial, place: int, options: Options) -> Generator[Request, Any, bool]:
-    """Ask about all candidates for a place and take the best; whether the goal is reached.
+    """Query all candidates for a word and accept the best; return True if the goal is reached.
 
-    Of those that reach the goal the most similar is taken, where similarities are known; otherwise the one that is
-    nearest to it, if it is nearer than the text as it is.
+    Of the candidates that reach the goal, the most similar is accepted if similarities are known, otherwise the one
+    with the highest score. If none reaches the goal, the one with the highest score is accepted if it improves the
+    score.
     """
     trial.tried += 1
     if not options:

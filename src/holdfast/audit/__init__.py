@@ -1,4 +1,4 @@
-"""The label-free report card of an encoder: what small changes of a text do to its vector."""
+"""Label-free robustness audit of an encoder: the effect of small text changes on the vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The items with an adversary: each word is chosen for its effect, and asked about until the goal is reached."""
+"""Audit items with adversarial attacks, which choose each change by its effect on the model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MARGIN = 1.0
 
 
 def typos_item(kit: Kit) -> Item:
-    """Typing errors until a text's vector is half-way to any other text's."""
+    """Attack with typing errors until a text's vector is half-way to other texts."""
     return _drift_item(kit, "audit-adversarial-typos", Typos(), "mistyped")
 
 
 def synonyms_item(kit: Kit) -> Item:
-    """WordNet synonyms, to the same goal."""
+    """Attack with WordNet synonyms until a text's vector is half-way to other texts."""
     recipe = kit.linguistics.synonym_attack()
     if isinstance(recipe, str):
         return absent("audit-adversarial-synonyms", recipe)
@@ -45,7 +45,7 @@ def _drift_item(kit: Kit, task: str, recipe: Recipe, done: str) -> Item:
 
 
 def neighbours_item(kit: Kit) -> Item:
-    """Typing errors until none of a text's nearest neighbours is among its nearest neighbours."""
+    """Attack with typing errors until none of a text's original neighbours is among its nearest neighbours."""
     task, texts = "audit-neighbours", kit.space.texts
     if len(texts) <= 2 * NEIGHBOURS:
         return absent(task, f"needs more than {2 * NEIGHBOURS} texts to have neighbours among")
@@ -65,14 +65,14 @@ def neighbours_item(kit: Kit) -> Item:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Pairs that people have scored, to be attacked, and the target that knows what a cosine means."""
+    """Scored pairs to attack, and a target with a fitted scale from cosines to scores."""
 
     target: ScoredPairTarget
     examples: list[Example]
 
 
 def scores_items(kit: Kit) -> list[Item]:
-    """AdvSTS: typing errors, then synonyms, until a similarity is further from gold (see ``ScoredPairTarget``)."""
+    """Run AdvSTS with typing errors and with synonyms: move similarities away from gold (see ``ScoredPairTarget``)."""
     synonyms = kit.linguistics.synonym_attack()
     recipes: dict[str, Recipe | str] = {"audit-advsts-typos": Typos(), "audit-advsts": synonyms}
     scored = _scored(kit)
@@ -89,7 +89,7 @@ def scores_items(kit: Kit) -> list[Item]:
 
 
 def _scored(kit: Kit) -> _Scored | None:
-    """Pairs of STS-B dev, and a scale fitted on others; None where they are not at hand."""
+    """Sample pairs of STS-B dev, and fit the scale on other pairs; return None if STS-B is missing."""
     pairs = sts_here("dev", kit.settings.data)
     if pairs is None:
         return None
@@ -98,7 +98,7 @@ def _scored(kit: Kit) -> _Scored | None:
     train = sts_here("train", kit.settings.data)
     if train is not None:
         fitted_on, fit_rows = train, list(range(len(train.scores)))
-    else:  # no pair that is attacked may be among those that say what a cosine means
+    else:  # the scale must not be fitted on attacked pairs
         rng.shuffle(rows)
         fitted_on, fit_rows, rows = pairs, sorted(rows[: len(rows) // 2]), rows[len(rows) // 2 :]
     attacked = sorted(rng.sample(rows, min(kit.settings.examples, len(rows))))
@@ -128,13 +128,13 @@ def _scores_told(metrics: dict[str, float]) -> str:
 
 
 def _examples(kit: Kit) -> list[Example]:
-    """The first of the texts; their order is random."""
+    """Return the first texts as examples; their order is random."""
     chosen = list(zip(kit.space.numbers, kit.space.texts, strict=True))[: kit.settings.examples]
     return [Example(number, (text,)) for number, text in chosen]
 
 
 def _attempts(kit: Kit, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]) -> list[Attempt]:
-    """All attempts, in the order of the examples."""
+    """Attack examples; return all attempts in the order of the examples."""
     settings = kit.settings
     engine = Engine(target, kit.linguistics.resources, bf16=settings.precision == "bf16", seed=settings.seed)
     by_number: dict[int, Attempt] = {}

@@ -1,7 +1,7 @@
-"""Changes that nobody aimed at the model: typing errors, synonyms, likely other words, case, punctuation, blanks.
+"""Random, non-adversarial changes: typing errors, synonyms, masked-LM fillers, case, punctuation, spaces.
 
-One word in ten (`SHARE`, at least one) of those that an attack may change: content words within what the model sees.
-Each text has a source of chance of its own, so that a text's copy does not depend on the other texts.
+A tenth of the words (`SHARE`, at least one) is changed, chosen from the words that an attack may change: content words
+that the model reads. Each text has its own random generator, so that its copy does not depend on the other texts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 SHARE = 0.1
 LIKELY = 10
-"""Fillers that one is drawn from, the most probable ones."""
+"""Number of most probable fillers from which one is sampled."""
 _NEIGHBOURS = 8
 
 Exchange = Callable[[Words, int, random.Random], str | None]
 
 
 def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
-    """A neighbouring key, two inner letters swapped, or a letter lost; None for a word that has no such error."""
+    """Return the word with a neighbouring key, two swapped letters or a deleted letter; None if none applies."""
     word = words.words[place]
     kinds = (characters.keyboard_typo, characters.swap_letters, characters.delete_letter)
     errors = (kind(word, rng) for kind in rng.sample(kinds, len(kinds)))
@@ -40,11 +40,11 @@ def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
 
 
 def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None) -> Exchange:
-    """One of WordNet's synonyms: of the word's part of speech where there is a tagger, inflected where that is known.
+    """Create a function that samples a WordNet synonym of a word, inflected if lemminflect is installed.
 
     Args:
         wordnet: WordNet.
-        tagger: None: any part of speech.
+        tagger: restricts synonyms to the word's part of speech; None: any part of speech.
     """
     inflected = can_inflect()
 
@@ -59,12 +59,12 @@ def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None) -> Exchange:
 
 
 def can_inflect() -> bool:
-    """Whether synonyms can be given the inflection of the word they stand for."""
+    """Return True if synonyms can be inflected like the original word: lemminflect is installed."""
     return importlib.util.find_spec("lemminflect") is not None
 
 
 def listed_synonym(synonyms: Synonyms) -> Exchange:
-    """One of a word's nearest neighbours."""
+    """Create a function that samples one of a word's nearest neighbours."""
 
     def exchange(words: Words, place: int, rng: random.Random) -> str | None:
         return _drawn(synonyms.nearest(words.words[place], _NEIGHBOURS), rng)
@@ -82,15 +82,15 @@ def _drawn(candidates: Sequence[str], rng: random.Random) -> str | None:
 def exchanged_words(
     texts: Sequence[str], numbers: Sequence[int], exchange: Exchange, *, tokenizer: Any, kind: str, seed: int
 ) -> list[Copy]:
-    """A copy of each text in which `SHARE` of the words are exchanged; none of a text without a word that can be.
+    """Return a copy of each text with `SHARE` of the words replaced; texts without replaceable words are left out.
 
     Args:
-        texts: n of them.
-        numbers: by which their chances are told apart.
-        exchange: gives another word for one, or None.
-        tokenizer: the model's: what it cuts off is not changed.
-        kind: names the source of chance.
-        seed: its seed.
+        texts: n texts.
+        numbers: n numbers that are part of the texts' random seeds.
+        exchange: returns a substitute for a word, or None.
+        tokenizer: tokeniser of the model; truncated words are not changed.
+        kind: name that is part of the random seeds.
+        seed: the random seed.
     """
     copies = []
     for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
@@ -111,7 +111,7 @@ def exchanged_words(
 def likely_others(
     texts: Sequence[str], numbers: Sequence[int], masked_lm: MaskedLM, *, tokenizer: Any, seed: int
 ) -> list[Copy]:
-    """The same with one of the `LIKELY` words that a masked LM holds most probable in a word's place."""
+    """Return copies like `exchanged_words`, with substitutes from the `LIKELY` best fillers of a masked LM."""
     asked: list[tuple[int, Words, int, random.Random]] = []
     for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
         words, rng = Words.of(text), random.Random(f"{seed}/fillers/{number}")
@@ -129,13 +129,13 @@ def likely_others(
 
 
 def how_many(words: Words) -> int:
-    """Words to be changed: `SHARE` of all, rounded, and one at least."""
+    """Return the number of words to change: `SHARE` of all words, rounded, at least one."""
     return max(1, int(SHARE * len(words.words) + 0.5))
 
 
 def _places(words: Words, text: str, tokenizer: Any, rng: random.Random) -> list[int]:
     places = changeable(words, len(text))
-    if places:  # a text without words may be one that a tokeniser makes nothing of
+    if places:  # a text without words may give no tokens
         places = changeable(words, characters_seen(tokenizer, (text,), 0))
     rng.shuffle(places)
     return places
@@ -149,21 +149,21 @@ def _copy(index: int, words: Words, new: Mapping[int, str]) -> Copy:
     return Copy(index, text.text, changed, len(new) / len(words.words))
 
 
-# --- changes without meaning -------------------------------------------------------------------------------------
+# --- meaning-preserving changes ----------------------------------------------------------------------------------
 
 
 def in_small_letters(text: str) -> str | None:
-    """The text without capitals; None where it has none."""
+    """Return the text in lower case; None if that changes nothing."""
     return _if_other(text.lower(), text)
 
 
 def in_capitals(text: str) -> str | None:
-    """The text in capitals; None where it is."""
+    """Return the text in upper case; None if that changes nothing."""
     return _if_other(text.upper(), text)
 
 
 def other_full_stop(text: str) -> str | None:
-    """Without its full stop, or with one; None for a text that ends in another sign, or in an ellipsis."""
+    """Remove or add the final full stop; None if the text ends in another punctuation mark or an ellipsis."""
     bare = text.rstrip()
     if bare.endswith(".") and bare[-2:-1].isalnum():
         return bare[:-1]
@@ -171,7 +171,7 @@ def other_full_stop(text: str) -> str | None:
 
 
 def trailing_blank(text: str) -> str | None:
-    """With a blank behind it."""
+    """Add a trailing space."""
     return f"{text} "
 
 
@@ -185,11 +185,11 @@ IDLE: Mapping[tuple[str, str], Callable[[str], str | None]] = {
     ("audit-full-stop", "all"): other_full_stop,
     ("audit-blank", "all"): trailing_blank,
 }
-"""The changes without meaning, by task and split."""
+"""The meaning-preserving changes, by task and split."""
 
 
 def changed_idly(texts: Sequence[str], change: Callable[[str], str | None]) -> list[Copy]:
-    """A copy of each text that the change applies to."""
+    """Return a copy of each text that the change applies to."""
     copies = []
     for index, text in enumerate(texts):
         new = change(text)
@@ -197,7 +197,7 @@ def changed_idly(texts: Sequence[str], change: Callable[[str], str | None]) -> l
             continue
         before, after = Words.of(text).words, Words.of(new).words
         changed: tuple[tuple[int, str, str], ...] = ()
-        if len(before) == len(after):  # a letter may become two, one of which is no letter
+        if len(before) == len(after):  # a change of case may turn one letter into two characters
             pairs = enumerate(zip(before, after, strict=True))
             changed = tuple((place, old, word) for place, (old, word) in pairs if old != word)
         copies.append(Copy(index, new, changed, 1 / max(1, len(before))))

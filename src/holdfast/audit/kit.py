@@ -1,4 +1,4 @@
-"""What an audit works with: the model, the texts in its space, the linguistic resources that are here."""
+"""Inputs of an audit: settings, the model, the encoded texts, the available linguistic resources."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What decides an audit.
+    """Settings of an audit.
 
     Attributes:
         model: any SentenceTransformer, a raw masked language model, or ``call:package.module:function``, which takes n
             texts and returns n vectors.
-        texts: a corpus; None: STS-B dev where the data folder has it, else this Python's documentation.
-        examples: texts that are attacked; random changes are made in ten times as many and more.
-        max_words: longer texts are cut after so many words, as the cost of an attack grows with the square of them.
+        texts: a corpus; None: STS-B dev if the data folder has it, else the documentation of this Python.
+        examples: number of texts to attack; random changes use up to 1000 texts, or ``examples`` if that is more.
+        max_words: longer texts are truncated to this number of words, as the cost of an attack is quadratic in it.
         resources: "paper" or "light", as for ``holdfast attack``.
-        synonyms: named in place of the set's.
-        wordnet: named in place of the set's.
-        tagger: named in place of the set's.
-        masked_lm: named in place of the set's; None: the model's own head where its folder has one.
-        pooling: of a raw masked language model.
-        precision: of the attacks' search; every number that is told is computed in fp32.
-        seed: of all drawings and intervals.
+        synonyms: replacement for the synonyms of the set.
+        wordnet: replacement for the WordNet of the set.
+        tagger: replacement for the tagger of the set.
+        masked_lm: replacement for the masked LM of the set; None: the model's own head, if its folder has one.
+        pooling: pooling of a raw masked language model.
+        precision: precision of the attacks' search; all reported numbers are computed in fp32.
+        seed: random seed of sampling and intervals.
         data: the data folder.
-        device: where the model goes; None: the machine's best.
-        call_batch: of a function, the most texts in a call.
+        device: the device of the model; None: the best one of the machine.
+        call_batch: maximum number of texts per call of a function.
     """
 
     model: str
@@ -62,14 +62,14 @@ class AuditSettings:
 
 
 class Linguistics:
-    """The resources of an audit. One that the user named has to be here; of the others, what is here is used.
+    """The resources of an audit. Those named by the user are required; the others are used if available.
 
     Args:
-        settings: which, and where.
-        folder: the model's, which may hold a masked LM's head; None: a function has none.
+        settings: the settings of the audit.
+        folder: folder of the model, which may contain a masked-LM head; None for a function.
 
     Raises:
-        UserError: a resource that the user named is not here.
+        UserError: a resource named by the user is missing.
     """
 
     def __init__(self, settings: AuditSettings, folder: Path | None) -> None:
@@ -86,17 +86,17 @@ class Linguistics:
         self._missing = {row.resource: row.detail for row in rows if not row.here and row.resource not in self._named}
 
     def synonym_attack(self) -> PWWS | str:
-        """The recipe of adversarial synonyms, or why there is none.
+        """Return the recipe of adversarial synonyms, or the reason why it cannot be used.
 
-        It keeps to the word's part of speech, as its paper asks for, where there is a tagger, and to the word's
-        inflection where that is known: who reads the report should see synonyms.
+        It keeps the part of speech, as in the paper, if there is a tagger, and the inflection if lemminflect is
+        installed, so that the report shows proper synonyms.
         """
         if "wordnet" in self._missing:
             return self._missing["wordnet"]
         return PWWS(same_tag="tagger" not in self._missing, inflected=changes.can_inflect())
 
     def synonym(self) -> tuple[changes.Exchange, str] | str:
-        """What exchanges a word by a synonym, and what it rests on; or why there is nothing."""
+        """Return a function that replaces a word by a synonym, and its source; or the reason why there is none."""
         if "synonyms" in self._named or ("wordnet" in self._missing and "synonyms" not in self._missing):
             synonyms = self.resources.synonyms
             return changes.listed_synonym(synonyms), synonyms.source
@@ -109,29 +109,29 @@ class Linguistics:
         return changes.wordnet_synonym(wordnet, tagger), f"{wordnet.source}; {tags}; {inflected}"
 
     def masked_lm(self) -> MaskedLM | str:
-        """A masked LM, or why there is none."""
+        """Return a masked LM, or the reason why there is none."""
         if "masked_lm" in self._missing:
             return f"no masked LM: name one with --masked-lm DIR ({self.names.masked_lm} is not on this machine)"
         try:
             return self.resources.masked_lm
         except UserError as error:
-            if self._own_head:  # its configuration promised a head that its weights do not hold
+            if self._own_head:  # the configuration names a head that the weights lack
                 return f"no masked LM: name one with --masked-lm DIR ({error})"
             raise
 
 
 @dataclass(frozen=True)
 class Kit:
-    """Everything an item of the audit may need.
+    """Everything that the audit items need.
 
     Attributes:
-        settings: the settings, with the precision decided.
+        settings: the settings, with the resolved precision.
         model: the encoder.
         texts: the audited texts.
-        space: those of them that have a vector, in the model's space.
+        space: the vectors of the texts that have a valid vector.
         linguistics: the resources.
-        progress: what a person sees.
-        record: what the items add to the protocol.
+        progress: the progress display.
+        record: entries that the items add to the protocol.
     """
 
     settings: AuditSettings

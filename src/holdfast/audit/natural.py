@@ -1,4 +1,4 @@
-"""The items without an adversary: is the space sound, how good is it, what do small random changes do to it."""
+"""Audit items without an adversary: validity of the vectors, quality, effect of small random changes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _CONSTANT = 1.0 - 1e-6
 def vectors_item(
     model: SentenceEncoder, texts: Sequence[str], progress: Progress | None, cuts: Cuts | None = None
 ) -> tuple[Item, Units]:
-    """Whether the vectors are numbers, have a direction, differ, and do not depend on what else is in the batch.
+    """Check that the vectors are finite, non-zero, distinct, and independent of the other texts in the batch.
 
     Returns:
-        The item, whose verdict is "breaks" where nothing else can be measured or a text is without a vector, and the
-        normalised vectors of the texts, (n, d); zeros where there is none. What is cut is added to ``cuts``.
+        The item, whose verdict is "breaks" if nothing else can be measured or a text has no valid vector, and the
+        normalised vectors of the texts, (n, d), with zeros for invalid ones. Truncated texts are added to ``cuts``.
     """
     units = unit_vectors(model, texts, progress, cuts)
     usable = units.any(axis=1)
@@ -80,13 +80,13 @@ def vectors_item(
 
 
 def compares(units: Units) -> bool:
-    """Whether there are two vectors that differ, so that anything can be measured."""
+    """Return True if at least two vectors differ, so that the other items can be measured."""
     usable = units[units.any(axis=1)]
     return len(usable) > 1 and mean_cosine(usable) <= _CONSTANT
 
 
 def _company_matters(model: SentenceEncoder, texts: Sequence[str]) -> float:
-    """The largest 1 - cosine of a text's vectors, alone and padded to the longest of short and long texts."""
+    """Return the maximum of 1 - cosine between a text's vector encoded alone and in a batch with longer texts."""
     by_length = sorted(texts, key=len)
     some = list(dict.fromkeys([*by_length[:_COMPANY], *by_length[-_COMPANY:]]))
     alone = encode_sentences(model, some, tokens_per_batch=1).astype(np.float64)
@@ -101,7 +101,7 @@ def _company_matters(model: SentenceEncoder, texts: Sequence[str]) -> float:
 
 
 def quality_item(kit: Kit) -> Item:
-    """Spearman on STS-B dev, alignment and uniformity, where STS-B is here. Dev, so that no test set is looked at."""
+    """Compute Spearman, alignment and uniformity on STS-B dev, if present; dev keeps the test set unseen."""
     data: Path | None = kit.settings.data
     pairs = sts_here("dev", data)
     if pairs is None:
@@ -139,7 +139,7 @@ def quality_item(kit: Kit) -> Item:
 
 
 def _spearman_interval(cosines: np.ndarray, gold: np.ndarray, seed: int) -> dict[str, float]:
-    """The 95 % bootstrap interval over pairs, ×100."""
+    """Return the 95 % bootstrap interval of Spearman over pairs, ×100."""
     rng = np.random.default_rng(seed)
     draws = (rng.integers(len(gold), size=len(gold)) for _ in range(_RESAMPLES))
     values = np.array([spearmanr(cosines[draw], gold[draw]).statistic for draw in draws if np.ptp(gold[draw])])
@@ -150,7 +150,7 @@ def _spearman_interval(cosines: np.ndarray, gold: np.ndarray, seed: int) -> dict
     return {"spearman_low": 100.0 * float(low), "spearman_high": 100.0 * float(high)}
 
 
-# --- changes without meaning -------------------------------------------------------------------------------------
+# --- meaning-preserving changes ----------------------------------------------------------------------------------
 
 _IDLE_NAMES = {
     ("audit-case", "lower"): "small letters",
@@ -161,7 +161,7 @@ _IDLE_NAMES = {
 
 
 def idle_item(kit: Kit, task: str, split: str) -> Item:
-    """What a change without meaning does."""
+    """Measure the effect of a meaning-preserving change."""
     copies = changes.changed_idly(kit.space.texts, changes.IDLE[task, split])
     name = _IDLE_NAMES[task, split]
     if not copies:
@@ -179,7 +179,7 @@ def idle_item(kit: Kit, task: str, split: str) -> Item:
 
 
 def typos_items(kit: Kit) -> list[Item]:
-    """Random typing errors; and whether the model knows a lightly mistyped text for what it was."""
+    """Measure the effect of random typing errors, and how often a mistyped text is nearest to its original."""
     copies = _exchanged(kit, changes.typing_error, "typos")
     if not copies:
         return [absent(task, _UNCHANGEABLE) for task in ("audit-typos", "audit-noise")]
@@ -188,7 +188,7 @@ def typos_items(kit: Kit) -> list[Item]:
 
 
 def synonyms_item(kit: Kit) -> Item:
-    """Random synonyms."""
+    """Measure the effect of random synonyms."""
     synonym = kit.linguistics.synonym()
     if isinstance(synonym, str):
         return absent("audit-synonyms", synonym)
@@ -201,7 +201,7 @@ def synonyms_item(kit: Kit) -> Item:
 
 
 def fillers_item(kit: Kit) -> Item:
-    """Words that a masked language model holds likely in the place of others."""
+    """Measure the effect of words replaced by probable fillers of a masked language model."""
     masked_lm = kit.linguistics.masked_lm()
     if isinstance(masked_lm, str):
         return absent("audit-fillers", masked_lm)
@@ -242,7 +242,7 @@ def _exchange_item(kit: Kit, task: str, recipe: str, moved: Moved, name: str) ->
 
 
 def _noise_item(kit: Kit, moved: Moved) -> Item:
-    """Whether a mistyped text lies nearest to its own original: a model that is random, or says nothing, fails."""
+    """Measure how often a mistyped text is nearest to its original; random or constant models fail."""
     found, chance = 100.0 * float(moved.found.mean()), 100.0 / len(kit.space.texts)
     low, high = (100.0 * end for end in rate_interval(moved.found, kit.settings.seed))
     told = f"{found:.1f} % of mistyped texts lie nearest to their own original ({chance:.2g} % by chance)"

@@ -1,4 +1,4 @@
-"""What a person sees while an audit runs."""
+"""Progress display of an audit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.progress import Stage, stage
 
 
 class AuditProgress:
-    """The item under way; the rate and the time left of long encodings; the verdict of each item.
+    """Display of the current item, the rate and time left of long encodings, and the verdict of each item.
 
     Args:
-        console: where to print; None: nowhere.
-        total: items of the audit.
+        console: the console; None: no output.
+        total: number of items.
     """
 
     def __init__(self, console: Console | None, total: int) -> None:
@@ -26,26 +26,26 @@ class AuditProgress:
 
     @property
     def label(self) -> str:
-        """The item under way."""
+        """The label of the current item."""
         return self._item.label
 
     def begin(self, name: str) -> None:
-        """Go on to the next item."""
+        """Start the next item."""
         self._number += 1
         self._item = Stage(self.console, f"{self._number}/{self._total} {name}")
         self._item.open(announce=False)
 
     def end(self, verdict: str) -> None:
-        """Say what the item came to."""
+        """Print the verdict of the item."""
         self.close()
         self.console.print(f"{self.label}: {verdict}  {self._item.elapsed:.1f} s", highlight=False, markup=False)
 
     def close(self) -> None:
-        """Stop showing the item, also after an error."""
+        """Stop the display of the item; also called after an error."""
         self._item.close()
 
     @contextlib.contextmanager
     def encoding(self) -> Iterator[Report]:
-        """Show a long encoding: a bar with texts/s and ETA on a terminal, now and then a line elsewhere."""
+        """Show a long encoding: a bar with texts/s and ETA on a terminal, otherwise a line from time to time."""
         with stage(self.console, self.label, unit="texts", announce=False) as shown:
             yield shown.update

@@ -18,12 +18,12 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True)
 class Item:
-    """What one item of the audit found.
+    """The result of one audit item.
 
     Attributes:
-        row: its row of ``results``: ``{task, split, n, metrics, verdict, headline, told, …}``; ``headline`` names the
-            metric that stands for the item, ``told`` says in words what was found.
-        examples: the texts behind it, as rows of :class:`holdfast.attacks.examples.Attempt` with the key ``item``.
+        row: its row of ``results``: ``{task, split, n, metrics, verdict, headline, told, …}``; ``headline`` is the
+            main metric of the item, ``told`` a description of the finding.
+        examples: the texts of the item, as rows of :class:`holdfast.attacks.examples.Attempt` with the key ``item``.
     """
 
     row: dict[str, Any]
@@ -42,7 +42,7 @@ def item(
     examples: Sequence[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Item:
-    """An item that was measured; ``more`` are further keys of its row."""
+    """Create an item that was measured; ``more`` are further keys of its row."""
     row = {
         "task": task,
         "split": split,
@@ -57,16 +57,16 @@ def item(
 
 
 def absent(task: str, why: str, split: str = "all") -> Item:
-    """An item that could not be measured, and what it would take."""
+    """Create an item that could not be measured, with the reason."""
     row = {"task": task, "split": split, "n": 0, "metrics": {}, "verdict": "absent", "headline": None, "told": why}
     return Item(row)
 
 
 def bootstrap(values: npt.ArrayLike, seed: int) -> tuple[float, float]:
-    """The 95 % bootstrap interval (percentiles, `RESAMPLES` resamples) of the mean of n numbers."""
+    """Return the 95 % bootstrap interval (percentiles, `RESAMPLES` resamples) of the mean of n numbers."""
     numbers = np.asarray(values, dtype=np.float64)
     rng = np.random.default_rng(seed)
-    # In parts: all resamples at once would be as many numbers as RESAMPLES times n.
+    # In parts, since all resamples at once would take RESAMPLES times n numbers.
     means = [
         numbers[rng.integers(len(numbers), size=(_AT_ONCE, len(numbers)))].mean(axis=1)
         for _ in range(RESAMPLES // _AT_ONCE)
@@ -76,5 +76,5 @@ def bootstrap(values: npt.ArrayLike, seed: int) -> tuple[float, float]:
 
 
 def rate_interval(outcomes: npt.NDArray[np.bool_], seed: int) -> tuple[float, float]:
-    """The same of a mean of n times yes or no; where all are the same the exact one."""
+    """Return the 95 % interval of a rate: bootstrap, or exact if all outcomes are equal."""
     return interval_of_alike(outcomes.tolist()) or bootstrap(outcomes, seed)

@@ -1,4 +1,4 @@
-"""`holdfast audit`: from settings to one result."""
+"""`holdfast audit`: run all audit items and return one result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _STEPS: tuple[tuple[str, Rows, Callable[[Kit], list[Item]]], ...] = (
     ("adversarial scores", (("audit-advsts-typos", "dev"), ("audit-advsts", "dev")), adversarial.scores_items),
     ("nearest neighbours", (("audit-neighbours", "all"),), lambda kit: [adversarial.neighbours_item(kit)]),
 )
-"""What is measured after the vectors themselves: a name for people, the rows it makes, and how."""
+"""The steps after the check of the vectors: display name, result rows, and function."""
 
 
 def audit(
@@ -61,17 +61,17 @@ def audit(
     """Audit an encoder.
 
     Args:
-        settings: what is audited, on what.
-        console: where progress is shown; None: nowhere.
-        command: the words of the command, for the record.
+        settings: the settings of the audit.
+        console: console for progress; None: no output.
+        command: the command line, for the result.
 
     Returns:
-        A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (the
-        metric that stands for it) and ``told`` (in words), and ``examples``, the attempts and the texts that moved
-        furthest, each with its ``item``.
+        A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
+        main metric) and ``told`` (description), and ``examples``, the attempts and the texts that moved furthest, each
+        with its ``item``.
 
     Raises:
-        UserError: a mistake in the settings, a model or texts that cannot be read, a named resource that is not here.
+        UserError: invalid settings, a model or texts that cannot be read, or a named resource that is missing.
     """
     import torch
 
@@ -82,7 +82,7 @@ def audit(
         model, identity = _encoder(settings, folder)
     if folder is not None:
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
-    else:  # a function computes as it does: asking twice would tell nothing new
+    else:  # the precision of a function is fixed: a second query would give the same answer
         settings = replace(settings, precision="fp32")
     progress = AuditProgress(console, 1 + len(_STEPS))
     progress.console.print(_about(texts, settings), highlight=False, markup=False)
@@ -107,7 +107,7 @@ def audit(
 
 
 def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEncoder, dict[str, Any]]:
-    """What gives vectors, and its hashes."""
+    """Load the encoder; return it and its hashes."""
     if folder is None:
         return VectorFunction.named(settings.model, call_batch=settings.call_batch)
     model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
@@ -115,11 +115,11 @@ def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEnco
 
 
 def materials(settings: AuditSettings) -> tuple[Path | None, Linguistics, Texts]:
-    """The model's folder (None of a function), the resources and the texts of an audit.
+    """Return the model's folder (None for a function), the resources and the texts of an audit.
 
     Raises:
-        UserError: a mistake in the settings, a named resource that is not here, texts that cannot be read: all that can
-            be told without the model, and so before `holdfast harden` trains one.
+        UserError: invalid settings, a missing named resource, or texts that cannot be read: all errors that can be
+            found without the model, so before `holdfast harden` trains one.
     """
     _check(settings)
     folder = None if settings.model.startswith(CALL) else resolve_model(settings.model)
@@ -127,7 +127,7 @@ def materials(settings: AuditSettings) -> tuple[Path | None, Linguistics, Texts]
 
 
 def texts_of(settings: AuditSettings) -> Texts:
-    """The texts that an audit is of."""
+    """Load the texts of an audit."""
     return choose_texts(
         settings.texts,
         data=settings.data,
@@ -138,7 +138,7 @@ def texts_of(settings: AuditSettings) -> Texts:
 
 
 def is_of(made: Mapping[str, Any], settings: AuditSettings) -> bool:
-    """Whether an audit is what these settings would make; of the resources the named masked LM alone is looked at."""
+    """Return True if an audit result matches these settings; of the resources, only a named masked LM is compared."""
     protocol = made["protocol"]
     return (
         made["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
@@ -171,7 +171,7 @@ def _measured(
     progress: AuditProgress,
     cuts: Cuts,
 ) -> tuple[list[Item], dict[str, float], Kit | None]:
-    """All items in order, the seconds each step took, and what they worked with."""
+    """Run all items; return them in order, the seconds of each step, and the kit (None if nothing can be compared)."""
     timing: dict[str, float] = {}
     began = time.monotonic()
     progress.begin("vectors")
@@ -198,13 +198,13 @@ def _measured(
 
 
 def _space(model: SentenceEncoder, texts: Texts, units: Units) -> Space:
-    """The space of the texts that have a vector."""
+    """Create the space of the texts that have a valid vector."""
     usable = [i for i, row in enumerate(units) if row.any()]
     return Space(model, [texts.texts[i] for i in usable], [texts.numbers[i] for i in usable], units[usable])
 
 
 def _protocol(settings: AuditSettings, texts: Texts, linguistics: Linguistics, kit: Kit | None) -> dict[str, Any]:
-    """Everything that decides the numbers and is not the model."""
+    """Return all settings, apart from the model, that the numbers depend on."""
     found: dict[str, Any] = {
         "texts": {
             "source": texts.source,
@@ -228,10 +228,10 @@ def _protocol(settings: AuditSettings, texts: Texts, linguistics: Linguistics, k
 
 
 def check_output(output: Path | None) -> None:
-    """Refuse a file that a result cannot be written to before the minutes of work, not after.
+    """Check that a result can be written to a file, before the work starts.
 
     Raises:
-        UserError: it is a folder, or below something that is not one.
+        UserError: it is a folder, or a parent of it is a file.
     """
     if output is None:
         return

@@ -1,4 +1,4 @@
-"""The audited texts in the model's space, and how far copies of them move in it."""
+"""The vectors of the audited texts, and the movement of changed copies."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 Units = npt.NDArray[np.float64]
 
 ROUNDING = 1e-5
-"""Cosines that differ by less may be the same: the last digits change with the batch a text is encoded in."""
+"""Cosines that differ by less count as equal: the last digits depend on the batch."""
 ROWS_AT_ONCE = 2048
-"""Texts that are compared with all others in one product, so that memory grows with their number and not its square."""
+"""Texts compared with all others in one product, so that memory grows linearly with the number of texts."""
 WORST = 20
-"""Texts that are kept of each item, those that moved furthest."""
+"""Number of texts stored per item: those that moved furthest."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A text with something changed.
+    """A changed copy of a text.
 
     Attributes:
-        index: which of the audited texts.
+        index: index of the audited text.
         text: the changed text.
-        changed: ``(place, word, what stands there now)`` of the exchanged words.
-        share: the share of the text that was changed, in words; of a change that is of no word, what one word is worth.
+        changed: ``(place, old word, new word)`` of the replaced words.
+        share: share of changed words; for changes that are not of words, the share of one word.
     """
 
     index: int
@@ -47,14 +47,14 @@ class Copy:
 
 @dataclass(frozen=True)
 class Moved:
-    """How m copies lie.
+    """Positions of m copies in the space.
 
     Attributes:
         copies: the copies.
-        cosines: of each with its original, (m,).
+        cosines: cosine of each copy with its original, (m,).
         found: whether the text nearest to the copy is its original, (m,).
-        neighbours: the original's nearest other text, and the copy's: places among the audited texts, (m, 2); equal
-            where the neighbour stayed.
+        neighbours: indices of the nearest other text of the original and of the copy, (m, 2); equal if the neighbour
+            stayed the same.
     """
 
     copies: Sequence[Copy]
@@ -64,13 +64,13 @@ class Moved:
 
 
 class Space:
-    """The vectors of n different texts.
+    """The vectors of n distinct texts.
 
     Args:
         model: any SentenceTransformer, or a function.
-        texts: n of them.
-        numbers: their places in their source, by which results name them.
-        units: their normalised vectors, (n, d), as `unit_vectors` gives them.
+        texts: n texts.
+        numbers: their positions in the source, used as identifiers in results.
+        units: their normalised vectors, (n, d), as returned by `unit_vectors`.
     """
 
     def __init__(self, model: SentenceEncoder, texts: list[str], numbers: list[int], units: Units) -> None:
@@ -89,11 +89,11 @@ class Space:
         return round((1.0 + self.between) / 2, 3)
 
     def stability(self, cosines: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """``(c - r) / (1 - r)``, r the mean cosine of different texts: 1 where it was, 0 as far as any other text."""
+        """Return ``(c - r) / (1 - r)``, r the mean cosine of distinct texts: 1 if unmoved, 0 at the mean distance."""
         return (cosines - self.between) / (1.0 - self.between)
 
     def moved(self, copies: Sequence[Copy], progress: Progress | None = None) -> Moved:
-        """Encode m copies and see where they lie."""
+        """Encode m copies and compare them with the texts."""
         own = np.array([copy.index for copy in copies], dtype=np.intp)
         units = unit_vectors(self.model, [copy.text for copy in copies], progress)
         parts = [self._compared(units[rows], own[rows]) for rows in _blocks(len(copies))]
@@ -103,7 +103,7 @@ class Space:
     def _compared(
         self, units: Units, own: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-        """Of copies of the texts ``own``: cosines with these, whether they are nearest, neighbours before, after."""
+        """Compare copies with the texts; return the fields of `Moved` after ``copies``, for the originals ``own``."""
         rows = np.arange(len(own))
         cosines = units @ self.units.T
         to_own = cosines[rows, own]
@@ -115,7 +115,7 @@ class Space:
         return to_own, found, np.stack([before, np.where(stayed, before, after)], axis=1)
 
     def metrics(self, moved: Moved, seed: int) -> dict[str, float]:
-        """The numbers of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
+        """Compute the metrics of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
         stability = self.stability(moved.cosines)
         low, high = bootstrap(stability, seed)
         changed = moved.neighbours[:, 0] != moved.neighbours[:, 1]
@@ -134,15 +134,15 @@ class Space:
         }
 
     def items(self, moved: Moved) -> dict[str, Sequence[float]]:
-        """The stability of each text, for comparisons: ``{text, stability}``, texts by their places in their source."""
+        """Return the stability of each text, for comparisons: ``{text, stability}``, texts by source position."""
         return {"text": self.numbers_of(moved), "stability": np.round(self.stability(moved.cosines), 5).tolist()}
 
     def numbers_of(self, moved: Moved) -> list[int]:
-        """The texts' places in their source."""
+        """Return the positions of the texts in their source."""
         return [self.numbers[copy.index] for copy in moved.copies]
 
     def examples(self, moved: Moved, recipe: str) -> list[dict[str, Any]]:
-        """The `WORST` copies, furthest first; a success is one past half-way, or with another nearest neighbour."""
+        """Return the `WORST` copies, furthest first; a success is beyond half-way or has another nearest neighbour."""
         rows = []
         for i in np.argsort(moved.cosines, kind="stable")[:WORST]:
             copy, cosine = moved.copies[i], float(moved.cosines[i])
@@ -166,7 +166,7 @@ class Space:
 
 
 def _blocks(count: int) -> Iterator[slice]:
-    """Slices of ``count`` rows; an empty one where there are none."""
+    """Yield slices of ``count`` rows; one empty slice if there are none."""
     for start in range(0, max(1, count), ROWS_AT_ONCE):
         yield slice(start, start + ROWS_AT_ONCE)
 
@@ -174,7 +174,7 @@ def _blocks(count: int) -> Iterator[slice]:
 def unit_vectors(
     model: SentenceEncoder, texts: Sequence[str], progress: Progress | None = None, cuts: Cuts | None = None
 ) -> Units:
-    """Normalised fp32 vectors as (n, d) fp64; a row of zeros where the model gives none that has a direction."""
+    """Return normalised fp32 vectors as (n, d) fp64; a row of zeros if the vector is zero or not finite."""
     vectors = encode_sentences(model, texts, progress=progress, cuts=cuts).astype(np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     usable = np.isfinite(norms) & (norms > 0.0)
@@ -183,6 +183,6 @@ def unit_vectors(
 
 
 def mean_cosine(units: Units) -> float:
-    """Over all pairs of different rows of (n, d) normalised vectors, n ≥ 2."""
+    """Return the mean cosine over all pairs of different rows of (n, d) normalised vectors, n ≥ 2."""
     total = float(np.linalg.norm(units.sum(axis=0)) ** 2)
     return (total - len(units)) / (len(units) * (len(units) - 1))

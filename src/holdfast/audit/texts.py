@@ -1,4 +1,4 @@
-"""Which texts are audited: the user's own, or what is at hand."""
+"""The texts of an audit: a corpus of the user, or a default."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from holdfast.demo.corpus import demo_corpus
 from holdfast.errors import UserError
 
 POOL = 1000
-"""Texts that random changes are made in and that neighbours are sought among."""
+"""Number of texts for random changes and neighbour search."""
 CORPUS_HEAD = 100_000
-"""Of a corpus too long to be read as a whole so many first lines are drawn from."""
+"""Maximum number of lines, from the beginning of a corpus, that texts are sampled from."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The audited texts, each once, in an order drawn by the seed, so that any first few are a random sample.
+    """The audited texts, distinct and in random order, so that the first texts are a random sample.
 
     Attributes:
-        texts: m of them, cut to the greatest length.
-        numbers: the place of each in its source, from 0.
-        source: where they are from.
-        sha256: of the texts joined by line breaks.
-        available: how many distinct ones there were to draw from.
-        cut: how many of the m were longer.
+        texts: m texts, truncated to the maximum length.
+        numbers: position of each in the source, from 0.
+        source: their source.
+        sha256: hash of the texts joined by line breaks.
+        available: number of distinct texts to sample from.
+        cut: number of truncated texts.
     """
 
     texts: list[str]
@@ -45,17 +45,17 @@ class Texts:
 
 
 def choose_texts(texts: str | None, *, data: Path | None, count: int, max_words: int, seed: int) -> Texts:
-    """Draw texts: of the corpus ``texts``, else of STS-B dev where it is here, else of this Python's documentation.
+    """Sample texts from the corpus ``texts``, else from STS-B dev if present, else from this Python's documentation.
 
     Args:
         texts: a corpus, as for ``holdfast train --corpus``.
         data: the data folder.
-        count: the most to draw.
-        max_words: longer texts are cut after so many words.
-        seed: of the drawing.
+        count: maximum number of texts.
+        max_words: longer texts are truncated to this number of words.
+        seed: random seed of the sampling.
 
     Raises:
-        UserError: what reading refuses, or fewer than two different texts.
+        UserError: the corpus cannot be read, or it has fewer than two distinct texts.
     """
     lines, source = _source(texts, data)
     shortened = [cut_to(line, max_words) for line in lines]
@@ -88,13 +88,13 @@ def _source(texts: str | None, data: Path | None) -> tuple[list[str], str]:
 
 
 def cut_to(text: str, words: int) -> str:
-    """The text up to the end of its ``words``-th word, where it has more."""
+    """Truncate a text after ``words`` words."""
     spans = Words.of(text).spans
     return text if len(spans) <= words else text[: spans[words - 1][1]]
 
 
 def sts_here(split: str, data: Path | None) -> ScoredPairs | None:
-    """A split of STS-B, where the data folder has it: an audit downloads nothing."""
+    """Load a split of STS-B if the data folder has it, otherwise return None: an audit downloads nothing."""
     folder = data_folder(data)
     if folder is None or not locate(task_named("stsb").split(split), folder):
         return None
@@ -102,7 +102,7 @@ def sts_here(split: str, data: Path | None) -> ScoredPairs | None:
 
 
 def how_to_have_sts(data: Path | None) -> str:
-    """What it takes to have what STS-B is needed for."""
+    """Return a message that tells how to provide STS-B."""
     folder = data_folder(data)
     where = f"{folder} holds no stsb/dev.tsv" if folder is not None else f"give --data DIR or set {VARIABLE}"
     return f"needs STS-B dev: {where}"

@@ -1,20 +1,19 @@
-"""What counts as holding, bending and breaking, and why.
+"""Verdicts of the audit ("holds", "bends", "breaks") and their thresholds.
 
-The thresholds are conventions, the same for every model, chosen so that each can be said in plain words:
+The thresholds are conventions, the same for every model:
 
-- **A rate** (texts that an attack succeeds on, texts that get another nearest neighbour). Up to one text in ten is an
-  exception (`RATE_HOLDS`); more than every second one is the rule (`RATE_BREAKS`).
-- **A changed word.** ``1 - stability`` is how far a text's vector moved, in units of the (squared) distance to some
-  other text. Divided by the share of the text's words that were changed it is the *pull* of a changed word. In a
-  vector that is the mean of its words' vectors, a word that becomes an unrelated one pulls exactly 1: it was worth its
-  share. If content words alone counted, which are about half of all words, it would pull 2. So up to 1 a change does
-  no more than its share (`PULL_HOLDS`), and above 2 it does more harm than if the word had been lost altogether
-  (`PULL_BREAKS`).
-- **A change without meaning** (case, a full stop, a trailing blank) ought to pull nothing. Up to a quarter of a word it
-  is noise (`IDLE_HOLDS`); above a whole word it weighs more than a word does (`IDLE_BREAKS`).
-- **Quality** on STS-B dev: the averaged GloVe vectors of words have a Spearman correlation near 60, the first encoders
-  trained contrastively without labels one above 75 (SimCSE, Table 5: 58.02 and 76.85 on the test set).
-- **The space**: where different texts have a mean cosine above `ANISOTROPIC`, cosines say little by themselves.
+- **A rate** (successful attacks, texts with another nearest neighbour). Up to one text in ten is an exception
+  (`RATE_HOLDS`); more than half of the texts is the rule (`RATE_BREAKS`).
+- **A changed word.** ``1 - stability`` is the movement of a text's vector, in units of the mean (squared) distance to
+  another text. Divided by the share of changed words, it is the *pull* of a changed word. If a vector is the mean of
+  its word vectors, a word replaced by an unrelated one has a pull of exactly 1. If only content words counted, which
+  are about half of all words, it would be 2. So up to 1 a change has no more effect than its share of the words
+  (`PULL_HOLDS`); above 2 it has more effect than an unrelated word would have (`PULL_BREAKS`).
+- **A meaning-preserving change** (case, a full stop, a trailing space) should have no pull. Up to a quarter of a word
+  it is noise (`IDLE_HOLDS`); above one word it has more effect than a word (`IDLE_BREAKS`).
+- **Quality** on STS-B dev: averaged GloVe vectors have a Spearman correlation near 60, the first encoders trained
+  contrastively without labels above 75 (SimCSE, Table 5: 58.02 and 76.85 on the test set).
+- **The space**: if distinct texts have a mean cosine above `ANISOTROPIC`, cosines have little meaning by themselves.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ IDLE_HOLDS, IDLE_BREAKS = 0.25, 1.0
 QUALITY_HOLDS, QUALITY_BREAKS = 75.0, 60.0
 ANISOTROPIC = 0.8
 BATCH_HOLDS = 1e-3
-"""1 - cosine of a text's vectors, computed alone and beside longer texts, that rounding alone could explain in fp32."""
+"""1 - cosine of a text's vectors, encoded alone and with longer texts, that fp32 rounding can explain."""
 
 
 def thresholds() -> dict[str, float]:
-    """All of them by name, for the record."""
+    """Return all thresholds by name, for the result."""
     return {
         "rate_holds": RATE_HOLDS,
         "rate_breaks": RATE_BREAKS,
@@ -50,20 +49,20 @@ def thresholds() -> dict[str, float]:
 
 
 def of_harm(value: float, holds: float, breaks: float) -> Verdict:
-    """The verdict of a number that is better when lower: ``holds`` and ``breaks`` still belong to the better side."""
+    """Return the verdict for a number that is better if lower; both thresholds belong to the better verdict."""
     return "holds" if value <= holds else "bends" if value <= breaks else "breaks"
 
 
 def of_rate(percent: float) -> Verdict:
-    """Of a share of texts that came to harm, ×100."""
+    """Return the verdict for a rate of affected texts, ×100."""
     return of_harm(percent, RATE_HOLDS, RATE_BREAKS)
 
 
 def of_quality(spearman: float) -> Verdict:
-    """Of Spearman ×100 on STS-B dev."""
+    """Return the verdict for Spearman ×100 on STS-B dev."""
     return of_harm(-spearman, -QUALITY_HOLDS, -QUALITY_BREAKS)
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """The worst of some verdicts."""
+    """Return the worst of some verdicts."""
     return max(verdicts, key=("holds", "bends", "breaks").index)

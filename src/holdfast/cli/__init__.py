@@ -1,8 +1,7 @@
-"""The command line: one plain typed function per verb, each in a module of its own.
+"""The command line: one typed function per command, each in its own module.
 
-What a person reads while waiting goes to standard error, what was asked for to standard output; with ``--json`` that
-is one JSON document and nothing else. A user's mistake is one line and exit code 2. Heavy imports are made inside the
-verbs, so that ``holdfast --help`` is there at once.
+Progress goes to standard error, results to standard output; with ``--json`` the output is a single JSON document. A
+user error is one line and exit code 2. Heavy imports are inside the commands, so that ``holdfast --help`` starts fast.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from holdfast.cli.mistakes import complain, fail, one_line, show_traceback
 from holdfast.launch import is_first_process, refuse_company
 from holdfast.terminal import standard_streams
 
-# Verbs register themselves when they are imported, and --help lists them in this order.
+# Commands register themselves on import, and --help lists them in this order.
 from holdfast.cli import demo, audit, harden, evaluate, compare, report  # noqa: F401  # isort: skip
 from holdfast.cli import train, finetune, baseline, pretrain, watch, methods  # noqa: F401  # isort: skip
 from holdfast.cli import attack, show, doctor, reproduce, space, masks, data  # noqa: F401  # isort: skip
 
-_MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal's number, as shells have it
+_MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal number, as in shells
 _ALONE = (
     *("audit", "baseline", "compare", "demo", "finetune", "masks"),
     *("pretrain", "report", "reproduce", "space", "transfer"),
 )
-"""The verbs that write something and do not share their work."""
+"""Commands that write files and run as a single process."""
 _CONTINUE: dict[str, str] = {
     **dict.fromkeys(("pretrain", "train", "finetune", "attack", "harden"), "; continue with --resume"),
     **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
@@ -42,7 +41,7 @@ _CONTINUE: dict[str, str] = {
 
 
 class _Stopped(KeyboardInterrupt):
-    """Another signal than Ctrl-C has asked the process to end: what is open is closed and removed as for that."""
+    """Raised for a termination signal other than Ctrl-C; the cleanup is the same."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -50,24 +49,25 @@ class _Stopped(KeyboardInterrupt):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 when interrupted, 143 when ended,
-    141 where nobody reads what it prints.
+    """Run the command line and return its exit code.
+
+    0: success; 2: user error; 130: interrupted; 143: terminated; 141: standard output was closed by the reader.
 
     Args:
-        arguments: the words after ``holdfast``; None: those of this process.
+        arguments: the arguments after ``holdfast``; None: those of this process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     stopped = "stopped" + _CONTINUE.get(words[0], "")
     with standard_streams():
         try:
             code = _invoked(words, stopped)
-            sys.stdout.flush()  # here, where a closed pipe can still be told from a crash
+            sys.stdout.flush()  # here, where a closed pipe can still be handled
         except KeyboardInterrupt as stop:
             fail(stopped)
             code = 128 + stop.number if isinstance(stop, _Stopped) else _INTERRUPTED
             if arguments is None:
                 _leave(code)
-        except BrokenPipeError:  # whoever read the output has enough
+        except BrokenPipeError:  # the reader of the output has closed it
             return _PIPE_CLOSED
         except Exception as error:
             line = one_line(error)
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoked(words: list[str], stopped: str) -> int:
-    """Run the verb, and return the exit code that it asks for."""
+    """Run the command and return its exit code."""
     if words[0] in _ALONE:
         refuse_company(words[0])
     quiet = "--json" in words or not is_first_process()
@@ -97,22 +97,22 @@ def _invoked(words: list[str], stopped: str) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End this process now: Python would spend seconds on taking all its modules down first."""
+    """Exit at once, without the teardown of modules, which takes seconds."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        with contextlib.suppress(OSError, ValueError):  # the stream is closed
             stream.flush()
     os._exit(code)
 
 
 @contextlib.contextmanager
 def _stopping_cleanly(alive: Alive) -> Iterator[None]:
-    """Make of the signals that ask a process to end what Ctrl-C is, where nobody else sees to them."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, unless they have another handler already."""
     own = os.getpid()
 
     def stop(number: int, _: FrameType | None) -> None:
         if os.getpid() == own:
             alive.react()
-        elif number != signal.SIGINT:  # a process that a library has forked off is not ours to end cleanly
+        elif number != signal.SIGINT:  # a process forked by a library ends without cleanup
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         if number == signal.SIGINT:
@@ -120,10 +120,10 @@ def _stopping_cleanly(alive: Alive) -> Iterator[None]:
         raise _Stopped(number)
 
     before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():  # Python lets no other thread see to signals
+    if threading.current_thread() is threading.main_thread():  # only the main thread can set signal handlers
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-            if signal.getsignal(number) == usual:  # nohup has SIGHUP ignored, a shell's background SIGINT
+            if signal.getsignal(number) == usual:  # nohup ignores SIGHUP; a shell's background jobs ignore SIGINT
                 before[number] = signal.signal(number, stop)
     alive.stopping = tuple(before)
     try:

@@ -1,6 +1,6 @@
-"""A sign of life while a command works, and an end at once when it is asked to stop.
+"""Progress lines during long silent work, and a prompt exit after a termination signal.
 
-A thread of the command line alone: a program that uses holdfast as a library has no such thread.
+This uses a thread, which only the command line starts, not a program that uses holdfast as a library.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
     from holdfast.progress import Reporter
 
-_EVERY = 3.0  # as holdfast.progress, which takes rich to import
-_FIRST = 2.0  # seconds until a verb that still loads its libraries says so: Python took some to start, too
+_EVERY = 3.0  # as in holdfast.progress, which would import rich
+_FIRST = 2.0  # seconds until the first line, while libraries are loaded; Python itself takes time to start
 _LOOK = 0.25
 _PATIENCE = 1.0
-"""Seconds that a call into a library may go on after Ctrl-C, before the process ends without it."""
+"""Seconds that a library call may continue after Ctrl-C before the process is ended."""
 
 
 class Alive:
-    """Speaks when nothing was printed for some seconds, and ends a process that cannot react to a signal.
+    """Thread that prints a line after some seconds without output, and ends a process that cannot react to a signal.
 
-    Python sees to a signal between two steps of the main thread. A step into a library (the words of a large file, a
-    backward pass) may take minutes; the process is then ended from here, as by a kill: files are written under
-    temporary names, and the run goes on from its last checkpoint.
+    Python handles a signal between two bytecode steps of the main thread. A library call (reading a large file, a
+    backward pass) may take minutes; then this thread kills the process. That is safe: files are written under temporary
+    names, and the run resumes from its last checkpoint.
 
     Args:
-        verb: the command's name.
+        verb: name of the command.
         quiet: print nothing.
         ended: called before the process ends.
 
     Attributes:
-        reporter: where the verb's progress goes, once it has said so.
-        stopping: the signals that ask the process to end and that `react` is called for.
+        reporter: the progress console of the command, once it is set.
+        stopping: the termination signals for which `react` is called.
     """
 
     def __init__(self, verb: str, *, quiet: bool, ended: Callable[[], None]) -> None:
@@ -54,12 +54,12 @@ class Alive:
         self._wakes, self._wake = -1, -1
 
     def react(self) -> None:
-        """Note that the main thread has seen a signal, and stops by itself."""
+        """Record that the main thread has received a signal and stops by itself."""
         self._reacted = time.monotonic()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Run the thread for as long as the context is open. Python lets the main thread alone see to signals."""
+        """Run the thread while the context is open, if called in the main thread, which handles signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -67,13 +67,13 @@ class Alive:
         for end in (self._wakes, self._wake):
             os.set_blocking(end, False)
         before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        os.register_at_fork(after_in_child=self._forget)  # a child's signals are not this process's
+        os.register_at_fork(after_in_child=self._forget)  # a child process handles its own signals
         thread = threading.Thread(target=self._run, name="holdfast-alive", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            if os.getpid() == self._process:  # the thread is not in a process that was forked off
+            if os.getpid() == self._process:  # a forked process does not have the thread
                 signal.set_wakeup_fd(before)
                 os.write(self._wake, b"\0")
                 thread.join()
@@ -86,7 +86,7 @@ class Alive:
             signal.set_wakeup_fd(-1)
 
     def _run(self) -> None:
-        signalled: tuple[int, float, float] | None = None  # which, when it came at the earliest, when it was read here
+        signalled: tuple[int, float, float] | None = None  # number, earliest time of arrival, time of reading
         looked = time.monotonic()
         while True:
             before, looked = looked, time.monotonic()
@@ -97,7 +97,7 @@ class Alive:
                 if stopping := [number for number in numbers if number in self.stopping]:
                     signalled = (stopping[0], before, time.monotonic())
             if signalled is not None and time.monotonic() - signalled[2] >= _PATIENCE:
-                # On a busy machine the main thread may have reacted long before this one came to read the signal.
+                # On a busy machine the main thread may have reacted before this thread read the signal.
                 if self._reacted is None or self._reacted < signalled[1]:
                     self._end(signalled[0])
                 signalled = None
@@ -110,7 +110,7 @@ class Alive:
         os._exit(128 + number)
 
     def _speak(self) -> None:
-        """Print a line where nothing was printed for some seconds; a terminal with a bar shows it by itself."""
+        """Print a line if nothing was printed for some seconds and no progress bar is shown."""
         reporter, now = self.reporter, time.monotonic()
         last = max(self._told, reporter.printed if reporter is not None else 0.0)
         every = _FIRST if reporter is None and self._told == self._began else _EVERY
@@ -124,5 +124,5 @@ class Alive:
             stages[-1].tell()
             return
         doing = "" if reporter is not None else "starting, "
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        with contextlib.suppress(OSError, ValueError):  # the stream is closed
             print(f"{self.verb}: {doing}{now - self._began:.0f} s so far", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The application that the verbs register themselves with, and the options that several of them take."""
+"""The Typer application, and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PANELS = AUDIT, TRAIN, ATTACK, STUDY = "Audit and harden", "Train", "Attack", "R
 
 
 class _Verbs(TyperGroup):
-    """A group of verbs, listed by panel; for an unknown name it offers the nearest verb."""
+    """Group of commands, listed by panel, that suggests the closest name for an unknown command."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a list of verbs for each panel; within one, in the order in which the verbs were registered."""
@@ -41,7 +41,7 @@ _SUMMARY = 67
 _APP: dict[str, Any] = {
     "cls": _Verbs,
     "add_completion": False,
-    "rich_markup_mode": None,  # plain help: it starts faster, and reads the same in a log as on a screen
+    "rich_markup_mode": None,  # plain help: it starts faster, and looks the same in a log and on a screen
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
@@ -58,7 +58,7 @@ data_app = typer.Typer(
 app.add_typer(data_app, name="data", rich_help_panel=STUDY)
 
 ALIVE = "holdfast.alive"
-"""Where a command's context keeps its `holdfast.cli.alive.Alive`."""
+"""Key of the `holdfast.cli.alive.Alive` object in the context of a command."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, and nothing else.")]
 DataFolder = Annotated[
@@ -101,4 +101,4 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Take the options that stand before a verb."""
+    """Accept the options before the command name."""

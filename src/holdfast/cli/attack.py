@@ -152,7 +152,7 @@ def attack(
     )
     with work_quietly():
         result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
-    if not result:  # this is not the first of several processes
+    if not result:  # not the first of several processes
         return
     if as_json:
         print_json(result)
@@ -171,7 +171,7 @@ def attack(
 
 
 def attack_table(result: Mapping[str, Any]) -> Table:
-    """A row per recipe."""
+    """Create a table with a row per recipe."""
     columns = {
         "attacked": "attacked",
         "success_rate": "success %",
@@ -201,7 +201,7 @@ def attack_table(result: Mapping[str, Any]) -> Table:
 
 
 def _searched_told(searched: Mapping[str, Any]) -> str:
-    """What neighbours were sought among."""
+    """Describe the texts that were searched for neighbours."""
     first = f" (its first {searched['sentences']:,} sentences)" if searched["cut"] else ""
     return f"neighbours among {searched['different']:,} different texts of {searched['source']}{first}"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _SHOWN = {"breaks": 3, "bends": 1}
-"""Texts that are printed of an item, by its verdict."""
+"""Number of texts printed per item, by verdict."""
 
 
 @app.command(
@@ -120,7 +120,7 @@ def audit(
 
 
 def _print(result: Mapping[str, Any], output: Path | None) -> None:
-    """The report card, the texts behind what is bad, and what to do."""
+    """Print the report card, example texts of the items that fail, and advice."""
     out = console()
     out.print(result["model"], markup=False, highlight=False)
     out.print(audit_table(result))
@@ -132,7 +132,7 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
 
 
 def audit_table(result: Mapping[str, Any]) -> Table:
-    """A row per item: its number, the interval, the verdict, what it means."""
+    """Create a table with a row per item: metric, value, interval, verdict, description."""
     from holdfast.results import digits_of
 
     cells = []
@@ -149,33 +149,33 @@ def audit_table(result: Mapping[str, Any]) -> Table:
 
 
 def item_name(row: Mapping[str, Any]) -> str:
-    """What an item is called in a table."""
+    """Return the name of an item in tables."""
     split = f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
     return str(row["task"]).removeprefix("audit-") + split
 
 
 def worst_examples(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The texts behind each item that breaks, and one for each that bends: those that the least change broke."""
+    """Return example texts of each item that breaks, and one for each that bends: those with the smallest changes."""
     shown: list[Mapping[str, Any]] = []
     counts: dict[str, int] = {}
     for row in result["results"]:
         counts[row["task"]] = max(counts.get(row["task"], 0), _SHOWN.get(row["verdict"], 0))
     for task, count in counts.items():
         broken = [row for row in result["examples"] if row["item"] == task and row["outcome"] == "succeeded"]
-        # A text may have moved under two splits of an item; once is enough.
+        # A text may occur in two splits of an item; it is shown once.
         distinct = {row["number"]: row for row in sorted(broken, key=_size, reverse=True)}
         shown += sorted(distinct.values(), key=_size)[:count]
     return shown
 
 
 def _size(row: Mapping[str, Any]) -> tuple[float, float, int]:
-    """How large a change it took, as a share of the words, where it was searched for; then how far the text moved."""
+    """Return the sort key: share of changed words (0 for random changes), then largest movement, then number."""
     share = len(row["changed"]) / max(1, row["words"]) if row["queries"] > 1 else 0.0
     return share, -abs(row["after"]["value"] - row["before"]["value"]), row["number"]
 
 
 def advice(result: Mapping[str, Any]) -> str:
-    """One line: what to do next."""
+    """Return one line of advice on the next step."""
     if not any(row["verdict"] in ("bends", "breaks") for row in result["results"]):
         return "everything that was measured holds; audit it on your own texts with --texts FILE"
     if result["model"].startswith(CALL):

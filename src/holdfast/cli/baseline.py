@@ -90,7 +90,7 @@ def baseline(
         given["options"] = split_settings(given.pop("set_"))
     given["drop_stop_words"] = drop_stop_words or None
     settings = BaselineSettings(**given)
-    settings.check()  # before the imports that take seconds
+    settings.check()  # before the slow imports
     data_folder(data)
     with work_quietly():
         from holdfast.baselines.run import make_baseline

@@ -45,7 +45,7 @@ def compare(
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether models differ on the same items: differences, 95 % intervals and p-values by paired statistics."""
+    """Compare models on the same items by paired statistics: differences, 95 % intervals and p-values."""
     if len(results) < 2:
         raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
     in_range("resamples", resamples)
@@ -145,7 +145,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _task(row: Mapping[str, Any]) -> str:
-    """What is compared: an item of an audit, or a task with its split and what attacked it."""
+    """Return the name of a row: an audit item, or a task with its split and recipe."""
     if str(row["task"]).startswith("audit-"):
         return item_name(row)
     names = [row["task"], "" if row["split"] in ("test", "all") else row["split"], row.get("recipe", "")]

@@ -1,4 +1,4 @@
-"""What the verbs print with: results to standard output, progress to standard error, JSON for machines."""
+"""Output of the commands: results to standard output, progress to standard error, JSON for machines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDE = 160
 
 
 def console() -> Console:
-    """Where results go: as wide as the terminal, and wide enough for any row where there is none."""
+    """Return the console for results: as wide as the terminal, or wide enough for any row without a terminal."""
     from holdfast.visible_console import VisibleConsole
 
     console = VisibleConsole()
@@ -36,7 +36,7 @@ def console() -> Console:
 
 
 def progress_console(ctx: typer.Context, as_json: bool) -> Reporter:
-    """Return where progress goes: standard error, and nowhere for machines or for any process but the first."""
+    """Return the console for progress: standard error; quiet with --json and in all processes except the first."""
     from holdfast.progress import Reporter
 
     reporter = Reporter(stderr=True, soft_wrap=True, quiet=as_json or not is_first_process())
@@ -47,9 +47,9 @@ def progress_console(ctx: typer.Context, as_json: bool) -> Reporter:
 
 @contextlib.contextmanager
 def work_quietly() -> Iterator[None]:
-    """Send what libraries print to standard error, and leave out their warnings unless Python was asked for them.
+    """Redirect the output of libraries to standard error; hide their warnings by default.
 
-    A `Notice` is told whatever Python was asked for, and once.
+    Warnings are shown with ``python -W`` or PYTHONWARNINGS. A `Notice` is always shown, once.
     """
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         if not sys.warnoptions:
@@ -60,7 +60,7 @@ def work_quietly() -> Iterator[None]:
 
 
 def _telling_notices(show: Callable[..., None]) -> Callable[..., None]:
-    """Return what shows a warning: a `Notice` as a line, unless it was told before, and any other as ``show`` does."""
+    """Return a function that prints each `Notice` once, as a line, and passes other warnings to ``show``."""
     told: set[str] = set()
 
     def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -82,7 +82,7 @@ def table(
     header: bool = True,
     lines: bool = False,
 ) -> Table:
-    """A table of text cells; ``right`` names the columns that are aligned to the right."""
+    """Create a table of text cells; ``right`` lists the right-aligned columns."""
     from rich import box
     from rich.table import Table
 
@@ -95,14 +95,14 @@ def table(
 
 
 def plain(text: str, style: str = "") -> Text:
-    """``text`` for rich, with nothing in it that a terminal or rich would obey."""
+    """Convert a string to rich text, without terminal control sequences or rich markup."""
     from rich.text import Text
 
     return Text(visible(text), style)
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """Format a value for a table."""
     if value is None:
         return "-"
     if isinstance(value, (list, tuple)):
@@ -111,14 +111,14 @@ def cell(value: Any) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value as ``--set`` and the options take it."""
+    """Format a value as ``--set`` and the options accept it."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def print_json(value: Any) -> None:
-    """Print the one JSON document of a command, a result as its file holds it."""
+    """Print the JSON document of a command; a result is printed as in its file."""
     from holdfast.results import SCHEMA, to_json
 
     is_result = isinstance(value, dict) and value.get("schema") == SCHEMA

@@ -44,7 +44,7 @@ def doctor(
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which linguistic resources of the attacks are here, and how to get the others."""
+    """Check which linguistic resources of the attacks are installed, and tell how to get the others."""
     from holdfast.attacks.resources import SETS, availability, choose
 
     named = {

@@ -101,7 +101,7 @@ def evaluate(
 
 
 def _tell(encoding: Stage, task: str) -> None:
-    """Go on to what takes seconds; similarity is there at once."""
+    """Update the progress label before the slow part of a transfer task; similarity tasks have none."""
     from holdfast.evaluation.transfer import TRANSFER_TASKS
 
     if task in TRANSFER_TASKS:
@@ -112,7 +112,7 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
     from holdfast.results import render_sts_table, render_transfer_table
 
     out = console()
-    out.print(model, markup=False, highlight=False)  # a title would be folded to the width of the table
+    out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
     if any("spearman" in row["metrics"] for row in rows):
         out.print(render_sts_table(rows))
     if any("accuracy" in row["metrics"] for row in rows):

@@ -15,7 +15,7 @@ from holdfast.errors import UserError, one_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-# What --frozen has no use for: nothing is trained step by step.
+# Options without effect with --frozen, which has no training steps.
 _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_steps")
 
 
@@ -92,7 +92,7 @@ def finetune(
         from holdfast.data.folder import data_folder
         from holdfast.values import split_settings
 
-        data_folder(data)  # a folder that is named and not there is told before anything is loaded
+        data_folder(data)  # raises an error for a missing data folder before anything is loaded
         settings = FinetuneSettings(**given, options=split_settings(set_ or []))
         result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if as_json:

@@ -106,7 +106,7 @@ def harden(
     )
     with work_quietly():
         result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
-    if not result:  # this is not the first of several processes, which prints for all
+    if not result:  # not the first of several processes, which prints for all
         return
     if as_json:
         print_json(result)
@@ -119,7 +119,7 @@ def harden(
 
 
 def before_and_after(result: Mapping[str, Any]) -> Table:
-    """A row per item of the audit: the number that stands for it, before and after, and the verdicts."""
+    """Create a table with a row per audit item: its main metric before and after, and the verdicts."""
     from holdfast.results import digits_of
 
     cells = []

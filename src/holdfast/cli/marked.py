@@ -1,4 +1,4 @@
-"""An adversarial text as a person reads it: the original with its changes marked."""
+"""Display of an adversarial text: the original with its changes marked."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 _LONG = 300
-"""Characters of a neighbour that are shown."""
+"""Maximum number of characters shown of a neighbour."""
 
 
 def marked(row: Mapping[str, Any]) -> Text:
-    """One example of a result, over several lines: the text with its changes, and the verdicts.
+    """Format one example of a result over several lines: the text with its changes, and the verdicts.
 
     Args:
-        row: as :meth:`holdfast.attacks.examples.Attempt.row`; an audit's has ``item`` and may have ``neighbours`` too,
-            the nearest text before and after.
+        row: as returned by :meth:`holdfast.attacks.examples.Attempt.row`; rows of an audit also have ``item`` and may
+            have ``neighbours``, the nearest text before and after.
     """
     row = shown(row)
     item = f"{row['item']}: " if "item" in row else ""
@@ -49,7 +49,7 @@ def marked(row: Mapping[str, Any]) -> Text:
 
 
 def _listed(name: str, texts: Sequence[str]) -> str:
-    """Texts below one another, the first behind a name; "" of none."""
+    """Format texts one per line, the first one after a name; "" without texts."""
     cut = [text if len(text) <= _LONG else f"{text[:_LONG]} …" for text in texts]
     lines = zip([name, *[""] * len(cut)], cut, strict=False)
     return "".join(f"\n  {name:<8} {text}" for name, text in lines)
@@ -61,7 +61,7 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
 
 
 def _diff(original: str, adversarial: str, changes: list[list[Any]]) -> Text:
-    """The original with what was put in the place of its words; of a change of no word, in the place of its end."""
+    """Format the original with its replaced words marked; other changes are marked from the first difference on."""
     from holdfast.adversary.words import pieces
 
     text = plain("", "not bold")

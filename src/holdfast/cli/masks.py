@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.evaluation.masks import SentenceMasks, Settings
 
 _MOST_TEXTS = 64
-_HALF = 0.5  # masks are 0 or 1, but for continuous ones
+_HALF = 0.5  # masks are 0 or 1, except continuous ones
 _GREYS = ("", "on grey23", "on grey39", "black on grey62", "black on grey82")
 
 
@@ -72,7 +72,7 @@ def masks(
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Which tokens and features L2P-CSR weakens in a sentence to make its two views most unlike (Figure 3)."""
+    """Show the tokens and features that L2P-CSR weakens in a sentence to make its two views dissimilar (Figure 3)."""
     from holdfast.results import new_result, write_result
 
     for name, value in (("seed", seed), ("draws", draws), ("batch_size", batch_size), ("max_length", max_length)):
@@ -147,7 +147,7 @@ def masks(
 
 
 def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[str]:
-    """The different sentences of --text and --file."""
+    """Return the distinct sentences of --text and --file."""
     from holdfast.data.corpus import read_corpus
     from holdfast.data.lines import MAX_ROW_CHARS
 
@@ -166,7 +166,7 @@ def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[st
 
 
 def _others(texts: Sequence[str], source: str | None, batch_size: int, data: Path | None) -> list[str]:
-    """What completes the batch: sentences that are none of ``texts``."""
+    """Return sentences that fill the batch and are not in ``texts``."""
     from holdfast.data.corpus import read_corpus
     from holdfast.data.lines import MAX_ROW_CHARS
     from holdfast.evaluation.masks import OTHERS
@@ -190,7 +190,7 @@ def _others(texts: Sequence[str], source: str | None, batch_size: int, data: Pat
 
 
 def _settings(folder: Path, words: Sequence[str], max_length: int | None) -> Settings:
-    """The model's own settings where it was trained so, and ``--set`` over them; all options are named."""
+    """Return the settings that the model was trained with, else defaults, overridden by ``--set``; with all options."""
     from holdfast.evaluation.masks import METHOD, trained_settings
     from holdfast.objectives.l2p_csr import L2PCSR
     from holdfast.training.options import method_options, option_defaults
@@ -249,7 +249,7 @@ def _layer_name(layer: int) -> str:
 
 
 def _first_draw(masks: SentenceMasks) -> Iterator[Text]:
-    """A line for each layer and view, as the paper's figure has them: grey where a token is weakened."""
+    """Yield a line per layer and view, as in the paper's figure; weakened tokens are grey."""
     assert masks.first is not None
     for layer, views in enumerate(masks.first):
         for view, kept in enumerate(views, start=1):
@@ -263,7 +263,7 @@ def _first_draw(masks: SentenceMasks) -> Iterator[Text]:
 
 
 def _shares(masks: SentenceMasks, draws: int) -> Table:
-    """A row for each token: how often it was weakened at each layer; the greyer the more often."""
+    """Create a table with a row per token: how often it was weakened at each layer, shaded by frequency."""
     from rich import box
     from rich.table import Table
 
@@ -283,5 +283,5 @@ def _shares(masks: SentenceMasks, draws: int) -> Table:
 
 
 def _readable(token: str) -> str:
-    """A token without the marks that byte-level and SentencePiece tokenisers put before a word."""
+    """Remove the word-start marks of byte-level and SentencePiece tokenisers from a token."""
     return visible(token.lstrip("Ġ▁")) or "␣"

@@ -1,4 +1,4 @@
-"""A user's mistake in one line."""
+"""One-line messages for user errors."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from holdfast.files import NO_SPACE, system_error
 from holdfast.launch import is_first_process, number_here, processes, rank
 from holdfast.terminal import visible
 
-# Typer's own name for what is wrong with a command line; where its class lives differs between Typer's releases.
+# Typer's error for an invalid command line; the module of the class differs between Typer's releases.
 _UsageError: Any = typer.BadParameter.__base__
 
-# What the system refuses, whatever a program does.
+# Errors of the operating system, not of this program.
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENAMETOOLONG)
 
 
 def complain(line: str) -> None:
-    """Print a line to standard error, in the first process alone."""
+    """Print a line to standard error, in the first process only."""
     if is_first_process():
         _say(line)
 
 
 def fail(line: str) -> None:
-    """Say why this run ends. Of its processes the one that is first to say it is heard, and says which it is."""
+    """Print why this run ends; only the first process to fail prints it, with its rank."""
     if _first_to_say():
         who = f"process {rank()} of {processes()}: " if rank() else ""
         _say(who + line)
@@ -43,37 +43,38 @@ def _say(line: str) -> None:
 
 
 def _first_to_say() -> bool:
-    """Before processes have met they make the same mistake, unless their machines differ: one of each machine speaks.
+    """Return True if this process should print the error.
 
-    Once they have, any of them may fail alone, and the others fail for it.
+    Before the process group is initialised, all processes of a machine usually fail alike: the first one prints. After
+    that, one process may fail and make the others fail: the first one to fail prints.
     """
     group: Any = sys.modules.get("torch.distributed")
     if group is None or not group.is_available() or not group.is_initialized():
         return number_here() == 0
     try:
         return bool(group.distributed_c10d._get_default_store().add("holdfast/said", 1) == 1)
-    except Exception:  # whoever kept the store is gone: better said twice than never
+    except Exception:  # the process that kept the store is gone: print it, possibly twice
         return True
 
 
 def _lost_another(error: Exception) -> bool:
-    """Whether the processes that train together have lost one of them."""
+    """Return True if the error means that another process of a distributed run was lost."""
     signs = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo", "NCCL")
     return processes() > 1 and isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
 
 
 def tell_changed(paths: Iterable[Path]) -> None:
-    """Say of result files that they are not as they were written."""
+    """Print a warning for each result file that was changed after it was written."""
     for path in paths:
         complain(f"{path} was changed after it was written: its numbers need not be what was measured")
 
 
 def one_line(error: Exception) -> str | None:
-    """What to tell the user about ``error``; None where it is holdfast's own fault and needs its traceback."""
+    """Return a message for ``error`` in one line; None if it is a bug of holdfast, which needs the traceback."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, _UsageError):
-        return str(UserError(_usage_line(error)))  # in one line that is not too long
+        return str(UserError(_usage_line(error)))  # limits the length of the line
     if _lost_another(error):
         return "another process of this run has ended without a word, killed perhaps: continue with --resume"
     for cause in _causes(error):
@@ -90,7 +91,7 @@ def one_line(error: Exception) -> str | None:
 
 
 def show_traceback(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    """Print the traceback of a fault of holdfast's own, whose message can hold what a file says."""
+    """Print the traceback of a bug; control characters are escaped, as the message may quote a file."""
     print(visible("".join(traceback.format_exception(kind, error, frames))), end="", file=sys.stderr)
 
 

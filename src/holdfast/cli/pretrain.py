@@ -117,7 +117,7 @@ def pretrain(
         from holdfast.pretraining.settings import pretrain_settings
 
         settings = pretrain_settings(config, given)
-        data_folder(settings.data)  # a folder that is named and not there is told before anything is read
+        data_folder(settings.data)  # raises an error for a missing data folder before anything is read
         result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if as_json:
         print_json(result)

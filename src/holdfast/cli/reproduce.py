@@ -114,7 +114,7 @@ def reproduce(
             rows = [[t["table"], t["kind"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in known]
             console().print(table(["name", "kind", "what it shows", "source", "size"], rows))
         return
-    data_folder(data)  # a folder that is named and not there is told before anything is loaded
+    data_folder(data)  # raises an error for a missing data folder before anything is loaded
     names = tables_named(tables)
     if only is not None and len(names) > 1:
         raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
@@ -171,7 +171,7 @@ def _two(translators: str | None) -> tuple[str, str] | None:
 
 
 def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
-    """Print what is to be made of which sort, and the time that is left, as far as finished cells tell it."""
+    """Print the number of cells by kind, and the time left as estimated from finished cells."""
     from holdfast.experiments.plan import plan
     from holdfast.training.watching import duration
 
@@ -195,7 +195,7 @@ def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
 
 
 def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
-    """Print a table, what has to be known to read it, and where it is."""
+    """Print a table, its notes, and its path."""
     from holdfast.experiments.render import differences_notes, notes, reasons, told_texts
 
     out = console()
@@ -215,7 +215,7 @@ def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
 
 
 def _write_index(path: Path, results: dict[Path, dict[str, Any]]) -> Path:
-    """A page that leads to the tables."""
+    """Write a page with links to the tables; return its path."""
     from holdfast.experiments.render import index
     from holdfast.files import write_text
 
@@ -224,7 +224,7 @@ def _write_index(path: Path, results: dict[Path, dict[str, Any]]) -> Path:
 
 
 def _pictures(path: Path, result: dict[str, Any]) -> list[str]:
-    """The pictures of a figure that were written, to be seen on its page too, or why there are none."""
+    """Write the pictures of a figure and add them to its page; return their paths, or the reason why there are none."""
     from holdfast.experiments.render import markdown
     from holdfast.files import write_text
     from holdfast.report.plots import check_plots

@@ -72,7 +72,7 @@ def transfer(
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
+    """Measure how often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
     from holdfast.attacks.transfer import transferability
     from holdfast.data.labels import parse_label_map
     from holdfast.report.tables import transfer_matrix

@@ -124,7 +124,7 @@ def space(
 
 @dataclass(frozen=True)
 class _Picture:
-    """What was asked for of the picture of one recipe's texts."""
+    """Options of the picture of one recipe's texts."""
 
     plot: Path | None
     coordinates: Path | None
@@ -152,7 +152,7 @@ def _texts(model: str, attacked: Path | None, *, recipe: str | None, item: str |
 
 
 def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output: Path | None) -> None:
-    """Refuse what could not be finished, before the work."""
+    """Raise an error for invalid combinations of options, before the work."""
     from holdfast.evaluation.picture import check_picture
     from holdfast.evaluation.projection import check_perplexity, drawn
 
@@ -191,7 +191,7 @@ def _measure(
     picture: _Picture,
     model: str,
 ) -> tuple[dict[str, Any], Plane | None]:
-    """The row of one recipe's texts; and the points where a picture was asked for, which are written."""
+    """Return the row of one recipe's texts, and the points of the picture, which are written if requested."""
     from holdfast.encoding import encode_sentences
     from holdfast.evaluation.adversarial_space import space_of_pairs
     from holdfast.limits import Cuts

@@ -121,10 +121,10 @@ def train(
     from holdfast.training.settings import run_config
 
     settings = run_config(config, given, set_ or [])
-    data_folder(settings.data)  # a folder that is named and not there is a mistake, not a reason to select by nothing
+    data_folder(settings.data)  # a missing data folder is an error; else checkpoint selection would be off
     with work_quietly():
         result = run.train(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
-    if not result:  # this is not the first of several processes, which prints for all
+    if not result:  # not the first of several processes, which prints for all
         return
     if as_json:
         print_json(result)
@@ -157,6 +157,6 @@ def _train_table(result: Mapping[str, Any]) -> Table:
 
 
 def _per_step(training: Mapping[str, Any]) -> str:
-    """What one optimiser step sees: a batch, or several, which are not contrasted with one another."""
+    """Describe the sentences of one optimiser step: one batch, or several that are not contrasted with one another."""
     batch, batches = training["batch_size"], training["accumulate"]
     return f"{batch:,} sentences" if batches == 1 else f"{batches:,} × {batch:,} sentences"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32
-"""Characters of a curve."""
+"""Width of a curve in characters."""
 _STYLES = {"running": "green", "measuring": "green", "finished": "bold green", "stopped": "yellow", "failed": "red"}
 _MARKS = {"good": ("✓", "green"), "look": ("!", "yellow"), "bad": ("✕", "red"), "told": ("·", "dim")}
 _LEAST, _MOST = 0.2, 86_400
@@ -45,7 +45,7 @@ def watch(
     """Follow runs while they train: loss terms, learning rate, score, attack, speed and time left."""
     from holdfast.training.watching import standing_of
 
-    if not _LEAST <= every <= _MOST:  # nan lies nowhere
+    if not _LEAST <= every <= _MOST:  # also false for nan
         raise UserError(f"--every must be from {_LEAST} seconds to {_MOST} (a day), got {every:g}")
     if as_json or once:
         standings = [standing_of(run) for run in runs]
@@ -59,12 +59,12 @@ def watch(
     out = console()
     try:
         (_follow if out.is_terminal else _tell)(runs, every, out)
-    except KeyboardInterrupt:  # the way to stop looking; the runs go on
+    except KeyboardInterrupt:  # ends the display; the runs continue
         return
 
 
 def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
-    """Draw all runs again and again, side by side where there is room, until the last has ended."""
+    """Draw all runs repeatedly, side by side if there is room, until the last has ended."""
     from rich.live import Live
 
     from holdfast.training.watching import ENDED, standing_of
@@ -80,7 +80,7 @@ def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
 
 
 def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
-    """Without a terminal: a line for every change, until the last run has ended."""
+    """Print a line for every change, without a terminal, until the last run has ended."""
     from holdfast.training.watching import ENDED, standing_of
 
     before: dict[Path, tuple[str, int]] = {}
@@ -98,7 +98,7 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
 
 
 def _tell_damaged(standings: Iterable[Standing], told: Collection[str] = ()) -> set[str]:
-    """Say once what is damaged of runs' records and logs; return what there is to say."""
+    """Print each message about damaged records and logs once; return all such messages."""
     lines = {line for standing in standings for line in standing.damaged}
     for damaged in sorted(lines - set(told)):
         complain(damaged)
@@ -112,18 +112,18 @@ def _all(standings: Sequence[Standing]) -> RenderableType:
 
 
 def as_record(standing: Standing) -> dict[str, Any]:
-    """A standing as JSON has it."""
+    """Convert a standing to a JSON-serialisable dict."""
     record = {**asdict(standing), "folder": str(standing.folder)}
     if standing.score is not None:
         record["score"] = dict(zip(("name", "latest", "best", "best_step"), standing.score, strict=True))
     return record
 
 
-# --- for people --------------------------------------------------------------------------------------------------
+# --- display -----------------------------------------------------------------------------------------------------
 
 
 def line(standing: Standing) -> str:
-    """A standing in a line."""
+    """Format a standing as one line."""
     parts = [str(standing.folder), _progress(standing)]
     there = [name for name in ("loss", *standing.terms) if name in standing.values]
     parts += [f"{_name(name)} {standing.values[name]:.4g}" for name in there]
@@ -133,7 +133,7 @@ def line(standing: Standing) -> str:
 
 
 def panel(standing: Standing) -> Panel:
-    """A standing with its curves."""
+    """Create a panel for a standing, with its curves."""
     from rich import box
     from rich.console import Group
     from rich.panel import Panel
@@ -167,7 +167,7 @@ def _progress(standing: Standing) -> str:
 
 
 def _rows(standing: Standing) -> list[tuple[str, str, Sequence[tuple[float, float]], str]]:
-    """Name, latest value, curve and a note of each quantity."""
+    """Return name, latest value, curve and a note of each quantity."""
     rows: list[tuple[str, str, Sequence[tuple[float, float]], str]] = []
     for name, value in standing.values.items():
         note = ""
@@ -195,11 +195,11 @@ def _name(name: str) -> str:
 
 
 def sparkline(points: Sequence[tuple[float, float]], width: int = _WIDTH) -> str:
-    """A curve in a line of blocks, from its lowest value to its highest; "" where there is a single point.
+    """Draw a curve as one line of blocks, scaled from its lowest to its highest value; "" for fewer than two points.
 
     Args:
-        points: (step, value), steps ascending; more than ``width`` are averaged in groups of neighbours.
-        width: characters at most.
+        points: (step, value), steps ascending; more than ``width`` are averaged in consecutive groups.
+        width: maximum number of characters.
     """
     values = [y for _, y in points]
     if len(values) < 2:

@@ -1,4 +1,4 @@
-"""The recipes: one readable file each, known by name."""
+"""The attack recipes, one per file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from holdfast.attacks.recipes.typos import Typos
 RECIPES: dict[str, type[Recipe]] = {
     recipe.NAME: recipe for recipe in (TextFooler, TextBugger, PWWS, BAE, BERTAttack, Geometry, Typos)
 }
-"""Every recipe by its name on the command line."""
+"""Recipe classes by their names on the command line."""
 
 __all__ = ["BAE", "PWWS", "RECIPES", "BERTAttack", "Geometry", "Recipe", "TextBugger", "TextFooler", "Typos"]

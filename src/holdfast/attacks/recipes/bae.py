@@ -1,4 +1,4 @@
-"""BAE, replacement."""
+"""The BAE attack, replacement variant (BAE-R)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class BAE(Recipe):
     Args:
         candidates: fillers considered for a word.
         minimum_similarity: smallest cosine of the original and the changed text, as USE gives it.
-        window: words around the exchange that are compared; shorter texts are not compared.
-        verbs_as_nouns: let a noun stand for a verb and the reverse.
+        window: words around the substitution that are compared; shorter texts are not compared.
+        verbs_as_nouns: allow a noun to replace a verb and vice versa.
     """
 
     NAME: ClassVar[str] = "bae-r"
@@ -33,7 +33,7 @@ class BAE(Recipe):
     verbs_as_nouns: bool = True
 
     def search(self, trial: Trial) -> Search:
-        """Words by importance; of the fillers that pass, the one that reaches the goal or comes nearest."""
+        """For each word by importance, take the accepted filler that reaches the goal or comes closest."""
         budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
             if len(trial.changed) >= budget:

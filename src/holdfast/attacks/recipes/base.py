@@ -1,4 +1,4 @@
-"""What every recipe is: constants with a name, and a search."""
+"""Base class of recipes: named constants and a search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.attacks.trial import Trial
 
 @dataclass(frozen=True)
 class Recipe(abc.ABC):
-    """An attack on one text: data (the constants are the fields) and a search that reads like the paper's algorithm.
+    """An attack on one text: constants, which are the fields, and a search that follows the paper's algorithm.
 
     A subclass sets the class attributes, lists its constants as fields with their published values as defaults, and
     writes :meth:`search`. See `holdfast recipes`.
@@ -23,9 +23,9 @@ class Recipe(abc.ABC):
 
     Attributes:
         NAME: its name on the command line.
-        IDEA: what it does, in a line.
-        PAPER: where it is from.
-        NEEDS: what :meth:`needs` says, where that does not depend on the constants.
+        IDEA: description in one line.
+        PAPER: its source.
+        NEEDS: return value of :meth:`needs`, if that does not depend on the constants.
         GRADIENTS: whether it needs gradients of the target.
     """
 
@@ -49,16 +49,16 @@ class Recipe(abc.ABC):
         """Change the trial's text word by word; return when the goal is reached or nothing is left to try."""
 
     def needs(self) -> tuple[str, ...]:
-        """The resources it uses, by their names in :class:`~holdfast.attacks.resources.Resources`."""
+        """Return the names of the resources it uses, as in :class:`~holdfast.attacks.resources.Resources`."""
         return self.NEEDS
 
     def budget(self, trial: Trial) -> int:
-        """How many words of the trial's text may be changed."""
-        # The share is of what people see, and 0.4 of 5 words is 2, not 1.999...
+        """Return the maximum number of words of the text that may be changed."""
+        # The small term corrects floating-point errors: 0.4 of 5 words is 2, not 1.999...
         most = int(self.max_share * len(trial.original.words) + 1e-9)
         return most if self.max_words is None else min(most, self.max_words)
 
     def changed_constants(self) -> dict[str, object]:
-        """The constants that are not the published ones."""
+        """Return the constants that differ from the published values."""
         published = type(self)()
         return {name: value for name, value in vars(self).items() if value != getattr(published, name)}

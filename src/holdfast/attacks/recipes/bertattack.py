@@ -1,4 +1,4 @@
-"""BERT-Attack."""
+"""The BERT-Attack recipe."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.attacks.trial import Trial, ranked, saliency, similar, take_best
 
 @dataclass(frozen=True)
 class BERTAttack(Recipe):
-    """Exchange words by what a masked language model, shown the text unmasked, holds likely in their places.
+    """Replace words by the predictions of a masked language model for the unmasked text.
 
-    Li et al., EMNLP 2020, Algorithm 1. For a word of several sub-words their likeliest combinations are taken.
+    Li et al., EMNLP 2020, Algorithm 1. For a word of several sub-words, the most probable combinations are taken.
 
     Args:
-        candidates: K, readings considered for a word: 8 as in TextAttack; the paper has 48.
+        candidates: K, predictions considered for a word: 8 as in TextAttack; the paper has 48.
         minimum_similarity: smallest cosine of the original and the changed text, as USE gives it.
     """
 
@@ -32,7 +32,7 @@ class BERTAttack(Recipe):
     minimum_similarity: float = 0.2
 
     def search(self, trial: Trial) -> Search:
-        """Words by the drop when they are unknown; of the readings that pass, the best."""
+        """Rank words by the effect of the unknown token in their place; take the best accepted prediction for each."""
         places = trial.places
         order = ranked(places, (yield from saliency(trial, places)), trial.first.noise)
         readings = yield Read(trial.original, self.candidates)

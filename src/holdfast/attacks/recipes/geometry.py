@@ -1,4 +1,4 @@
-"""The Geometry Attack on a target."""
+"""The Geometry Attack recipe."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from holdfast.attacks.trial import Trial, first_best
 
 @dataclass(frozen=True)
 class Geometry(Recipe):
-    """Exchange the word with the largest gradient by the candidate that moves the vector farthest uphill.
+    """Replace the word with the largest gradient by the candidate that moves the vector most along the loss gradient.
 
-    Meng and Wattenhofer, COLING 2020, as ADCL (§3.3) uses it: z is what enters the classification layer (or the
-    sentence vector), v the gradient of the loss there, and the candidate with the largest signed projection
-    ``(z_cand − z)·v/‖v‖`` is taken. It ends where none is positive.
+    Meng and Wattenhofer, COLING 2020, as used in ADCL (§3.3): z is the input of the classification layer (or the
+    sentence vector), v the gradient of the loss at z, and the candidate with the largest signed projection
+    ``(z_cand − z)·v/‖v‖`` is taken. The search ends if no projection is positive.
 
     Args:
         candidates: candidates considered for a word.
         minimum_cosine: smallest cosine of a word's vector and its neighbours'; lists of neighbours have none.
-        source: "masked-lm" (fillers of the masked word, of which the word's neighbours are kept), "neighbours" (the
-            neighbours alone), or "auto": "masked-lm" where the neighbours are all words within a cosine, "neighbours"
-            where they are lists of a few, which hold next to none of the fillers.
+        source: "masked-lm" (fillers of the masked word that are also its neighbours), "neighbours" (the neighbours
+            only), or "auto": "masked-lm" if the neighbours come from word vectors, "neighbours" if they come from short
+            lists, which contain hardly any fillers.
     """
 
     NAME: ClassVar[str] = "geometry"
@@ -42,11 +42,11 @@ class Geometry(Recipe):
     source: Literal["auto", "masked-lm", "neighbours"] = "auto"
 
     def needs(self) -> tuple[str, ...]:
-        """Neighbours in any case, as the filter or as the source."""
+        """Return the needed resources: synonyms always, as filter or source; a masked LM unless "neighbours" is set."""
         return ("synonyms",) if self.source == "neighbours" else ("synonyms", "masked_lm")
 
     def search(self, trial: Trial) -> Search:
-        """One word an iteration; a word without candidates is passed over."""
+        """Replace one word per iteration; skip words without candidates."""
         budget = self.budget(trial)
         slope: Slope | None = None
         tried: set[int] = set()

@@ -1,4 +1,4 @@
-"""Probability Weighted Word Saliency."""
+"""The PWWS recipe (Probability Weighted Word Saliency)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from holdfast.attacks.trial import Trial, first_best, ranked, saliency, take_bes
 
 @dataclass(frozen=True)
 class PWWS(Recipe):
-    """Exchange words by WordNet synonyms, in the order of saliency times gain (Ren et al., ACL 2019, eq. 4-10).
+    """Replace words by WordNet synonyms, in the order of saliency times gain (Ren et al., ACL 2019, eq. 4-10).
 
-    The paper also swaps named entities, which needs a list of them by class; that is not done here.
+    The paper also swaps named entities, which needs a list of entities per class; this is not implemented.
 
     Args:
-        reconsider: when a word's turn comes, ask about all its synonyms again in the text as it is by then, as
-            TextAttack does; otherwise take the one that was best in the original text, as the paper does.
-        same_tag: only synonyms of the word's part of speech, which the paper asks for and TextAttack does not.
-        inflected: give synonyms the word's own inflection; neither the paper nor TextAttack does.
+        reconsider: query all synonyms of a word again in the current text, as TextAttack does; otherwise use the
+            synonym that was best in the original text, as the paper does.
+        same_tag: use only synonyms with the word's part of speech, as in the paper but not in TextAttack.
+        inflected: inflect synonyms like the original word; neither the paper nor TextAttack does.
     """
 
     NAME: ClassVar[str] = "pwws"
@@ -35,11 +35,11 @@ class PWWS(Recipe):
     inflected: bool = False
 
     def needs(self) -> tuple[str, ...]:
-        """WordNet; a tagger where parts of speech are to agree, and inflections where the synonyms have them."""
+        """Return the needed resources: WordNet, a tagger with ``same_tag``, inflections with ``inflected``."""
         return ("wordnet", *("tagger",) * self.same_tag, *("inflection",) * self.inflected)
 
     def search(self, trial: Trial) -> Search:
-        """Rank by ``softmax(saliency) · gain of the best synonym``, both in the original text; exchange in turn."""
+        """Rank words by ``softmax(saliency) · gain of the best synonym`` in the original text; replace them in turn."""
         places = trial.places
         salient = yield from saliency(trial, places)
         synonyms = self.synonyms(trial, places)
@@ -60,7 +60,7 @@ class PWWS(Recipe):
                 return
 
     def synonyms(self, trial: Trial, places: list[int]) -> dict[int, list[str]]:
-        """The synonyms of each word that may be changed."""
+        """Return the synonyms of each word in ``places``."""
         words = trial.original.words
         tags = trial.resources.tagger.tags(words) if self.same_tag else [None] * len(words)
         wordnet = trial.resources.wordnet

@@ -1,4 +1,4 @@
-"""TextBugger."""
+"""The TextBugger recipe."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from holdfast.attacks.trial import Trial, by_deletion, similar, take_best
 
 @dataclass(frozen=True)
 class TextBugger(Recipe):
-    """Misspell important words, or exchange them by neighbours in meaning (Li et al., NDSS 2019, Algorithm 3).
+    """Misspell important words, or replace them by word-vector neighbours (Li et al., NDSS 2019, Algorithm 3).
 
-    The bugs: a blank inside the word, an inner letter deleted, two inner letters swapped, a letter replaced by one
-    that looks like it, each at one place drawn at random, and the nearest words.
+    The bugs: insert a space, delete an inner letter, swap two inner letters, replace a letter by a homoglyph, each at a
+    random position; and replace the word by its nearest neighbours.
 
     Args:
         neighbours: neighbours considered for a word.
@@ -35,7 +35,7 @@ class TextBugger(Recipe):
     minimum_similarity: float = 0.809
 
     def search(self, trial: Trial) -> Search:
-        """Words by importance; of the bugs that pass, the one that reaches the goal or comes nearest."""
+        """For each word by importance, take the accepted bug that reaches the goal or comes closest."""
         budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
             if len(trial.changed) >= budget:
@@ -46,7 +46,7 @@ class TextBugger(Recipe):
                 return
 
     def bugs(self, trial: Trial, word: str) -> list[str]:
-        """The bugs of a word, each once."""
+        """Return the distinct bugs of a word."""
         kinds = (characters.insert_space, characters.delete_letter, characters.swap_letters, characters.homoglyph)
         bugs = [bug for kind in kinds if (bug := kind(word, trial.rng)) is not None]
         near = trial.resources.synonyms.nearest(word, self.neighbours, self.minimum_cosine)

@@ -1,4 +1,4 @@
-"""TextFooler."""
+"""The TextFooler recipe."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from holdfast.attacks.trial import Trial, by_deletion, same_part_of_speech, simi
 
 @dataclass(frozen=True)
 class TextFooler(Recipe):
-    """Exchange important words by neighbours in counter-fitted word-vector space (Jin et al., AAAI 2020, Algorithm 1).
+    """Replace important words by neighbours in counter-fitted word-vector space (Jin et al., AAAI 2020, Algorithm 1).
 
     Args:
         candidates: neighbours considered for a word.
         minimum_cosine: smallest cosine of the two words' vectors; lists of neighbours have none.
-        minimum_similarity: smallest cosine of the text before and after an exchange, as USE gives it: an angle of at
-            most 0.5, which TextAttack writes as 0.840845.
-        window: words around the exchange that are compared; shorter texts are not compared.
-        verbs_as_nouns: let a noun stand for a verb and the reverse.
+        minimum_similarity: smallest cosine of the text before and after a substitution, as USE gives it: an angle of
+            at most 0.5 rad, which TextAttack writes as an angular similarity of 0.840845.
+        window: words around the substitution that are compared; shorter texts are not compared.
+        verbs_as_nouns: allow a noun to replace a verb and vice versa.
     """
 
     NAME: ClassVar[str] = "textfooler"
@@ -36,7 +36,7 @@ class TextFooler(Recipe):
     verbs_as_nouns: bool = True
 
     def search(self, trial: Trial) -> Search:
-        """Words by importance; of the candidates that pass, the one that reaches the goal or comes nearest."""
+        """For each word by importance, take the accepted candidate that reaches the goal or comes closest."""
         budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
             if len(trial.changed) >= budget:

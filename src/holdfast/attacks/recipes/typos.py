@@ -1,4 +1,4 @@
-"""Typing errors, chosen by their effect."""
+"""The typos recipe: typing errors chosen by their effect."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast.attacks.trial import Trial, by_deletion, take_best
 
 @dataclass(frozen=True)
 class Typos(Recipe):
-    """Plain typing errors in important words: a neighbouring key, two letters swapped, a letter dropped, wrong case.
+    """Make typing errors in important words: a neighbouring key, two letters swapped, a letter dropped, wrong case.
 
-    Not from a paper: the attack that every text meets in use. Words are ranked as TextFooler ranks them.
+    Not from a paper; typing errors occur in real use. Words are ranked as in TextFooler.
 
     Args:
         tries: typing errors of each kind that are drawn for a word.
@@ -29,7 +29,7 @@ class Typos(Recipe):
     max_share: float = 0.2
 
     def search(self, trial: Trial) -> Search:
-        """Words by importance; the typing error that reaches the goal or comes nearest."""
+        """For each word by importance, take the typing error that reaches the goal or comes closest."""
         budget = self.budget(trial)
         for place in (yield from by_deletion(trial)):
             if len(trial.changed) >= budget:
@@ -39,7 +39,7 @@ class Typos(Recipe):
                 return
 
     def errors(self, trial: Trial, word: str) -> list[str]:
-        """Typing errors of a word, each once."""
+        """Return distinct typing errors of a word."""
         kinds = (
             characters.keyboard_typo,
             characters.swap_letters,
