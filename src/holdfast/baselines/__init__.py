@@ -1,6 +1,6 @@
-"""The tables' other rows: word vectors, poolings, whitening and a flow, each exported as a plain SentenceTransformer.
+"""Baselines of the papers' tables: word vectors, poolings, whitening and a flow, as plain SentenceTransformers.
 
-`BASELINES` names them; `holdfast.baselines.run.make_baseline` makes one. Nothing here is trained with a contrastive
+`BASELINES` lists them; `holdfast.baselines.run.make_baseline` makes one. No baseline is trained with a contrastive
 loss, and an encoder's own weights are never changed.
 """
 

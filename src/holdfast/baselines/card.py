@@ -15,13 +15,13 @@ _UNCHANGED = " The encoder's own weights are as they were."
 
 
 def card(name: str, protocol: Mapping[str, Any], fit: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """The text of the model card.
+    """Return the text of the model card.
 
     Args:
         name: a key of `BASELINES`.
-        protocol: everything that made the model.
-        fit: what fitting it came to.
-        notes: what a user of the model must know, a sentence each.
+        protocol: all settings and inputs of the model.
+        fit: the results of the fit.
+        notes: notes for users of the model, a sentence each.
     """
     baseline = BASELINES[name]
     front = {
@@ -65,7 +65,7 @@ It is made of sentence-transformers' own modules (release 6 or newer); holdfast 
 
 
 def _rows(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Keys and values, those of mappings inside joined to the outer key; long hashes cut."""
+    """Return keys and values; keys of nested mappings are joined to the outer key, and long hashes are cut."""
     rows: list[tuple[str, Any]] = []
     for key, value in values.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The sentence vectors of a corpus, a part at a time, each computed once."""
+"""The sentence vectors of a corpus, computed once and yielded in parts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from holdfast.limits import Cuts
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# Sentences encoded and held together: enough to sort them by length, few enough for any memory.
+# Number of sentences encoded together: enough to sort them by length, few enough for any memory.
 _PART = 4096
 
 
 def drawn_sentences(corpus: SpooledCorpus, number: int | None) -> int:
-    """How many sentences `corpus_vectors` gives.
+    """Return the number of sentences that `corpus_vectors` encodes.
 
     Raises:
-        UserError: ``number`` is more than the corpus holds.
+        UserError: ``number`` is larger than the corpus.
     """
     if number is not None and number > corpus.sentences:
         raise UserError(f"--sentences {number}: the corpus {corpus.source} holds {corpus.sentences:,}")
@@ -40,18 +40,18 @@ def corpus_vectors(
     progress: Callable[[int, int], None] | None = None,
     cuts: Cuts | None = None,
 ) -> Iterator[Vectors]:
-    """The vectors of sentences in an order that ``seed`` decides, (n, d) float32 at a time.
+    """Yield the vectors of sentences in an order drawn with ``seed``, in parts of (n, d) float32.
 
     Args:
         model: the encoder.
-        corpus: where the sentences come from.
-        number: how many; None: all.
-        seed: of the order, and so of which are drawn.
+        corpus: the corpus.
+        number: number of sentences; None: all.
+        seed: the seed of the order, and so of the choice of sentences.
         progress: called with (sentences done, sentences).
-        cuts: what counts the sentences that are longer than the model reads.
+        cuts: counter of the sentences that exceed the model's length limit.
 
     Raises:
-        UserError: too few sentences in the corpus; a vector that is not finite.
+        UserError: the corpus has too few sentences, or a vector is not finite.
     """
     total = drawn_sentences(corpus, number)
     sentences = islice(shuffled(corpus, seed), total)

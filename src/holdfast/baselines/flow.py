@@ -1,12 +1,12 @@
 """BERT-flow: an invertible network from sentence vectors to a standard normal, and its likelihood.
 
 Li, Zhou, He, Wang, Yang and Li. On the Sentence Embeddings from Pre-trained Language Models. EMNLP 2020. The network
-is Glow (Kingma and Dhariwal, 2018) on vectors in place of images, as the authors' code has it: a *step* is an
-activation normalisation, the reversal of the coordinates and a coupling layer; after each *level* of steps but the
-last, half of the coordinates are done and the other half goes on. Everything on the way from x to z is invertible and
-its Jacobian's determinant known, so log p(x) = log N(z; 0, I) + log |det ∂z/∂x| is exact.
+is Glow (Kingma and Dhariwal, 2018) on vectors in place of images, as in the authors' code: a *step* is an activation
+normalisation, the reversal of the coordinates and a coupling layer; after each *level* of steps except the last, half
+of the coordinates are final and the other half enters the next level. All parts of the map from x to z are invertible
+with a known Jacobian determinant, so log p(x) = log N(z; 0, I) + log |det ∂z/∂x| is exact.
 
-The authors' code has 3 levels of 3 steps, hidden layers of 32, and couplings that add and do not scale.
+The authors' code has 3 levels of 3 steps, hidden layers of width 32, and additive couplings.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from torch.nn import functional as F
 
 Coupling = Literal["additive", "affine"]
 
-# Scales are learnt as exp(3·s), which triples their steps (Glow's code).
+# Scales are learnt as exp(3·s), which makes their steps three times as large (Glow's code).
 LOG_SCALE_FACTOR = 3.0
 # An affine coupling's scale is sigmoid(raw + 2): near 1 where the last layer is still 0 (Glow's code).
 GATE_SHIFT = 2.0
 _INITIAL_WEIGHT_STD = 0.05
-# A coordinate that hardly varies is not blown up to variance 1: at most a thousandfold of the typical scale (ours).
+# A coordinate with a very small variance is not scaled to variance 1: the scale is at most 1000 times the typical one
+# (ours).
 _SMALLEST_SHARE = 1e-3
 
 
 class ActNorm(nn.Module):
-    """y = (x + bias)·exp(3·log_scale); the first batch sets both so that its outputs have mean 0 and variance 1.
+    """Activation normalisation, y = (x + bias)·exp(3·log_scale).
+
+    The first batch initialises both parameters so that its outputs have mean 0 and variance 1.
 
     Args:
-        width: coordinates.
+        width: number of coordinates.
     """
 
     def __init__(self, width: int) -> None:
@@ -43,23 +46,23 @@ class ActNorm(nn.Module):
         self.initialised = False
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, width) → (B, width)."""
+        """Map (B, width) to (B, width)."""
         if not self.initialised:
             self._initialise(x)
         return (x + self.bias) * self.scale
 
     def inverse(self, y: Tensor) -> Tensor:
-        """What `forward` made ``y`` of."""
+        """Return the input for which `forward` returns ``y``."""
         return y / self.scale - self.bias
 
     @property
     def scale(self) -> Tensor:
-        """(width,)."""
+        """The scale, (width,)."""
         return torch.exp(LOG_SCALE_FACTOR * self.log_scale)
 
     @property
     def log_determinant(self) -> Tensor:
-        """log |det| of the Jacobian, the same for every x."""
+        """The log |det| of the Jacobian, the same for every x."""
         return LOG_SCALE_FACTOR * self.log_scale.sum()
 
     @torch.no_grad()
@@ -72,12 +75,12 @@ class ActNorm(nn.Module):
 
 
 class CouplingNet(nn.Module):
-    """Two hidden layers (linear, normalised, ReLU) and a last one that starts at 0, so that a coupling starts as none.
+    """Two hidden layers (linear, normalised, ReLU) and an output layer initialised to 0: the initial shift is 0.
 
     Args:
-        inputs: coordinates in.
-        width: of the hidden layers.
-        outputs: coordinates out.
+        inputs: number of input coordinates.
+        width: width of the hidden layers.
+        outputs: number of output coordinates.
     """
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
@@ -92,7 +95,7 @@ class CouplingNet(nn.Module):
         nn.init.zeros_(self.last.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, inputs) → (B, outputs)."""
+        """Map (B, inputs) to (B, outputs)."""
         hidden = torch.relu(self.first_norm(self.first(x)))
         hidden = torch.relu(self.second_norm(self.second(hidden)))
         out: Tensor = self.last(hidden) * self.last_scale
@@ -100,16 +103,16 @@ class CouplingNet(nn.Module):
 
     @property
     def last_scale(self) -> Tensor:
-        """(outputs,)."""
+        """The scale of the output layer, (outputs,)."""
         return torch.exp(LOG_SCALE_FACTOR * self.last_log_scale)
 
 
 class Step(nn.Module):
-    """Activation normalisation, reversal, coupling: the first half stays, and decides what is done to the second.
+    """Activation normalisation, reversal and coupling: the second half is transformed as a function of the first.
 
     Args:
-        size: coordinates, at least 2.
-        width: of the coupling's hidden layers.
+        size: number of coordinates, at least 2.
+        width: width of the coupling's hidden layers.
         coupling: ``"additive"``: y₂ = x₂ + t(x₁); ``"affine"``: y₂ = (x₂ + t(x₁))·sigmoid(s(x₁) + 2).
     """
 
@@ -121,7 +124,7 @@ class Step(nn.Module):
         self.net = CouplingNet(self.kept, width, changed if coupling == "additive" else 2 * changed)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, size) → (B, size), and log |det| of the Jacobian at each row, (B,)."""
+        """Map (B, size) to (B, size); also return log |det| of the Jacobian at each row, (B,)."""
         y = self.norm(x).flip(-1)
         kept, changed = y[:, : self.kept], y[:, self.kept :]
         shift, raw = self._shift_and_raw(kept)
@@ -133,7 +136,7 @@ class Step(nn.Module):
         return torch.cat([kept, changed], dim=-1), log_determinant
 
     def inverse(self, z: Tensor) -> Tensor:
-        """What `forward` made ``z`` of."""
+        """Return the input for which `forward` returns ``z``."""
         kept, changed = z[:, : self.kept], z[:, self.kept :]
         shift, raw = self._shift_and_raw(kept)
         if raw is not None:
@@ -149,17 +152,17 @@ class Step(nn.Module):
 
 
 class Flow(nn.Module):
-    """The network. The first batch that it sees sets its normalisations.
+    """The flow network; its first batch initialises the normalisations.
 
     Args:
-        dimensions: d, coordinates of a sentence vector.
-        levels: groups of steps; each but the first has half of the coordinates of the one before.
-        depth: steps in a level.
-        width: of the couplings' hidden layers.
+        dimensions: d, the dimension of a sentence vector.
+        levels: number of groups of steps; each group after the first has half of the coordinates of the one before.
+        depth: number of steps in a level.
+        width: width of the couplings' hidden layers.
         coupling: see `Step`.
 
     Raises:
-        ValueError: a number below 1, or too few dimensions to halve so often.
+        ValueError: a number is below 1, or there are too few dimensions for the levels.
     """
 
     def __init__(
@@ -177,7 +180,7 @@ class Flow(nn.Module):
         )
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, d) → z (B, d), and log |det ∂z/∂x|, (B,). In z, what was done first comes first."""
+        """Return z (B, d) of x (B, d), and log |det ∂z/∂x|, (B,); z has the coordinates of earlier levels first."""
         done: list[Tensor] = []
         total = x.new_zeros(len(x))
         for number, steps in enumerate(self.levels):
@@ -191,7 +194,7 @@ class Flow(nn.Module):
         return torch.cat([*done, x], dim=-1), total
 
     def inverse(self, z: Tensor) -> Tensor:
-        """What `forward` made ``z`` of, (B, d)."""
+        """Return the input, (B, d), for which `forward` returns ``z``."""
         start = self.dimensions - self.sizes[-1]
         x, rest = z[:, start:], z[:, :start]
         for number, steps in reversed(list(enumerate(self.levels))):
@@ -203,7 +206,7 @@ class Flow(nn.Module):
         return x
 
     def log_probability(self, x: Tensor) -> Tensor:
-        """log p(x) in nats, (B,)."""
+        """Return log p(x) in nats, (B,)."""
         z, log_determinant = self(x)
         normal = -0.5 * (z.square() + math.log(2 * math.pi)).sum(dim=-1)
         total: Tensor = normal + log_determinant

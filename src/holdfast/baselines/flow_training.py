@@ -1,4 +1,4 @@
-"""Training a flow by maximum likelihood on sentence vectors that were computed once."""
+"""Training of a flow by maximum likelihood on precomputed sentence vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.values import option_value
 
 # AdamW as in the authors' code, but with the usual bias correction.
 _WEIGHT_DECAY, _EPSILON, _MAX_GRADIENT_NORM = 0.01, 1e-6, 1.0
-# The vectors that set the normalisations (ours: the authors' code takes one batch), and those that are held out.
+# Number of vectors that initialise the normalisations (ours: the authors' code uses one batch) and are held out.
 _FIRST_VECTORS, _HELD_OUT_SHARE, _MOST_HELD_OUT = 1024, 0.05, 2000
 
 
@@ -26,13 +26,13 @@ class FlowOptions:
     """The flow's own options; the defaults are those of the authors' code.
 
     Attributes:
-        levels: groups of steps; each has half of the coordinates of the one before.
-        depth: steps in a level.
-        width: of the couplings' hidden layers.
-        coupling: additive or affine.
+        levels: number of groups of steps; each group has half of the coordinates of the one before.
+        depth: number of steps in a level.
+        width: width of the couplings' hidden layers.
+        coupling: "additive" or "affine".
         epochs: passes over the vectors.
-        batch_size: vectors in a step (theirs: 32 pairs of sentences).
-        learning_rate: constant.
+        batch_size: vectors per optimiser step (the authors: 32 pairs of sentences).
+        learning_rate: learning rate, constant.
     """
 
     levels: int = 3
@@ -45,10 +45,10 @@ class FlowOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> FlowOptions:
-        """The options by name; text is parsed.
+        """Build the options from values by name; text values are parsed.
 
         Raises:
-            UserError: an unknown name, or a value that does not fit.
+            UserError: a name is unknown, or a value is not valid.
         """
         hints = get_type_hints(cls)
         for name in given:
@@ -65,14 +65,16 @@ class FlowOptions:
 
 @dataclass(frozen=True)
 class FlowFit:
-    """What training a flow came to. Likelihoods are of the held-out vectors, in nats per dimension: more is better.
+    """The results of a flow's training.
+
+    Likelihoods are of the held-out vectors, in nats per dimension: higher is better.
 
     Attributes:
-        steps: optimiser steps.
-        trained_on: vectors.
-        held_out: vectors.
-        before: log-likelihood with the normalisations set and nothing learnt.
-        after: log-likelihood at the end.
+        steps: number of optimiser steps.
+        trained_on: number of training vectors.
+        held_out: number of held-out vectors.
+        before: log-likelihood after the initialisation, before training.
+        after: log-likelihood after training.
     """
 
     steps: int
@@ -92,13 +94,13 @@ def fit_flow(
     """Train a flow on the CPU. The same vectors, options and seed give the same flow on the same machine.
 
     Args:
-        vectors: (n, d) float32, in an order that says nothing (the last ones are held out); may be a memory map.
+        vectors: (n, d) float32, in random order (the last ones are held out); may be a memory map.
         options: see `FlowOptions`.
-        seed: of the weights and of the batches.
+        seed: the seed of the weights and of the batches.
         progress: called with (steps done, steps, last loss in nats per dimension).
 
     Raises:
-        UserError: too few vectors, too few dimensions for the levels, a loss that is not finite.
+        UserError: there are too few vectors or too few dimensions for the levels, or a loss is not finite.
     """
     held_out = min(_MOST_HELD_OUT, int(len(vectors) * _HELD_OUT_SHARE))
     trained_on = len(vectors) - held_out
@@ -108,7 +110,7 @@ def fit_flow(
             f"out), and there are {len(vectors):,}"
         )
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # the CPU's alone: no other state is put back
+        torch.default_generator.manual_seed(seed)  # of the CPU only: fork_rng restores no other state
         flow = _new_flow(vectors.shape[1], options)
     draw = np.random.default_rng(seed)
     first = draw.permutation(trained_on)[:_FIRST_VECTORS]
@@ -142,7 +144,7 @@ def _train(
     optimizer = torch.optim.AdamW(flow.parameters(), lr=options.learning_rate, weight_decay=_WEIGHT_DECAY, eps=_EPSILON)
     order: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
     for step in range(1, steps + 1):
-        if len(order) < size:  # an epoch's last rows, fewer than a batch, are left out
+        if len(order) < size:  # the last rows of an epoch are left out if they are fewer than a batch
             order = draw.permutation(trained_on)
         rows, order = np.sort(order[:size]), order[size:]
         loss = -flow.log_probability(torch.from_numpy(vectors[rows])).mean() / flow.dimensions

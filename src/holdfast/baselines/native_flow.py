@@ -1,11 +1,11 @@
-"""A trained flow as a chain of sentence-transformers' own `Dense` modules, so that nothing else is needed to use it.
+"""A trained flow as a chain of sentence-transformers' own `Dense` modules, usable without holdfast.
 
-`Dense` is a linear map and an activation, and may add its input to its output (``use_residual``). That is enough.
-Between modules the state is (x, h₁, h₂): the d coordinates, and room for a coupling's two hidden layers. A hidden layer
-is ReLU(linear) *added* to a state in which its own room is 0, with zero rows for the rest, which therefore stays as it
-is, exactly. The last layer of an additive coupling is linear, and so are the clearing of the rooms and the next step's
-normalisation and reversal: one module. An affine coupling's (x₂ + t)·sigmoid(s + 2) is a gated linear unit
-(``torch.nn.GLU``: a·sigmoid(b)), whose gates are held at b = 40, that is at 1, for what is not to be scaled.
+`Dense` is a linear map and an activation, and can add its input to its output (``use_residual``). This is sufficient.
+Between modules the state is (x, h₁, h₂): the d coordinates, and slots for a coupling's two hidden layers. A hidden
+layer is ReLU(linear), *added* to a state in which its slot is 0; the rows of the other coordinates are zero, so these
+do not change. The last layer of an additive coupling, the clearing of the slots and the next step's normalisation and
+reversal are all linear and form one module. An affine coupling's (x₂ + t)·sigmoid(s + 2) is a gated linear unit
+(``torch.nn.GLU``: a·sigmoid(b)); coordinates that are not scaled have the constant b = 40, a gate of 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPEN_GATE = 40.0
 
 @dataclass(frozen=True)
 class _Affine:
-    """x ↦ weight·x + bias, in float64 so that composing loses nothing."""
+    """The map x ↦ weight·x + bias, in float64 to keep the precision of compositions."""
 
     weight: Tensor
     bias: Tensor
@@ -46,7 +46,7 @@ class _Affine:
 
 @torch.no_grad()
 def native_modules(flow: Flow) -> list[Dense]:
-    """Modules that, one after another, map a sentence vector to the flow's z.
+    """Return modules that, applied in order, map a sentence vector to the flow's z.
 
     Args:
         flow: a trained flow.
@@ -65,13 +65,13 @@ def native_modules(flow: Flow) -> list[Dense]:
 
 
 def _entry(flow: Flow, step: Step) -> _Affine:
-    """d → state: room for the hidden layers, and the first step's normalisation."""
+    """Return the map from d coordinates to the state: slots for hidden layers, and the first step's normalisation."""
     room = torch.eye(_state(flow), flow.dimensions, dtype=torch.float64)
     return _normalise(flow, step).after(_Affine(room, torch.zeros(_state(flow), dtype=torch.float64)))
 
 
 def _exit(flow: Flow) -> _Affine:
-    """State → z. In the state, what was done first is at the end; in z, at the beginning."""
+    """Return the map from the state to z: coordinates of earlier levels are last in the state, and first in z."""
     columns = [column for start, end in zip(flow.sizes[1:], flow.sizes, strict=False) for column in range(start, end)]
     columns += range(flow.sizes[-1])
     weight = torch.eye(_state(flow), dtype=torch.float64)[columns]
@@ -79,7 +79,7 @@ def _exit(flow: Flow) -> _Affine:
 
 
 def _normalise(flow: Flow, step: Step) -> _Affine:
-    """State → state: a step's normalisation and reversal of its coordinates."""
+    """Return a step's normalisation and reversal of its coordinates as a map between states."""
     weight, bias = torch.eye(_state(flow), dtype=torch.float64), torch.zeros(_state(flow), dtype=torch.float64)
     scale, size = step.norm.scale.double().cpu(), step.size
     weight[:size, :size] = torch.diag(scale).flip(0)
@@ -99,7 +99,7 @@ def _second_hidden(flow: Flow, step: Step) -> Dense:
 
 
 def _hidden(flow: Flow, linear: nn.Linear, norm: ActNorm, rows: slice, columns: slice) -> Dense:
-    """State + ReLU(…), where only ``rows`` get something and they were 0."""
+    """Return state + ReLU(…), which changes only ``rows``, where the state was 0."""
     weight = torch.zeros(_state(flow), _state(flow), dtype=torch.float64)
     bias = torch.zeros(_state(flow), dtype=torch.float64)
     scale = norm.scale.double().cpu()
@@ -109,7 +109,7 @@ def _hidden(flow: Flow, linear: nn.Linear, norm: ActNorm, rows: slice, columns: 
 
 
 def _coupled(flow: Flow, step: Step) -> _Affine:
-    """State → state with the second half shifted and the hidden layers' rooms cleared; below it, affine's gates."""
+    """Return the map that shifts the second half and clears the slots; for an affine coupling, with the gates below."""
     room, state = slice(flow.dimensions + flow.width, _state(flow)), _state(flow)
     weight, bias = torch.eye(state, dtype=torch.float64), torch.zeros(state, dtype=torch.float64)
     weight[flow.dimensions :] = 0.0

@@ -1,8 +1,8 @@
-"""The poolings of the tables, made of sentence-transformers' own modules.
+"""The poolings of the papers' tables, built from sentence-transformers' own modules.
 
-"First-last" is (embedding output + last layer) / 2 in the tables of BERT-whitening, SimCSE and those after them
-(``hidden_states[0]``), and (layer 1 + last layer) / 2 in newer code; both are here, by two names. Means are over all
-tokens, [CLS] and [SEP] included, as in the sources.
+"First-last" is (embedding output + last layer) / 2 in the tables of BERT-whitening, SimCSE and later papers
+(``hidden_states[0]``), and (layer 1 + last layer) / 2 in newer code; both exist here under two names. Means are over
+all tokens, including [CLS] and [SEP], as in the sources.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from holdfast.finding import resolve_model
 from holdfast.models import keep_reading, load_sentence_transformer, read_as
 from holdfast.prompt import Prompt
 
-# The hidden state averaged with the last one: 0 is what enters the first layer.
+# Index of the hidden state that is averaged with the last one: 0 is the input of the first layer.
 _FIRST = {"first-last": 0, "first-last-layer1": 1}
 
 
 def load_pooled(spec: str, pooling: str | None) -> tuple[SentenceTransformer, str]:
-    """The encoder that ``spec`` names, with a pooling, and what that pooling is called.
+    """Load the encoder ``spec`` with a pooling, and return it and the name of the pooling.
 
     Args:
         spec: as for :func:`holdfast.models.load_sentence_transformer`.
-        pooling: one of `POOLED`; None leaves a SentenceTransformer as it is (``"its own"``) and pools a raw masked
+        pooling: one of `POOLED`; None keeps the pooling of a SentenceTransformer (``"its own"``) and pools a raw masked
             language model by ``"first-last"``, as BERT-whitening and BERT-flow do.
 
     Raises:
-        UserError: what the loader or `with_pooling` refuses.
+        UserError: the model cannot be loaded, or as for `with_pooling`.
     """
     own = (resolve_model(spec) / "modules.json").is_file()
     model = load_sentence_transformer(spec)
@@ -43,19 +43,19 @@ def load_pooled(spec: str, pooling: str | None) -> tuple[SentenceTransformer, st
 
 
 def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the model") -> SentenceTransformer:
-    """The transformer of ``model`` with another pooling; what followed the transformer before is left out.
+    """Return the transformer of ``model`` with another pooling, without the modules that followed it.
 
-    The transformer is shared, not copied, and its configuration is told to give its hidden states where they are
-    needed: that is how a saved model knows.
+    The transformer is shared, not copied. If its hidden states are needed, its configuration is set to return them, so
+    that a saved model has this setting.
 
     Args:
         model: a SentenceTransformer around a transformer.
         pooling: one of `POOLED`.
-        name: what the model is called in an error.
+        name: the model's name in errors.
 
     Raises:
-        UserError: an unknown pooling; no transformer; a prompt model, whose tokeniser fits its own pooling only; too
-            few layers.
+        UserError: the pooling is unknown, or the model has no transformer, has too few layers, or is a prompt model,
+            whose tokeniser works only with its own pooling.
     """
     one_of("--pooling", pooling, POOLED)
     transformer: Any = next(iter(model.children()), None)
@@ -81,10 +81,10 @@ def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the m
 
 
 def _average_of_two(layers: int, first: int, width: int, name: str) -> WeightedLayerPooling:
-    """(hidden state ``first`` + the last one) / 2 at every token."""
+    """Return a module for (hidden state ``first`` + the last one) / 2 at every token."""
     if first >= layers:
         raise UserError(f"{name} has {layers} layer: first-last-layer1 averages two different ones")
     weights = torch.zeros(layers + 1 - first)
     weights[0] = weights[-1] = 1.0
-    parameter = torch.nn.Parameter(weights, requires_grad=False)  # an average, not something to train
+    parameter = torch.nn.Parameter(weights, requires_grad=False)  # constant weights, not trained
     return WeightedLayerPooling(width, num_hidden_layers=layers, layer_start=first, layer_weights=parameter)

@@ -1,4 +1,4 @@
-"""What baselines there are, and which settings each takes. Nothing heavy is imported: ``--help`` reads this."""
+"""The baselines and their settings. This module imports nothing heavy, because ``--help`` reads it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Baseline:
-    """One baseline, as the command line and the model card name it.
+    """The description of a baseline for the command line and the model card.
 
     Attributes:
-        title: for a heading.
-        summary: one line.
+        title: text of a heading.
+        summary: description in one line.
         citation: the source.
-        needs: settings that must be given, besides ``output``.
-        takes: settings that may be given.
+        needs: required settings, besides ``output``.
+        takes: optional settings.
     """
 
     title: str
@@ -70,4 +70,4 @@ BASELINES: dict[str, Baseline] = {
     ),
 }
 POOLED = ("cls", "mean", "first-last", "first-last-layer1")
-"""The baselines that are a pooling; whitening and flow can stand on any of them."""
+"""The baselines that are a pooling; whitening and flow can use any of them."""

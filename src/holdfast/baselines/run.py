@@ -1,4 +1,4 @@
-"""Making a baseline: load, fit what there is to fit, export as a plain SentenceTransformer, write the result."""
+"""Construction of a baseline: load, fit if necessary, export as a plain SentenceTransformer, write the result."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _SEED = 42
 
 @dataclass
 class _Made:
-    """A finished model and what made it.
+    """A finished model and its settings.
 
     Attributes:
-        model: the model, on the CPU or where it was fitted.
-        protocol: everything that decides it.
-        fit: what fitting it came to.
-        notes: what a user of it must know.
-        seed: None where nothing was drawn.
-        cuts: how many sentences of the corpus were longer than the model reads; None where none was encoded.
+        model: the model, on the CPU or the device where it was fitted.
+        protocol: all settings and inputs of the model.
+        fit: the results of the fit.
+        notes: notes for users of the model.
+        seed: the random seed; None if nothing was drawn.
+        cuts: counter of the sentences of the corpus that exceed the model's length limit; None if none was encoded.
     """
 
     model: SentenceTransformer
@@ -61,15 +61,15 @@ class _Made:
 def make_baseline(
     settings: BaselineSettings, *, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:
-    """Make a baseline, write it into ``settings.output`` and return its result, also in ``OUTPUT/results.json``.
+    """Make a baseline, write it to ``settings.output`` and return its result, also written to ``OUTPUT/results.json``.
 
     Args:
-        settings: which, of what, and where to.
-        console: where progress is shown; None: nowhere.
-        command: the words of the command, for the record; None: this process's.
+        settings: the settings of the baseline.
+        console: the console that shows progress; None: no output.
+        command: the words of the command, for the record; None: the command of this process.
 
     Raises:
-        UserError: a mistake in the settings or the files, an output folder that is not empty, a full disk.
+        UserError: an error in the settings or the files, an output folder that is not empty, or a full disk.
     """
     console = console or Console(quiet=True)
     settings.check()
@@ -195,10 +195,10 @@ def _kept_vectors(
     console: Console,
     cuts: Cuts,
 ) -> np.memmap[Any, np.dtype[np.float32]]:
-    """The corpus's vectors in a file, (n, d) float32: a million of 768 numbers are 3 GB, and are read many times."""
+    """Write the corpus's vectors to a file, (n, d) float32, and map it: a million vectors of 768 numbers are 3 GB."""
     with (
         telling_write_errors(path),
-        path.open("wb") as file,  # not written through the map: a full disk kills a process that does
+        path.open("wb") as file,  # not written through the map: on a full disk that would kill the process
         stage(console, "encoding", unit="sentences") as told,
     ):
         for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
@@ -211,7 +211,7 @@ def _kept_vectors(
 def _base(
     settings: BaselineSettings, pooling: str | None, console: Console
 ) -> tuple[SentenceTransformer, dict[str, Any]]:
-    """The encoder that the baseline stands on, and what says which it is."""
+    """Load the encoder of the baseline, and return it and its description for the protocol."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
@@ -231,10 +231,10 @@ def _tell_cut(cuts: Cuts, console: Console) -> None:
 
 
 def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
-    """Have the model give all its dimensions, and say so where it gave the first few.
+    """Remove the model's ``truncate_dim``, and return a note if it cut the vectors.
 
-    A saved ``truncate_dim`` cuts the vectors that a model gives and not those between its modules, which are what a
-    module that is appended to it gets.
+    A saved ``truncate_dim`` cuts the final vectors of a model but not those between its modules, which are the input of
+    an appended module.
     """
     cut, model.truncate_dim = model.truncate_dim, None
     width = _width(model)

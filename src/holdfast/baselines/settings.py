@@ -1,4 +1,4 @@
-"""Everything that decides a baseline, with its checks."""
+"""The settings of a baseline, with their checks."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from holdfast.errors import UserError, one_of
 
 @dataclass(frozen=True)
 class BaselineSettings:
-    """Everything that decides a baseline. What is None was not given.
+    """The settings of a baseline; None means that a setting was not given.
 
     Attributes:
         name: a key of `BASELINES`.
-        output: the folder that becomes the model.
+        output: the folder of the new model.
         vectors: a file of word vectors (see :func:`holdfast.baselines.word_vectors.read_word_vectors`).
-        words: how many of its words are read, from its beginning; None: all.
-        drop_stop_words: leave sentence-transformers' English stop words out of the average.
+        words: number of words to read from the start of the file; None: all.
+        drop_stop_words: exclude sentence-transformers' English stop words from the average.
         model: the encoder: a folder or hub name of a masked LM or a SentenceTransformer.
-        pooling: one of `POOLED`, under whitening and flow; None: first-last for a masked LM, a SentenceTransformer's
-            own otherwise.
-        corpus: where the sentences come from (see :func:`holdfast.data.corpus.read_corpus`).
-        sentences: how many of them, drawn by the seed; None: all.
+        pooling: one of `POOLED`, for whitening and flow; None: first-last for a masked LM, else the model's own.
+        corpus: the corpus of sentences (see :func:`holdfast.data.corpus.read_corpus`).
+        sentences: number of sentences, drawn with the seed; None: all.
         column: the corpus column that holds the sentences.
-        max_chars: the longest line that the corpus may have; None: 10,000.
+        max_chars: maximum length of a line of the corpus; None: 10,000.
         data: the data folder.
-        dimensions: how many directions whitening keeps, those of greatest variance; None: all that vary.
-        options: of the flow, by name (`holdfast.baselines.flow_training.FlowOptions`); text is parsed.
-        seed: of the sentences drawn, of the flow's weights and of its batches; None: 42.
+        dimensions: number of directions of largest variance that whitening keeps; None: all directions with variance.
+        options: options of the flow, by name (`holdfast.baselines.flow_training.FlowOptions`); text values are parsed.
+        seed: random seed of the drawn sentences, the flow's weights and its batches; None: 42.
     """
 
     name: str
@@ -52,11 +51,11 @@ class BaselineSettings:
     seed: int | None = None
 
     def check(self) -> None:
-        """Refuse what makes no sense.
+        """Refuse settings that are not valid.
 
         Raises:
-            UserError: an unknown baseline or pooling, something that is missing or that this baseline does not take, a
-                number below its least, a seed out of range.
+            UserError: a baseline or pooling is unknown, a setting is missing or not accepted by this baseline, a number
+                is too small, or the seed is out of range.
         """
         one_of("holdfast baseline", self.name, tuple(BASELINES))
         baseline = BASELINES[self.name]

@@ -1,8 +1,8 @@
-"""Whitening: the linear map after which a corpus's sentence vectors have mean 0 and the identity as covariance.
+"""Whitening: the affine map that gives a corpus's sentence vectors mean 0 and the identity as covariance.
 
 Su, Cao, Liu and Ou. Whitening Sentence Representations for Better Semantics and Faster Retrieval. arXiv:2103.15316,
-2021, equations 4-9 and algorithm 1: x ↦ (x − μ)W with Σ = UΛUᵀ and W = UΛ^(−1/2), the columns in the order of falling
-eigenvalues, of which the first k may be kept ("whitening-k"; the paper takes 256 for base and 384 for large models).
+2021, equations 4-9 and algorithm 1: x ↦ (x − μ)W with Σ = UΛUᵀ and W = UΛ^(−1/2). The columns are sorted by falling
+eigenvalue; the first k can be kept ("whitening-k"; the paper takes 256 for base and 384 for large models).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from holdfast.errors import UserError
 
 Array = npt.NDArray[np.float64]
 
-# Vectors are computed in fp32: a direction in which they differ by no more than this share of their length is rounding.
+# Vectors are computed in fp32: variation of at most this share of their length in a direction is rounding.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 class Moments:
-    """Number, mean and covariance of the vectors seen, in float64, without holding them (Chan et al. 1979).
+    """Running number, mean and covariance of vectors, in float64 (Chan et al. 1979).
 
     Args:
-        width: d.
+        width: the dimension of the vectors, d.
     """
 
     def __init__(self, width: int) -> None:
@@ -35,7 +35,7 @@ class Moments:
         self._scatter: Array = np.zeros((width, width))
 
     def update(self, vectors: npt.NDArray[np.floating]) -> None:
-        """Take in some more vectors, (n, d)."""
+        """Add vectors, (n, d)."""
         values = vectors.astype(np.float64)
         if not len(values):
             return
@@ -49,20 +49,20 @@ class Moments:
 
     @property
     def covariance(self) -> Array:
-        """(d, d), divided by n as in the paper's equation; its code divides by n − 1, which changes no cosine."""
+        """The covariance (d, d), divided by n as in the paper; its code divides by n − 1, which changes no cosine."""
         covariance: Array = self._scatter / max(self.count, 1)
         return covariance
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """x ↦ (x − mean) @ weight.
+    """The map x ↦ (x − mean) @ weight.
 
     Attributes:
         mean: (d,).
-        weight: (d, k), the directions of greatest variance first.
-        rank: how many directions the vectors vary in; k is at most this.
-        kept: the share of the variance that the k directions hold.
+        weight: (d, k), the directions of largest variance first.
+        rank: number of directions with variance; k is at most this.
+        kept: share of the variance in the k directions.
     """
 
     mean: Array
@@ -72,18 +72,18 @@ class Whitening:
 
     @classmethod
     def fit(cls, moments: Moments, dimensions: int | None = None) -> Whitening:
-        """Whitening from the moments of a corpus.
+        """Compute the whitening from the moments of a corpus.
 
-        Directions in which the vectors do not vary, but for the rounding of fp32, have no variance to divide by and
-        are left out: there are some where there are no more sentences than dimensions, and one in the last layer's
-        output of most encoders, whose normalisation fixes it.
+        Directions without variance (except the rounding of fp32) are left out, because the division is undefined. They
+        occur if there are no more sentences than dimensions; the last layer's output of most encoders has one, because
+        of its normalisation.
 
         Args:
-            moments: of the corpus's vectors.
-            dimensions: k; None: all directions that vary.
+            moments: moments of the corpus's vectors.
+            dimensions: k; None: all directions with variance.
 
         Raises:
-            UserError: the vectors are all the same, or ``dimensions`` is more than they vary in.
+            UserError: the vectors are all the same, or ``dimensions`` is larger than the rank.
         """
         values, directions = np.linalg.eigh(moments.covariance)
         values, directions = values[::-1], directions[:, ::-1]
@@ -104,12 +104,12 @@ class Whitening:
         return cls(moments.mean, weight, rank, float(values[:k].sum() / values[:rank].sum()))
 
     def __call__(self, vectors: npt.NDArray[np.floating]) -> Array:
-        """The whitened vectors, (n, d) → (n, k), in float64."""
+        """Return the whitened vectors, (n, d) → (n, k), in float64."""
         whitened: Array = (vectors.astype(np.float64) - self.mean) @ self.weight
         return whitened
 
     def module(self) -> Dense:
-        """The same as a native module: weight Wᵀ, bias −μW, no activation."""
+        """Return the map as a native module: weight Wᵀ, bias −μW, no activation."""
         width, k = self.weight.shape
         return Dense(
             width,

@@ -1,8 +1,7 @@
 """Averages of word vectors, read from the text format of GloVe, word2vec and fastText.
 
-A line is a word and its numbers, separated by single spaces (or tabs); a first line of two whole numbers, as word2vec
-writes it, says how many words and numbers there are. Files list frequent words first, which is what ``words`` counts
-on.
+A line is a word and its numbers, separated by single spaces (or tabs); a first line of two integers, as in word2vec
+files, is the number of words and of numbers per word. Files list frequent words first, and ``words`` depends on this.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import ENGLISH
 from holdfast.data.lines import numbered_lines, open_bytes
 from holdfast.errors import UserError
 
-# A word and thousands of numbers; what is longer is not a line of word vectors.
+# Enough for a word and thousands of numbers; a longer line is not a line of word vectors.
 _MAX_LINE_CHARS = 1 << 18
-# Rows copied into one array at a time, and between two calls of the progress.
+# Number of rows copied into one array at a time, and of lines between two calls of the progress.
 _BLOCK = 1 << 14
 _HEADER = re.compile(r"\d{1,18} \d{1,18}")
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors, most frequent first.
+    """Word vectors, the most frequent words first.
 
     Attributes:
         words: n different words.
         matrix: (n, d) float32.
-        duplicates: lines left out because their word came before.
-        spaced: lines left out because their word has a space in it (or is empty), which no text's word has.
+        duplicates: number of lines left out because their word occurred before.
+        spaced: number of lines left out because their word contains a space or is empty, so that no text can match it.
     """
 
     words: list[str]
@@ -53,13 +52,13 @@ def read_word_vectors(
     """Read word vectors as a stream.
 
     Args:
-        path: the file; ``.gz`` and ``.zst`` are unpacked on the way.
-        words: stop after so many words; None: read all.
-        progress: called now and then with the number of words read.
+        path: the file; ``.gz`` and ``.zst`` are decompressed while reading.
+        words: maximum number of words; None: read all.
+        progress: called regularly with the number of words read.
 
     Raises:
-        UserError: with ``file:line``, a line with another number of numbers than the first, something that is not a
-            number, a NaN or an infinity; a file with no words, or with fewer lines than its header says.
+        UserError: a line has a different number of numbers than the first, or a value that is not a number, NaN or
+            infinite (the message has ``file:line``); the file has no words, or not the number of lines in its header.
     """
     if path.suffix.lower() == ".bin":
         raise UserError(f"{path}: word2vec's binary format is not read: save the vectors as text first")
@@ -77,7 +76,7 @@ def read_word_vectors(
             if progress is not None and lines % _BLOCK == 0:
                 progress(len(reader.words))
             if words is not None and len(reader.words) == words:
-                promised = None  # what follows was not asked for
+                promised = None  # the rest of the file is not read
                 break
     if promised is not None and lines != promised:
         raise UserError(f"{path}:1: the header promises {promised:,} words and the file has {lines:,}: get it again")
@@ -87,7 +86,7 @@ def read_word_vectors(
 
 
 class _Reader:
-    """The words and numbers of the lines so far. ``words`` is a dictionary for its order and its fast look-up."""
+    """The words and numbers of the lines read so far. ``words`` is a dictionary for its order and its fast look-up."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -127,7 +126,7 @@ class _Reader:
     def _values(self, fields: list[str], where: str) -> npt.NDArray[np.float32]:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # an overflow is an infinity, told below
+                warnings.simplefilter("ignore", RuntimeWarning)  # an overflow is an infinity, reported below
                 values = np.array(fields, dtype=np.float64).astype(np.float32)
         except ValueError:
             wrong = next(field for field in fields if not _is_number(field))
@@ -153,16 +152,16 @@ def _is_number(text: str) -> bool:
 
 
 def word_vector_model(vectors: WordVectors, *, drop_stop_words: bool = False) -> SentenceTransformer:
-    """The average of a text's word vectors as a SentenceTransformer of native modules.
+    """Build a SentenceTransformer of native modules that averages a text's word vectors.
 
-    sentence-transformers' own word tokeniser splits a text at white space and looks each piece up as it is, then
-    without the punctuation around it, then in lower case as well; what is still unknown is left out of the average.
+    sentence-transformers' own word tokeniser splits a text at white space and looks up each piece unchanged, then
+    without the punctuation around it, then also in lower case; a piece that is still unknown is left out.
     **A text with no known word has the zero vector**, whose cosine with anything is undefined.
 
     Args:
         vectors: the words and their vectors.
-        drop_stop_words: leave its English stop words and punctuation out too, as sentence-transformers does where it
-            reads such a file itself; a text of stop words only then has the zero vector.
+        drop_stop_words: also leave out sentence-transformers' English stop words and punctuation, as its own reader of
+            such files does; a text with only stop words then has the zero vector.
     """
     tokenizer = WhitespaceTokenizer(vectors.words, stop_words=ENGLISH_STOP_WORDS if drop_stop_words else [])
     embeddings = WordEmbeddings(tokenizer, torch.from_numpy(vectors.matrix))

@@ -1,4 +1,4 @@
-"""Classifiers on top of an encoder: fine-tuned, or fitted to its frozen vectors; to be attacked and to be used."""
+"""Classifiers on top of an encoder, fine-tuned or fitted to its frozen vectors, for use and for attacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial texts that were made before, to be trained on besides (ADCL, appendix E: "pre-generated")."""
+"""Adversarial texts made before the training, as additional training texts (ADCL, appendix E: "pre-generated")."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from holdfast.results import examples_of, read_result
 
 @dataclass(frozen=True)
 class AdversarialTexts:
-    """What one result of an attack adds to a training part.
+    """Texts that one result of an attack adds to a training part.
 
     Attributes:
-        path: of the result.
-        sha256: of that file.
-        texts: n texts, or pairs of texts, with the attacked one exchanged.
+        path: the file of the result.
+        sha256: hash of that file.
+        texts: n texts, or pairs of texts, with the attacked text replaced.
         labels: the n labels of the originals.
-        foreign: adversarial texts whose originals are not in the training part: held out, left out, or of other data.
-        measured_on: texts that are left out since they stand, word for word, in what selects or measures.
+        foreign: number of adversarial texts whose originals are not in the training part: held out, left out, or from
+            other data.
+        measured_on: number of texts left out because a set for selection or measurement has the same text.
     """
 
     path: Path
@@ -34,30 +35,30 @@ class AdversarialTexts:
     measured_on: int = 0
 
     def told(self) -> str:
-        """What was taken from where, in a line."""
+        """Return a line with the number of texts, their file, and the numbers of texts left out."""
         left = f" ({self.foreign:,} of texts that are not trained on are left out)" if self.foreign else ""
         left += f" ({self.measured_on:,} that are measured on are left out)" if self.measured_on else ""
         return f"trained on besides: {len(self.texts):,} adversarial texts of {self.path}{left}"
 
     def record(self) -> dict[str, Any]:
-        """For the result."""
+        """Return the record for the result."""
         counts = {"texts": len(self.texts), "foreign": self.foreign, "measured_on": self.measured_on}
         return {"path": str(self.path), "sha256": self.sha256, **counts}
 
 
 def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[float]) -> AdversarialTexts:
-    """The adversarial texts of a result of ``holdfast attack`` on a training split.
+    """Read the adversarial texts of a result of ``holdfast attack`` on a training split.
 
-    Of each training text that was attacked the text that the attack ended with is taken, whether it deceived or not,
-    with the training text's label; texts that it left as they were, or skipped, add nothing.
+    For each training text that was attacked, the final text of the attack is taken with the training text's label,
+    whether the attack succeeded or not; texts that the attack skipped or did not change are left out.
 
     Args:
-        path: the result.
+        path: the file of the result.
         texts: n training texts, or pairs.
         labels: n class numbers.
 
     Raises:
-        UserError: not a result of an attack, or no adversarial text of any of the training texts.
+        UserError: the file is not a result of an attack, or has no adversarial text of any of the training texts.
     """
     result = read_result(path)
     if result["kind"] != "attack":
@@ -85,7 +86,7 @@ def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[f
 
 
 def _keys(text: Text) -> Iterator[tuple[tuple[str, str | None], int]]:
-    """How an attack names a text, ``(attacked, other)``, and which side is attacked then."""
+    """Yield the keys of a text in an attack, ``(attacked, other)``, each with the number of the attacked side."""
     if len(text) == 1:
         yield (text[0], None), 0
         return

@@ -13,18 +13,19 @@ from holdfast.adversary.batches import padded
 from holdfast.training.sampling import EpochOrder
 
 _BATCHES_SORTED = 20
-"""Batches whose texts are sorted by length among themselves: nearly all padding goes, and batches stay mixed."""
+"""Number of batches whose texts are sorted by length together: this removes most padding and keeps batches mixed."""
 
 
 class LengthOrder(EpochOrder):
-    """Row numbers in an order drawn from (seed, epoch), such that the rows of a batch are of like length.
+    """Row numbers in an order drawn from (seed, epoch), in which the rows of a batch have similar lengths.
 
-    Cut from the front into batches of ``batch_size``, the incomplete one is the last. Cross-entropy is a mean over
-    texts, so that which texts meet in a batch does not change what is learnt from them, unlike in contrastive training.
+    The order is cut into batches of ``batch_size`` from the front; an incomplete batch is the last. Cross-entropy is a
+    mean over texts, so the grouping of texts into batches does not change the loss of a text, unlike in contrastive
+    training.
 
     Args:
-        lengths: tokens of each row.
-        batch_size: rows of a batch.
+        lengths: number of tokens of each row.
+        batch_size: number of rows of a batch.
         seed: the run's seed.
     """
 
@@ -47,18 +48,18 @@ class LengthOrder(EpochOrder):
 
 
 class Collate:
-    """Turns row numbers into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,), int64 or float32.
+    """Collator of rows into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,), int64 or float32.
 
     Args:
-        tokenizer: the model's.
-        encoded: the training texts, as :func:`holdfast.attacks.classifier.tokenise` gives them.
-        labels: their class numbers, or their scores, which are floats.
+        tokenizer: the model's tokeniser.
+        encoded: the training texts, as returned by :func:`holdfast.attacks.classifier.tokenise`.
+        labels: their class numbers, or their scores (floats).
     """
 
     def __init__(self, tokenizer: Any, encoded: Mapping[str, Sequence[Any]], labels: Sequence[float]) -> None:
         self.tokenizer, self.encoded, self.labels = tokenizer, encoded, labels
 
     def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:
-        """The batch of some rows."""
+        """Return the batch of some rows."""
         batch = padded(self.tokenizer, self.encoded, rows, torch.device("cpu"))
         return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}

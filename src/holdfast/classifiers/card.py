@@ -20,11 +20,11 @@ logits = model.encode(["A text."])  # one column per class, in the order of clas
 
 
 def card(record: Mapping[str, Any], selected: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """The text of the model card.
+    """Return the text of the model card.
 
     Args:
         record: the run's record (``run.json``).
-        selected: how the weights were chosen: ``protocol`` and ``score``.
+        selected: the selection of the weights: ``protocol`` and ``score``.
         rows: the result's rows.
     """
     frozen = record["frozen"]
@@ -76,7 +76,7 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("defence", _defence(record)),
     ]
     training = dict(record["training"])
-    training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that did not decide
+    training.pop("epochs" if training["max_steps"] else "max_steps")  # the one that is not used
     if record["frozen"]:
         training = {key: training[key] for key in ("max_length", "examples", "seed", "precision")}
     rows += [(key.replace("_", " "), value) for key, value in training.items()]

@@ -1,4 +1,4 @@
-"""One run from an encoder and a labelled task to a classifier: train, select, export, measure; resumable."""
+"""A resumable run from an encoder and a labelled task to a classifier: training, selection, export, measurement."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def finetune(
 
     Args:
         settings: the run.
-        resume: continue the run that is in ``settings.folder``; the weights at the end are those of an unbroken run.
-        console: where progress is shown; None: nowhere.
-        command: the words of the command, for the record; None: this process's.
+        resume: continue the run in ``settings.folder``; the final weights are the same as those of an unbroken run.
+        console: the console that shows progress; None: no output.
+        command: the words of the command, for the record; None: the command of this process.
 
     Raises:
-        UserError: a mistake in the settings or the data, a folder that holds something else, a loss that is not finite,
-            a full disk.
+        UserError: an error in the settings or the data, a folder that holds something else, a loss that is not finite,
+            or a full disk.
     """
     settings = settings.completed()
     console = console or Console(quiet=True)
@@ -107,7 +107,7 @@ def finetune(
 def _train(
     settings: FinetuneSettings, material: Material, record: dict[str, Any], checkpoint: Path | None, console: Console
 ) -> dict[str, Any]:
-    """Fine-tune, export the best epoch, and tell how it went."""
+    """Fine-tune, export the best epoch, and return a summary of the training."""
     set_seed(settings.seed)
     with stage(console, f"loading {settings.model}", announce=False):
         start = new_classifier(settings.model, material, settings.max_length)
@@ -166,7 +166,7 @@ def _train(
 
 
 def _tell_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, console: Console) -> None:
-    """Say where texts are cut, if that is not where ``--max-length`` says, and how many training texts are."""
+    """Print the length limit if it differs from ``--max-length``, and the number of training texts that are cut."""
     if settings.frozen and limit is None:
         console.print(f"{settings.model} has no length limit: it reads texts whole", highlight=False, markup=False)
     lines = [lowered_line(settings.max_length, limit, settings.model), cut_line(cuts.record())]
@@ -177,7 +177,7 @@ def _tell_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, cons
 def _fit_frozen(
     settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
 ) -> dict[str, Any]:
-    """Fit the linear layer, export encoder and layer, and tell how it went."""
+    """Fit the linear layer, export encoder and layer, and return a summary of the training."""
     with stage(console, f"loading {settings.model}", announce=False):
         encoder = load_space_encoder(settings.model)
     if (resolve_model(settings.model) / CLASSES_FILE).is_file():
@@ -232,7 +232,7 @@ def _finish(
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    """Measure the exported model, as anyone would load it, and write its card and the result."""
+    """Load the exported model, measure it, and write its card and the result."""
     began = time.monotonic()
     classifier = load_classifier(str(settings.folder), regression=material.regression)
     with stage(console, "measuring", unit="texts") as told:
@@ -258,7 +258,7 @@ def _finish(
 
 
 def _measured_on(material: Material, settings: FinetuneSettings) -> Material:
-    """The material with its test parts cut to ``test_examples`` texts, which a note says."""
+    """Return the material with at most ``test_examples`` texts in each test part, and a note about this."""
     if settings.test_examples is None:
         return material
     tests = tuple(sample(part, settings.test_examples, settings.seed) for part in material.tests)
@@ -273,14 +273,14 @@ def _measured_on(material: Material, settings: FinetuneSettings) -> Material:
 
 
 def _rows(classifier: Classifier, material: Material, progress: Progress) -> list[dict[str, Any]]:
-    """A row for each part; one of a sample says of how many texts."""
+    """Return a row for each part; a row of a sample has the number of texts that the sample was drawn from."""
     rows = [score_row(classifier, material.task, part, progress) for part in (material.dev, *material.tests)]
     sampled = material.sampled_from
     return [{**row, "sample": {"of": sampled[row["split"]]}} if row["split"] in sampled else row for row in rows]
 
 
 def _said(settings: FinetuneSettings) -> dict[str, Any]:
-    """What the settings alone say of the record."""
+    """Return the part of the record that depends on the settings only."""
     keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
     return {
         "task": short_name(task_named(settings.task)),
@@ -296,7 +296,7 @@ def _said(settings: FinetuneSettings) -> dict[str, Any]:
 
 
 def _record(settings: FinetuneSettings, said: dict[str, Any], material: Material) -> dict[str, Any]:
-    """What ``run.json`` says, and what a resumed run must agree with."""
+    """Return the content of ``run.json``, which must be the same for a resumed run."""
     precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
     parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
     return {
@@ -317,7 +317,7 @@ def _record(settings: FinetuneSettings, said: dict[str, Any], material: Material
 
 
 def _tell(material: Material, console: Console) -> None:
-    """The sizes of the parts, and what is kept out of them."""
+    """Print the sizes of the parts, and the texts that were excluded."""
     sizes = ", ".join(f"{part.split} {len(part):,}" for part in (material.train, material.dev, *material.tests))
     kind = "regression" if material.regression else f"{len(material.classes)} classes"
     console.print(f"{material.task}: {sizes} ({kind})", highlight=False)
@@ -351,13 +351,13 @@ def _arguments(settings: FinetuneSettings, texts: int, precision: str, *, on_cpu
         bf16=precision == "bf16",
         use_cpu=on_cpu,
         seed=settings.seed,
-        # By steps and not by epochs: so a checkpoint of an epoch's last step is always written after its evaluation.
+        # By steps, not epochs, so that a checkpoint at an epoch's last step is always written after its evaluation.
         eval_strategy="steps",
         eval_steps=steps_in_epoch,
         save_strategy="steps",
         save_steps=settings.save_steps or _SAVE_STEPS,
         logging_steps=logging_steps(settings.max_steps or steps_in_epoch * (settings.epochs or 1.0)),
-        logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
+        logging_nan_inf_filter=False,  # a loss that is not finite stops the run
         remove_unused_columns=False,
         report_to="none",
         disable_tqdm=True,

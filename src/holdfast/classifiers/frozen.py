@@ -1,4 +1,4 @@
-"""A classifier on an encoder that stays as it is: multinomial logistic regression on its sentence vectors."""
+"""A classifier on a frozen encoder: multinomial logistic regression on its sentence vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float32]
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""scikit-learn's C, the inverse of the L2 strength, for vectors whose coordinates have a mean square of 1."""
+"""Values of scikit-learn's C, the inverse of the L2 strength, for vectors whose coordinates have a mean square of 1."""
 
 _MAX_ITERATIONS = 2000
 
@@ -25,7 +25,7 @@ class Fit:
     """A fitted linear layer.
 
     Attributes:
-        weight: (classes, d), for the encoder's vectors as they are.
+        weight: (classes, d), for the encoder's unscaled vectors.
         bias: (classes,).
         strength: the C that was chosen.
         scores: accuracy ×100 on the selection part for each C.
@@ -38,17 +38,17 @@ class Fit:
 
 
 def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels: Sequence[float]) -> Fit:
-    """Logistic regression whose strength is the best on the selection part; of equal ones the strongest.
+    """Fit a logistic regression; select the strength by accuracy on the selection part, the strongest of equal ones.
 
     Args:
-        vectors: (n, d), of the training part.
-        labels: n class numbers from 0 to classes − 1, each of which occurs.
-        dev_vectors: (m, d), of the selection part.
+        vectors: (n, d), vectors of the training part.
+        labels: n class numbers from 0 to classes − 1; each must occur.
+        dev_vectors: (m, d), vectors of the selection part.
         dev_labels: m class numbers.
     """
     from sklearn.linear_model import LogisticRegression
 
-    # One number for all coordinates: it makes C mean the same for every encoder and leaves the geometry as it is.
+    # One scale for all coordinates: C has the same meaning for every encoder, and the geometry does not change.
     scale = float(np.sqrt(np.mean(np.square(vectors, dtype=np.float64)))) or 1.0
     scaled, dev_scaled = vectors.astype(np.float64) / scale, dev_vectors.astype(np.float64) / scale
     scores: dict[float, float] = {}
@@ -60,17 +60,17 @@ def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels:
             best = model
     assert best is not None
     weight, bias = best.coef_ / scale, best.intercept_
-    if len(weight) == 1:  # of two classes scikit-learn keeps the difference of the logits
+    if len(weight) == 1:  # for two classes, scikit-learn has only the difference of the logits
         weight, bias = np.concatenate([-weight, weight]) / 2, np.concatenate([-bias, bias]) / 2
     return Fit(weight.astype(np.float32), bias.astype(np.float32), float(best.C), scores)
 
 
 def with_head(encoder: SentenceTransformer, fitted: Fit) -> SentenceTransformer:
-    """A SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits.
+    """Return a SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits.
 
     Args:
-        encoder: with vectors of D dimensions before its ``truncate_dim``, which it may have, cuts them to d.
-        fitted: for vectors of d dimensions.
+        encoder: an encoder with vectors of D dimensions; its ``truncate_dim``, if set, cuts them to d.
+        fitted: the layer, for vectors of d dimensions.
     """
     import torch
     from sentence_transformers import SentenceTransformer
@@ -83,7 +83,7 @@ def with_head(encoder: SentenceTransformer, fitted: Fit) -> SentenceTransformer:
         default_prompt_name=encoder.default_prompt_name,
     )
     classes, width = fitted.weight.shape
-    # truncate_dim cuts nothing between modules: the dimensions that it leaves out reach the layer, and weigh nothing.
+    # truncate_dim does not cut between modules: the dimensions that it drops reach the layer, with weights of 0.
     whole = classifier.get_embedding_dimension() or width
     weight = np.pad(fitted.weight, ((0, 0), (0, whole - width)))
     head = Dense(

@@ -1,4 +1,4 @@
-"""The head of a classifier that is fine-tuned further: kept if its classes are the task's, else drawn anew."""
+"""The head of a classifier that is fine-tuned further: kept if its classes are the task's, else reinitialised."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.errors import UserError
 
 @dataclass(frozen=True)
 class Head:
-    """The decision about the head of a classifier that a run starts from.
+    """The decision about the head of the classifier from which a run starts.
 
     Attributes:
-        kept: True if it is trained further, False if it is drawn anew.
-        reason: why.
-        classes: of a head that is kept, its classes and the task's.
-        drawn: the names of parameters that fit in size and are drawn anew all the same.
+        kept: True if the head is trained further, False if it is reinitialised.
+        reason: reason of the decision.
+        classes: the match between the classes of a kept head and the task's.
+        drawn: names of parameters that are reinitialised although their sizes fit.
     """
 
     kept: bool
@@ -31,11 +31,11 @@ class Head:
     drawn: tuple[str, ...] = ()
 
     def told(self) -> str:
-        """Return the line that tells the decision."""
+        """Return the decision as a line of text."""
         return f"the head is kept: {self.reason}" if self.kept else f"a new head is drawn: {self.reason}"
 
     def record(self) -> dict[str, Any]:
-        """Return the decision for the result."""
+        """Return the decision as a record for the result."""
         match = {"class_match": self.classes.record()} if self.classes is not None else {}
         return {"kept": self.kept, "reason": self.reason, **match}
 
@@ -43,12 +43,12 @@ class Head:
 def settled_head(
     model: Any, report: Mapping[str, Any], theirs: ClassNames, ours: ClassNames, task_has_scores: bool
 ) -> Head | None:
-    """Keep the head of a loaded sequence classifier, its rows in the task's order, or draw its last layer anew.
+    """Keep the head of a loaded sequence classifier, with its rows in the task's order, or reinitialise its last layer.
 
     Args:
-        model: as it is loaded for the task, with one output per class of the task, or one for its scores.
+        model: the model as loaded for the task, with one output per class of the task, or one for its scores.
         report: the loading info of transformers: ``missing_keys`` and ``mismatched_keys``.
-        theirs: the classes that the model's configuration had before.
+        theirs: the classes in the model's own configuration.
         ours: the classes of the task.
         task_has_scores: True for a regression.
 
@@ -56,8 +56,8 @@ def settled_head(
         The decision; None if the model had no head.
 
     Raises:
-        UserError: other weights than those of the last layer and of a pooler are missing or of other sizes than
-            config.json says; or the head has other classes and no linear layer at its end.
+        UserError: weights of the encoder, except a pooler's, are missing, or weights other than those of the last layer
+            differ in size from config.json; or the head has other classes and no final linear layer.
     """
     spec = theirs.owner
     name, layer = _last_layer(model, len(ours.names))
@@ -86,7 +86,7 @@ def settled_head(
 
 
 def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:
-    """Return the last linear layer with so many outputs, and its name."""
+    """Return the name of the last linear layer with ``outputs`` outputs, and the layer."""
     layers = [
         (name, module)
         for name, module in model.named_modules()
@@ -96,7 +96,7 @@ def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:
 
 
 def _refuse_other_body(model: Any, report: Mapping[str, Any], last: Collection[str], spec: str) -> None:
-    """Refuse weights that do not fill the model below its last layer; a pooler may be missing."""
+    """Refuse weights that do not fit or do not fill the model below its last layer; a pooler may be missing."""
     for name, found, wanted in sorted(report["mismatched_keys"]):
         if name not in last:
             raise UserError(
@@ -119,18 +119,18 @@ def _counted(classes: ClassNames, scores: bool = False) -> str:
 
 
 def _draw(layer: nn.Linear, model: Any) -> None:
-    """Draw a layer as transformers does it for a new head."""
+    """Initialise a layer as transformers does for a new head."""
     nn.init.normal_(layer.weight, std=getattr(model.config, "initializer_range", 0.02))
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
 
 
 def draw_zeroed_pooler(model: Any) -> list[str]:
-    """Draw a pooler anew whose weights are all zero, and return the names of its parameters.
+    """Reinitialise a pooler whose weights are all zero, and return the names of its parameters.
 
-    A pooler on top of [CLS] that no weights file had is stored as zeros in a SentenceTransformer (see
-    :func:`holdfast.models.load_sentence_transformer`). Left so, it would give every text the same vector, and hardly
-    any gradient would reach the encoder.
+    If a weights file has no pooler, a SentenceTransformer stores its pooler as zeros (see
+    :func:`holdfast.models.load_sentence_transformer`). With zeros, every text would have the same vector, and almost no
+    gradient would reach the encoder.
     """
     new: list[str] = []
     for name, module in model.base_model.named_modules(prefix=model.base_model_prefix):

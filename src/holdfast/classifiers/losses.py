@@ -1,4 +1,4 @@
-"""What a classifier is trained on: the loss of its task, and how far apart two of its outputs are."""
+"""Losses of a classifier's training: the loss of its task, and a divergence between two of its outputs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.adversary.divergence import kl
 
 
 def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean loss over the batch, a scalar, computed in fp32 or better.
+    """Return the mean loss over the batch, a scalar, computed in fp32 or better.
 
     Args:
         logits: (B, C) for classes; (B, 1) for a score.
-        labels: (B,), whole numbers for the cross-entropy of classes, or floating ones for the squared error of a score.
+        labels: (B,), integers for the cross-entropy of classes, or floats for the squared error of a score.
     """
     if labels.is_floating_point():
         scores = _in_full(logits).squeeze(-1)
@@ -22,14 +22,14 @@ def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def divergence(logits: Tensor, reference: Tensor) -> Tensor:
-    """How far outputs are from a reference: the mean over the batch of SMART's ℓ_s, a scalar ≥ 0 (SMART, §2.1).
+    """Return the mean over the batch of SMART's divergence ℓ_s, a scalar ≥ 0 (SMART, §2.1).
 
-    ``KL(P‖Q) + KL(Q‖P)`` with P and Q the softmax of both, or the squared difference where there is one column: a
-    score. Gradient flows into both arguments.
+    ℓ_s is ``KL(P‖Q) + KL(Q‖P)``, where P and Q are the softmax of the two arguments, or the squared difference if there
+    is one column (a score). Gradient flows into both arguments.
 
     Args:
         logits: (B, C), or (B, 1) for a score.
-        reference: of the same shape.
+        reference: logits of the same shape.
     """
     mine, theirs = _in_full(logits), _in_full(reference)
     if logits.shape[-1] == 1:

@@ -1,7 +1,7 @@
-"""What a classifier is trained, selected and tested on, and what is kept out of it.
+"""The data for a classifier's training, selection and tests, and the texts that are excluded from it.
 
 Texts of the task's test splits and of its published attack sets are in neither the training nor the selection part; a
-test split never selects anything. Where there is no test split at hand, a part is held out to be one.
+test split is never used for selection. If no test split is available, a part is held out for it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ATTACK_SETS = {
     "mnli": _OF_MNLI,
     "anli_mix": ("textfooler/snli", *_OF_MNLI),
 }
-"""The texts that attacks on a task are published on: TextFooler's samples (Jin et al. 2020)."""
+"""The texts of published attacks on a task: TextFooler's samples (Jin et al. 2020)."""
 
 SCORE = "score"
-"""In place of the classes' names, what the one output of a regression is called."""
+"""The name of the single output of a regression, in place of class names."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Exclusion:
     """Rows left out because their texts occur in another set.
 
     Attributes:
-        because: the other set: task and split; "premises included" where rows to train on are left out too that share
-            but the first text of a pair.
-        texts: how many it has; None where it is not at hand, and nothing could be left out.
-        from_train: rows left out of the training part.
-        from_dev: rows left out of the selection part.
+        because: the other set: task and split; with "premises included" if training rows are left out too that share
+            only the first text of a pair.
+        texts: number of texts in the other set; None if it is not available, so that nothing could be left out.
+        from_train: number of rows left out of the training part.
+        from_dev: number of rows left out of the selection part.
     """
 
     because: str
@@ -57,20 +57,20 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Material:
-    """A task made ready.
+    """The prepared data of a task.
 
     Attributes:
-        task: its name.
+        task: the task's name.
         classes: the classes' names; for a regression the one name ``score``.
-        takes_pairs: whether its texts are pairs.
-        train: what is trained on.
-        dev: what selects.
-        tests: what else is told at the end.
-        excluded: what was left out, and why.
-        notes: what is odd about the data, in a line each.
-        regression: whether a score is predicted and not a class.
-        sampled_from: for a test part that is a sample, by split, how many texts it was drawn from.
-        adversarial: what of the training part is adversarial texts that were made before.
+        takes_pairs: True if the texts are pairs.
+        train: the training part.
+        dev: the selection part.
+        tests: the parts that are only measured at the end.
+        excluded: the rows that were left out, and the reasons.
+        notes: lines about irregularities of the data.
+        regression: True if a score is predicted, not a class.
+        sampled_from: for each split of a sampled test part, the number of texts that the sample was drawn from.
+        adversarial: the adversarial texts, made before, that are in the training part.
     """
 
     task: str
@@ -95,19 +95,19 @@ def load_material(
     data: Path | None,
     adversarial_texts: Sequence[Path] = (),
 ) -> Material:
-    """A task's training, selection and test parts.
+    """Load a task's training, selection and test parts.
 
     Args:
         task: a labelled task.
-        train_split: the split to train on; None: ``train``, or ``all`` where that is the only one.
-        examples: train on at most so many texts, drawn by the seed; None: on all.
-        seed: decides which texts are held out and which are drawn.
+        train_split: the split to train on; None: ``train``, or ``all`` if that is the only one.
+        examples: maximum number of training texts, drawn with the seed; None: all.
+        seed: the seed of the draws of held-out texts and of training texts.
         data: the data folder, as for :func:`holdfast.data.registry.load_labelled`.
-        adversarial_texts: results of attacks on the training split, whose texts are trained on besides.
+        adversarial_texts: results of attacks on the training split, whose adversarial texts are added to the training.
 
     Raises:
-        UserError: no such task or split, a training split that has to be named, a malformed file, nothing left,
-            adversarial texts of other data.
+        UserError: there is no such task or split, the training split must be named, a file is malformed, no text is
+            left, or adversarial texts are from other data.
     """
     known = task_named(task)
     name = train_split_of(known, train_split, data)
@@ -117,7 +117,7 @@ def load_material(
     measured = measured_splits(known, name, dev_name, data)
     tests = [_load(known, split, data, classes)[0] for split in measured]
     notes = _notes(known, classes, train, [*([dev] if dev is not None else []), *tests])
-    # Published training and dev sets are left as their authors made them; what we make one of must know no premise.
+    # Published training and dev sets keep their premises; a training set made from another split must not share any.
     premises = known.grouped and not name.startswith(("train", "all"))
     also = ", premises included" if premises else ""
     barred, absent = _barred(known, measured, dev_name, data)
@@ -171,9 +171,9 @@ def load_material(
 def _barred(
     task: Task, measured: Sequence[str], dev: str | None, data: Path | None
 ) -> tuple[dict[str, list[Text]], list[str]]:
-    """The texts of the test splits and of the attack sets, by their names, and the attack sets that are not at hand.
+    """Return the texts of the test splits and of the attack sets, by name, and the attack sets that are not available.
 
-    Not those of a split that is measured besides but is a part of the selection part.
+    A measured split that shares rows with the selection split is not included.
     """
     selecting = sources(task.split(dev)) if dev is not None else frozenset()
     tests = [split for split in measured if selecting.isdisjoint(sources(task.split(split)))]
@@ -188,13 +188,13 @@ def _barred(
 
 
 def _kept_apart(more: AdversarialTexts, others: Mapping[str, Sequence[Text]]) -> AdversarialTexts:
-    """The adversarial texts that are in none of the sets."""
+    """Return the adversarial texts that are in none of the sets."""
     kept, taken = without(Part("adversarial", more.texts, more.labels, str(more.path), more.sha256), others)
     return replace(more, texts=kept.texts, labels=list(kept.labels), measured_on=sum(taken.values()))
 
 
 def _notes(task: Task, classes: Sequence[str], train: Part, others: Sequence[Part]) -> tuple[str, ...]:
-    """Return lines about repeated texts and ids, and about classes that are none or that a split lacks."""
+    """Return lines about repeated texts and ids, hidden labels, and classes that are missing in a split."""
     labels: dict[Text, set[float]] = {}
     for text, label in zip(train.texts, train.labels, strict=True):
         labels.setdefault(text, set()).add(label)
@@ -219,7 +219,7 @@ def _is_graded(task: Task) -> bool:
 
 
 def _load(task: Task, split: str, data: Path | None, classes: list[str] | None = None) -> tuple[Part, list[str]]:
-    """A split, with its labels numbered as in ``classes`` where they are given."""
+    """Load a split, with its labels numbered as in ``classes`` if they are given, and return it with its classes."""
     if _is_graded(task):
         graded = load_graded(task.name, split, data=data)
         return Part(split, graded.texts, graded.scores, graded.source, graded.sha256), [SCORE]

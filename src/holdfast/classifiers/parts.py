@@ -1,4 +1,4 @@
-"""Labelled texts for one purpose, and the drawing of some of them."""
+"""Labelled texts for one purpose, and samples of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.attacks.classifier import Text
 from holdfast.classifiers.text_keys import joined, keys
 
 HELD_OUT = 0.1
-"""The share of the training part that selects where a task has no dev split, and that tests where it has no other."""
+"""Share of the training part that is held out for selection if a task has no dev split, or for tests if it has none."""
 
 HELD_OUT_TEST = "held-out-test"
-"""What the part is called that tests where a task has no test split."""
+"""The name of the part held out for tests if a task has no test split."""
 
-# Of the scores, which have no classes, every fifth of them is drawn from alike.
+# Scores have no classes: the same share is drawn from each fifth of the sorted scores.
 _STRATA = 5
 
 
@@ -29,9 +29,9 @@ class Part:
     Attributes:
         split: the split's name; "held-out" or "held-out-test" for a part of the training split.
         texts: n texts, or pairs of texts.
-        labels: n class numbers, or for a regression n scores, all of them floats.
+        labels: n class numbers, or for a regression n scores (floats).
         source: the file or hub data set.
-        data_sha256: of the whole split, as :class:`holdfast.data.registry.Labelled` has it.
+        data_sha256: hash of the whole split, as in :class:`holdfast.data.registry.Labelled`.
     """
 
     split: str
@@ -45,23 +45,23 @@ class Part:
 
     @property
     def graded(self) -> bool:
-        """Whether its labels are scores."""
+        """True if the labels are scores."""
         return isinstance(self.labels[0], float) if len(self) else False
 
     @property
     def items_sha256(self) -> str:
-        """Of its texts in their order: equal for parts of the same texts, whatever drew them or left others out."""
+        """Hash of the texts in their order: equal for parts with the same texts, however they were selected."""
         return hashlib.sha256(json.dumps(self.texts).encode()).hexdigest()
 
     def rows(self, numbers: Iterable[int], split: str | None = None) -> Part:
-        """Some of its rows."""
+        """Return a part with some of the rows."""
         chosen = list(numbers)
         texts, labels = [self.texts[i] for i in chosen], [self.labels[i] for i in chosen]
         return Part(split or self.split, texts, labels, self.source, self.data_sha256)
 
 
 def sample(part: Part, count: int, seed: int) -> Part:
-    """At most ``count`` of the rows, drawn by the seed and left in their order."""
+    """Return at most ``count`` of the rows, drawn with the seed and kept in their order."""
     if count >= len(part):
         return part
     return part.rows(sorted(random.Random(seed).sample(range(len(part)), count)))
@@ -70,14 +70,14 @@ def sample(part: Part, count: int, seed: int) -> Part:
 def hold_out(
     part: Part, seed: int, share: float = HELD_OUT, *, grouped: bool = False, split: str = "held-out"
 ) -> tuple[Part, Part]:
-    """A share of each class's rows, drawn by the seed, and the rest.
+    """Split off a share of each class's rows, drawn with the seed, and return it and the rest.
 
     Args:
-        part: what is drawn from.
-        seed: of the drawing.
-        share: of each class; at least one row of a class that has two.
-        grouped: pairs with the same first text stay together; the share is then never more, and may be less.
-        split: what the share is called.
+        part: the part to draw from.
+        seed: the seed of the draw.
+        share: the share of each class; at least one row of a class that has two.
+        grouped: keep pairs with the same first text together; the held-out part may then be smaller than the share.
+        split: the split name of the held-out part.
     """
     draw = random.Random(seed)
     strata = _strata(part)
@@ -98,7 +98,7 @@ def hold_out(
 
 
 def _strata(part: Part) -> dict[float, list[int]]:
-    """The rows of each class, or of each fifth of the scores."""
+    """Return the rows of each class, or of each fifth of the scores."""
     if part.graded:
         ranked = sorted(range(len(part)), key=part.labels.__getitem__)
         return {fifth: sorted(ranked[fifth * len(part) // _STRATA : (fifth + 1) * len(part) // _STRATA])
@@ -110,7 +110,7 @@ def _strata(part: Part) -> dict[float, list[int]]:
 
 
 def _groups(part: Part, draw: random.Random) -> list[list[int]]:
-    """The rows with the same first text, in an order that is drawn."""
+    """Return the groups of rows with the same first text, in random order."""
     groups: dict[str, list[int]] = {}
     for row, text in enumerate(part.texts):
         groups.setdefault(joined(text[:1], ascii_only=False), []).append(row)
@@ -120,9 +120,10 @@ def _groups(part: Part, draw: random.Random) -> list[list[int]]:
 
 
 def without(part: Part, barred: Mapping[str, Sequence[Text]], premises: bool = False) -> tuple[Part, dict[str, int]]:
-    """The rows whose text is in none of the sets, and how many each set took out; a row counts for the first.
+    """Return the rows whose text is in none of the sets, and the number of rows that each set removed.
 
-    With ``premises`` it is enough that the first text of a pair is the first text of one of theirs.
+    A row that is in several sets counts for the first. With ``premises``, a row is also removed if the first text of
+    its pair is the first text of a pair in a set.
     """
 
     def marks(text: Text) -> set[str]:

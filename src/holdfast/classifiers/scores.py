@@ -1,4 +1,4 @@
-"""How often a classifier is right, and how well a regression ranks."""
+"""Scores of a classifier (accuracy, F1) and of a regression (correlations)."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from holdfast.encoding import Progress
 from holdfast.limits import Cuts
 
 _WITH_F1 = ("mrpc", "qqp")
-"""Tasks of unequal classes, for which F1 of the second class is reported beside the accuracy, as in GLUE."""
+"""Tasks with unbalanced classes, for which F1 of the second class is reported with the accuracy, as in GLUE."""
 
 _DECIMALS = 6
-"""Of a prediction that is written down; fp32 has no more."""
+"""Decimals of a recorded prediction; fp32 is not more precise."""
 
 Logits = npt.NDArray[np.float32]
 
 
 def accuracy(logits: Logits, labels: Sequence[float]) -> float:
-    """The share of rows whose largest logit is that of the label, ×100."""
+    """Return the share of rows whose largest logit is that of the label, ×100."""
     return 100 * float(np.mean(logits.argmax(axis=1) == np.asarray(labels)))
 
 
 def spearman(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
-    """Spearman's rank correlation ×100; 0 where all predictions, or all scores, are equal."""
+    """Return Spearman's rank correlation ×100; 0 if all predictions, or all scores, are equal."""
     from scipy.stats import spearmanr
 
     return _correlation(spearmanr, predictions, scores)
 
 
 def pearson(predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
-    """Pearson's correlation ×100; 0 where all predictions, or all scores, are equal."""
+    """Return Pearson's correlation ×100; 0 if all predictions, or all scores, are equal."""
     from scipy.stats import pearsonr
 
     return _correlation(pearsonr, predictions, scores)
 
 
 def score_row(classifier: Classifier, task: str, part: Part, progress: Progress | None = None) -> dict[str, Any]:
-    """A row of results, computed in fp32: ``{task, split, n, metrics, items, items_sha256, data_sha256, source,
-    truncated}``.
+    """Return a row of results, computed in fp32.
 
-    ``items`` has one entry per text, in the order of the data: ``correct`` (0 or 1), or for a regression ``gold`` and
-    ``prediction``. ``items_sha256`` is of these texts, ``data_sha256`` of the whole split that they are from.
-    ``truncated`` says how many of its distinct texts were longer than the model reads.
+    The row is ``{task, split, n, metrics, items, items_sha256, data_sha256, source, truncated}``. ``items`` has one
+    entry per text, in the order of the data: ``correct`` (0 or 1), or for a regression ``gold`` and ``prediction``.
+    ``items_sha256`` is the hash of these texts, ``data_sha256`` that of their whole split. ``truncated`` has the number
+    of distinct texts that exceed the model's length limit.
     """
     cuts = Cuts()
     logits = classifier.logits(part.texts, progress=progress, cuts=cuts)
@@ -69,7 +69,7 @@ def _of_classes(logits: Logits, part: Part, task: str) -> tuple[dict[str, float]
 
 
 def _of_scores(logits: Logits, part: Part) -> tuple[dict[str, float], dict[str, list[Any]]]:
-    # The row's metrics are those of its items, to the last digit.
+    # The metrics are computed from the rounded predictions, so that they agree with the items exactly.
     predictions = [round(float(value), _DECIMALS) for value in logits[:, 0]]
     metrics = {"spearman": spearman(predictions, part.labels), "pearson": pearson(predictions, part.labels)}
     return metrics, {"gold": list(part.labels), "prediction": predictions}
@@ -77,6 +77,6 @@ def _of_scores(logits: Logits, part: Part) -> tuple[dict[str, float], dict[str, 
 
 def _correlation(measure: Any, predictions: npt.ArrayLike, scores: Sequence[float]) -> float:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of constant input, for which 0 is said above
+        warnings.simplefilter("ignore")  # warnings about constant input, for which 0 is returned
         value = float(measure(np.asarray(predictions, dtype=np.float64), np.asarray(scores, dtype=np.float64))[0])
     return 100 * value if np.isfinite(value) else 0.0

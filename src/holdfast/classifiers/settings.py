@@ -1,4 +1,4 @@
-"""Everything that decides a fine-tuning run, with its checks."""
+"""The settings of a fine-tuning run, with their checks."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from holdfast.training.log import RESULT_FILE
 
 @dataclass(frozen=True)
 class FinetuneSettings:
-    """Everything that decides a fine-tuning run.
+    """The settings of a fine-tuning run.
 
     Attributes:
         model: the encoder to start from: a folder or hub name of a masked LM or a SentenceTransformer.
         task: a labelled task, such as "sst2".
-        output: the run's folder, which the finished model ends up in; or a name that ends in ``.json`` for the result,
-            and then the model's folder is that name without ``.json``.
+        output: the run's folder, which will hold the finished model; or the file of the result, with a name that ends
+            in ``.json``: the model's folder is then that name without ``.json``.
         defence: "none", "adv", "pgd", "freelb", "smart" or "robustembed".
-        options: the defence's own options, by name; text is parsed.
-        frozen: fit a logistic regression to the encoder's vectors, which stays as it is.
+        options: the defence's own options, by name; text values are parsed.
+        frozen: fit a logistic regression to the vectors of the frozen encoder.
         train_split: the split to train on; None: ``train``, or ``all`` for a task that has no splits.
-        epochs: passes over the training part; None: the defence's own, 4 for adv and 3 for the others.
+        epochs: passes over the training part; None: the defence's default, 4 for adv and 3 for the others.
         max_steps: optimiser steps, in place of epochs.
         batch_size: texts per optimiser step.
-        learning_rate: peak, falling linearly to 0 without warm-up.
+        learning_rate: initial learning rate; it falls linearly to 0, without warm-up.
         max_length: tokens per text or pair, in training and in the finished model.
-        examples: train on at most so many texts, drawn by the seed; None: on all.
-        test_examples: measure on at most so many texts of each test split, drawn by the seed; None: on all. What
-            selects stays whole.
-        adversarial_texts: results of ``holdfast attack`` on the training split, whose texts are trained on besides,
-            with their originals' labels; several joined by commas.
-        seed: of the head, the held-out part, the order and the dropout.
-        precision: "auto" (bf16 where the machine has it and the defence can do with it), "fp32" or "bf16"; the result
-            is measured in fp32.
-        data: the folder of labelled data; None: the one HOLDFAST_DATA names, and without that the hub.
-        save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
+        examples: maximum number of training texts, drawn with the seed; None: all.
+        test_examples: maximum number of texts measured in each test split, drawn with the seed; None: all. The
+            selection part is not reduced.
+        adversarial_texts: results of ``holdfast attack`` on the training split, joined by commas; their adversarial
+            texts are added to the training with the labels of the originals.
+        seed: random seed of the head, the held-out part, the order and the dropout.
+        precision: "auto" (bf16 if the machine supports it and the defence allows it), "fp32" or "bf16"; the result is
+            measured in fp32.
+        data: the folder of labelled data; None: the folder in HOLDFAST_DATA, or the hub if that is not set.
+        save_steps: steps between checkpoints; None: 500, and checkpoints are removed when the run succeeds.
     """
 
     model: str
@@ -68,19 +68,19 @@ class FinetuneSettings:
 
     @property
     def folder(self) -> Path:
-        """Where the model goes."""
+        """The folder of the model."""
         return self.output.with_suffix("") if self.output.suffix == ".json" else self.output
 
     @property
     def result_file(self) -> Path:
-        """Where the result goes."""
+        """The file of the result."""
         return self.output if self.output.suffix == ".json" else self.output / RESULT_FILE
 
     def completed(self) -> FinetuneSettings:
-        """The settings with the defence's own where nothing was chosen.
+        """Return the settings with the defence's defaults for those that were not given.
 
         Raises:
-            UserError: one of them makes no sense.
+            UserError: a setting is not valid.
         """
         self.check()
         kind = DEFENCES[self.defence]
@@ -88,10 +88,10 @@ class FinetuneSettings:
         return replace(self, epochs=epochs, precision="fp32" if kind.NEEDS_FP32 else self.precision)
 
     def check(self) -> None:
-        """Refuse settings that make no sense.
+        """Refuse settings that are not valid.
 
         Raises:
-            UserError: one of them does not.
+            UserError: a setting is not valid.
         """
         task = task_named(self.task)
         if task.kind == "attack":

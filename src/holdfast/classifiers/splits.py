@@ -1,4 +1,4 @@
-"""Splits of a task for each purpose: to train on, to select by, to measure on."""
+"""Splits of a task for each purpose: training, selection, measurement."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _DEV_SPLITS = ("dev", "dev_matched", "dev_10k", "dev_all", "trial")
 
 
 def short_name(task: Task) -> str:
-    """What a task is called; of a user's own, the name of the file or folder."""
+    """Return the name of a task; for a user's own task, the name of the file or folder."""
     return Path(task.name).name if task.is_own else task.name
 
 
 def train_split_of(task: Task, given: str | None, data: Path | None) -> str:
-    """The split to train on: the one that is given, or ``train``, or ``all`` where that is the only one.
+    """Return the split to train on: the given one, or ``train``, or ``all`` if that is the only one.
 
     Raises:
-        UserError: it is a test split, or has to be named.
+        UserError: it is a test split, or it must be named.
     """
     if given is not None:
         if _is_test(task.split(given)):
@@ -37,7 +37,7 @@ def train_split_of(task: Task, given: str | None, data: Path | None) -> str:
     others = [name for name in names if name != "train" and at_hand(task, name, data)]
     where = data_folder(data)
     if not others:
-        return names[0]  # whatever is missing is told by the reader
+        return names[0]  # the reader reports what is missing
     hub = where is not None and "train" in names and hub_sources(task.split("train"))
     raise UserError(
         f"{task.name} has no train split in {where or 'the hub'}: name the split to train on, "
@@ -47,18 +47,18 @@ def train_split_of(task: Task, given: str | None, data: Path | None) -> str:
 
 
 def _is_test(split: Split) -> bool:
-    """Whether a split, or a file that it is read from, is there to be measured on."""
+    """Return True if a split, or one of its files, is a test split."""
     return split.name.startswith("test") or any(name.rpartition("/")[2].startswith("test") for name in split.files)
 
 
 def dev_split(task: Task, train: str, data: Path | None) -> str | None:
-    """The split that selects: the first that is at hand and shares no rows with the training split."""
+    """Return the split for selection: the first available one that shares no rows with the training split."""
     known = {split.name: split for split in task.splits}
     return next((n for n in _DEV_SPLITS if n in known and _apart(task, train, n) and at_hand(task, n, data)), None)
 
 
 def measured_splits(task: Task, train: str, dev: str | None, data: Path | None) -> list[str]:
-    """The splits that are measured besides the selecting one, as far as they are at hand and not trained on."""
+    """Return the available splits for measurement, except the selection split and those that share training rows."""
     names = task.measured or tuple(split.name for split in task.splits if split.name.startswith("test"))
     return [n for n in names if n != dev and _apart(task, train, n) and at_hand(task, n, data)]
 
@@ -68,7 +68,7 @@ def _apart(task: Task, one: str, other: str) -> bool:
 
 
 def at_hand(task: Task, split: str, data: Path | None) -> bool:
-    """Whether a split can be had: from the data folder where there is one, else from the hub."""
+    """Return True if a split is available: in the data folder if there is one, else from the hub."""
     part = next((part for part in task.splits if part.name == split), None)
     if part is None:
         return False

@@ -1,6 +1,6 @@
-"""The classifier, or regression, that a fine-tuning run starts from: an encoder with a new head, or another classifier.
+"""The initial classifier, or regression, of a fine-tuning run: an encoder with a new head, or another classifier.
 
-Of another classifier the head is kept if its classes are the task's.
+The head of another classifier is kept if its classes are the task's.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from holdfast.prompt import Prompt
 
 @dataclass(frozen=True)
 class Start:
-    """A sequence classifier to be trained.
+    """A sequence classifier before its training.
 
     Attributes:
         model: the network.
         tokenizer: its tokeniser.
-        new_weights: the names of the parameters that are drawn anew.
-        head: what became of the head of the classifier that it is made of; None for an encoder, which has none.
+        new_weights: names of the parameters that are newly initialised.
+        head: the decision about the head of the original classifier; None if the original is an encoder without a head.
     """
 
     model: Any
@@ -48,19 +48,19 @@ class Start:
 
 
 def new_classifier(spec: str, material: Material, max_length: int) -> Start:
-    """Build the classifier, or the regression of one output, that is trained.
+    """Build the classifier, or the regression with one output, for a training.
 
-    New weights are drawn from torch's random numbers: seed them first. The tokeniser's limit is lowered to
-    ``max_length``, so that the finished model reads as much of a text wherever it is used.
+    New weights are drawn from torch's random numbers: set their seed first. The tokeniser's limit is lowered to
+    ``max_length``, so that the finished model always cuts texts at the same length.
 
     Args:
         spec: an encoder or a classifier, as for :func:`holdfast.finding.resolve_model`.
-        material: the task, for the classes and for what the model remembers of it.
+        material: the task, for the classes and for the record of the task in the model's configuration.
         max_length: tokens per text or pair.
 
     Raises:
-        UserError: the model cannot be loaded, has no transformer, puts texts into a template, has a body that its
-            configuration does not describe, or is of an architecture that has no sequence classifier.
+        UserError: the model cannot be loaded, has no transformer, puts texts into a template, has a body that does not
+            match its configuration, or its architecture has no sequence classifier.
     """
     from sentence_transformers.util import get_device_name
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
@@ -75,9 +75,9 @@ def new_classifier(spec: str, material: Material, max_length: int) -> Start:
             dtype=torch.float32,
             local_files_only=True,
             use_safetensors=True,
-            output_hidden_states=False,  # which an encoder pooled over several layers has saved as on
+            output_hidden_states=False,  # the configuration of an encoder pooled over several layers has True
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # of the head alone: see below
+            ignore_mismatched_sizes=True,  # only of the head: see settled_head
             id2label=names,
             label2id={name: label for label, name in names.items()},
             problem_type="regression" if material.regression else "single_label_classification",
@@ -97,7 +97,7 @@ def new_classifier(spec: str, material: Material, max_length: int) -> Start:
 
 
 def _transformer_folder(spec: str) -> Path:
-    """Return the folder of a classifier, or of an encoder's transformer once the encoder has passed its own checks."""
+    """Return the folder of a classifier, or of an encoder's transformer after the checks of the encoder."""
     folder = resolve_model(spec)
     if is_sequence_classifier(folder):
         return folder

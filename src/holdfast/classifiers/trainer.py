@@ -1,4 +1,4 @@
-"""A thin adapter around ``transformers.Trainer``: batches of like length, a defence's losses, trusted checkpoints."""
+"""A thin adapter of ``transformers.Trainer``: batches of similar lengths, a defence's losses, verified checkpoints."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ _ROWS = "rows"
 
 
 def selection_metric(dev: Part) -> str:
-    """What epochs are selected by, as evaluations call it: the accuracy, or Spearman's correlation of scores."""
+    """Return the name of the metric that selects epochs: the accuracy, or Spearman's correlation for scores."""
     return SPEARMAN if dev.graded else ACCURACY
 
 
 class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
-    """Trains a Hugging Face sequence classifier on a defence's losses.
+    """Trainer of a Hugging Face sequence classifier on a defence's losses.
 
-    Inherited but for this: a step goes backward through each of the losses that the defence makes of a batch, and what
-    the defence remembers is saved in checkpoints and restored; the order of the texts is a function of seed and epoch,
-    so that a resumed run continues bit-exactly; a checkpoint is sealed with hashes when it is complete; a loss that is
-    not finite stops the run before it reaches the weights; an evaluation gives the score on the selection part.
+    Differences from the base class: a step calls backward on each loss that the defence yields for a batch, and the
+    defence's state is saved in checkpoints and restored; the order of the texts depends on seed and epoch only, so that
+    a resumed run continues bit-exactly; a complete checkpoint is sealed with hashes; a loss that is not finite stops
+    the run before the weights are changed; an evaluation gives the score on the selection part.
 
     Args:
         model: the classifier.
         tokenizer: its tokeniser.
-        defence: what the losses are.
-        train: what is trained on.
-        dev: what is evaluated on.
+        defence: the defence that gives the losses.
+        train: the training part.
+        dev: the selection part.
         max_length: tokens per text or pair.
-        precision: of the evaluations, "fp32" or "bf16". (A training in bf16 evaluates in bf16 whatever is asked for.)
+        precision: precision of the evaluations, "fp32" or "bf16". (A training in bf16 always evaluates in bf16.)
         **kwargs: as for ``transformers.Trainer``.
 
     Attributes:
-        cuts: how many of the training texts are longer than ``max_length``.
+        cuts: the counter of training texts longer than ``max_length``.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         defence.begin(Training(model, tokenizer, train.texts, max_length, epochs))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batches in an order that depends on the seed and the epoch alone."""
+        """Return a loader of batches in an order that depends only on the seed and the epoch."""
         batches = BatchSampler(self._order, self._order.batch_size, drop_last=False)
         loader: DataLoader[Any] = DataLoader(
             self.train_dataset,
@@ -101,10 +101,10 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         return prepared
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], *_: Any, **__: Any) -> Tensor:
-        """A pass backward through each of the defence's losses; their sum, detached.
+        """Call backward on each of the defence's losses and return their detached sum.
 
         Raises:
-            UserError: the sum is not finite; the step that would bring it to the weights is not made.
+            UserError: the sum is not finite; the optimiser step is not made.
         """
         model.train()
         inputs = self._prepare_inputs(inputs)
@@ -114,7 +114,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         while (loss := self._next_loss(losses)) is not None:
             self.accelerator.backward(loss)
             total += loss.detach()
-        if not torch.isfinite(total):  # asked once for all losses, since the answer is waited for
+        if not torch.isfinite(total):  # checked once for all losses, since the check waits for the device
             raise UserError(
                 f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
                 "try a lower --learning-rate"
@@ -122,11 +122,11 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         return total
 
     def moment(self, step: int) -> Moment:
-        """Where the training is after so many optimiser steps."""
+        """Return the progress of the training after ``step`` optimiser steps."""
         return Moment(step, self.state.max_steps, step / self._steps_in_epoch)
 
     def _next_loss(self, losses: Iterator[Tensor]) -> Tensor | None:
-        """The next loss, if there is one."""
+        """Return the next loss, or None if there is none."""
         with self.compute_loss_context_manager():
             return next(losses, None)
 
@@ -149,7 +149,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
             self._defence.load_state(load_file(path))
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """The accuracy, or Spearman's correlation, ×100 and the task's loss on the selection part."""
+        """Return the accuracy, or Spearman's correlation, ×100 and the task's loss on the selection part."""
         logits = compute_logits(
             self.model, self.processing_class, self._dev_encoded, precision=self._dev_precision
         )  # fmt: skip
@@ -163,10 +163,10 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
 
 
 class FinetuneProgress(TrainingProgress):
-    """The progress of a training run, with the accuracy or the correlation on the selection part."""
+    """Progress display of a training run, with the accuracy or the correlation on the selection part."""
 
     def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the score that epochs are selected by."""
+        """Return the score that selects epochs."""
         name = ACCURACY if ACCURACY in metrics else SPEARMAN
         return f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
 
@@ -178,7 +178,7 @@ class FinetuneProgress(TrainingProgress):
 
 
 class _TellEpoch(TrainerCallback):  # type: ignore[misc]
-    """Tells the order its epoch."""
+    """Callback that passes the epoch to the order of the texts."""
 
     def __init__(self, order: LengthOrder) -> None:
         self.order = order
@@ -188,7 +188,7 @@ class _TellEpoch(TrainerCallback):  # type: ignore[misc]
 
 
 class _Numbered:
-    """A batch with the numbers of its rows, a list of B: what a defence can find their texts by."""
+    """Collator that adds the row numbers, a list of B, to a batch, so that a defence can find the texts."""
 
     def __init__(self, collate: Callable[[Sequence[int]], dict[str, Tensor]]) -> None:
         self.collate = collate
@@ -198,7 +198,7 @@ class _Numbered:
 
 
 class _Follow(TrainerCallback):  # type: ignore[misc]
-    """Tells the defence of each optimiser step."""
+    """Callback that calls the defence's ``follow`` after each optimiser step."""
 
     def __init__(self, trainer: ClassifierTrainer) -> None:
         self.trainer = trainer

@@ -1,1 +1,1 @@
-"""Corpora and labelled tasks: a registry from name to local file or hub data set, and the readers behind it."""
+"""Corpora and labelled tasks: a registry that maps names to local files or hub data sets, and the readers of these."""

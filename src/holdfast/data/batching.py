@@ -1,4 +1,4 @@
-"""Batches of texts of like length, of a fixed number of tokens."""
+"""Batches of texts of similar length, with a fixed number of tokens."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 # A batch that stays in a CPU core's cache beats a larger one. Sentences/s of a 6x384 model on one core, fp32 / bf16:
 # 251/428 with 512 tokens, 242/417 with 1024, 226/399 with 2048, 197/354 with 4096, 150/280 with 8192; 196 with
-# SentenceTransformer.encode (fp32). A GPU needs a larger one to be busy at all; its figure is not measured.
+# SentenceTransformer.encode (fp32). A GPU needs a larger batch to be used fully; its number is not measured.
 CPU_TOKENS_PER_BATCH = 1024
 GPU_TOKENS_PER_BATCH = 32768
 
 
 def plan_batches(lengths: Sequence[int], tokens_per_batch: int) -> list[list[int]]:
-    """Indices grouped so that (texts in a group) x (longest of the group) stays within ``tokens_per_batch``.
+    """Group indices so that (texts in a group) x (longest text of the group) is at most ``tokens_per_batch``.
 
-    A text longer than the budget is a group of its own.
+    A text longer than this is a group of its own.
     """
     batches: list[list[int]] = []
     room = 0

@@ -1,4 +1,4 @@
-"""Names of classes, and when two names are those of one class.
+"""Names of classes, and rules for when two names mean the same class.
 
 Names are compared exactly, then without their case, then without their punctuation, then by the synonyms of `SYNONYMS`.
 """
@@ -37,17 +37,17 @@ SYNONYMS = (
 """Names of one class in common data sets and models, in lower case and without punctuation."""
 
 ZERO_AND_ONE = (("negative", "positive"), ("notsame", "same"), ("notacceptable", "acceptable"))
-"""Usual meanings of the classes 0 and 1. Inference has none: RTE and WNLI number their classes in opposite orders."""
+"""Usual meanings of the classes 0 and 1. There is none for inference: RTE and WNLI have opposite numbers."""
 
 _SYNONYM = {name: names[0] for names in SYNONYMS for name in names}
 _NEGATION = re.compile(r"^(not|non)[\W_]+", re.IGNORECASE)
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _STARS = re.compile(r"([0-9])(?:\.0)?[\W_]*stars?", re.IGNORECASE)
 _NUMBER = re.compile(r"([+-]?[0-9]{1,9})(?:\.0{1,9})?")
-# The default names of transformers, of classes that a model's author gave no names.
+# The default names in transformers of classes to which a model's author gave no names.
 _LABEL = re.compile(r"label[\W_]*([0-9]{1,9})", re.IGNORECASE)
 SHOWN = 20
-"""Names in a message; of a longer list the rest is counted."""
+"""Maximum number of names in a message; the rest of a longer list is counted."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class ClassNames:
 
     Attributes:
         owner: the model or task, as the user named it.
-        names: in the order of the classes' numbers.
-        meanings: their meanings where the names are mere numbers, in the same order; () if they are unknown.
-        are_columns: True for the columns that a function returns, which have no names.
+        names: the names, in the order of the classes' numbers.
+        meanings: the meanings of names that are only numbers, in the same order; () if they are unknown.
+        are_columns: True for the columns of a function's output, which have no names.
     """
 
     owner: str
@@ -68,7 +68,7 @@ class ClassNames:
 
     @classmethod
     def of(cls, owner: str, names: Sequence[str], task: str | None = None) -> ClassNames:
-        """Build names, with the meanings that the known task ``task`` gives to its numbers if it has these classes."""
+        """Build names, with the meanings of numbers in the known task ``task`` if it has these classes."""
         numbers = [whole_number(name) for name in names]
         known = next((known for known in TASKS if known.name == task and known.meanings), None)
         meanings: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class ClassNames:
 
     @classmethod
     def of_columns(cls, owner: str, count: int) -> ClassNames:
-        """Build the names of a function's columns, their numbers from 0."""
+        """Build the names of a function's columns: their numbers from 0."""
         return cls(owner, tuple(map(str, range(count))), are_columns=True)
 
     def listed(self) -> str:
@@ -103,13 +103,13 @@ def are_numbers(names: Sequence[str]) -> bool:
 
 
 def label_number(name: str) -> int | None:
-    """Return the number in a default name, or the whole number that a name is; None for other names."""
+    """Return the number in a default name, or the value of a name that is a whole number; None for other names."""
     found = _LABEL.fullmatch(name)
     return int(found[1]) if found else whole_number(name)
 
 
 def whole_number(name: str) -> int | None:
-    """Return the whole number that a name is (1 and 1.0 are the same), or None."""
+    """Return the value of a name that is a whole number (1 and 1.0 are the same), else None."""
     found = _NUMBER.fullmatch(name)
     return int(found[1]) if found else None
 

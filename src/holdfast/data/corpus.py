@@ -1,6 +1,6 @@
-r"""Corpora: unlabelled sentences, read one at a time from anywhere, then spooled once to a memory-mapped file.
+r"""Corpora of unlabelled sentences, read one at a time from any source and spooled once to a memory-mapped file.
 
-A corpus can also hold a positive of each sentence, such as its back-translation, in a column of its own.
+A corpus can also hold a positive of each sentence, such as its back-translation, in a separate column.
 
 A corpus is read as a stream, never whole in memory. Training needs a shuffle of the whole corpus, so `spool_corpus`
 makes one validating pass that writes the sentences to an Arrow file; the trainer then draws a seeded permutation of
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     import datasets
 
 MAX_CHARS = 10_000
-# Rows per Arrow record batch: the granularity of random access, and all that is held in memory while spooling.
+# Rows per Arrow record batch: the granularity of random access, and the number of rows in memory while spooling.
 _BATCH = 1000
-# Part of the cache key: raise it when the same file would be read into different sentences.
+# Part of the cache key: increase it when the same file would give different sentences.
 _READER_VERSION = 1
 
 _NAMES = ("sentence", "positive")
@@ -44,13 +44,13 @@ class SpooledCorpus:
     """A corpus on disk, memory-mapped.
 
     Attributes:
-        dataset: ``len(dataset)`` sentences in one column, ``sentence``, in the order of the source; their positives,
-            where asked for, in another, ``positive``.
-        sentences: how many.
-        sha256: of the sentences joined by ``\\n``, each with NUL and its positive after it where there are any: the
-            same whatever file format they came in.
-        source: as the user wrote it.
-        skipped_blank: blank lines left out.
+        dataset: ``len(dataset)`` sentences in the column ``sentence``, in the order of the source; their positives, if
+            requested, in the column ``positive``.
+        sentences: number of sentences.
+        sha256: hash of the sentences joined by ``\\n``, each followed by NUL and its positive if there are positives;
+            it does not depend on the file format.
+        source: the source as the user wrote it.
+        skipped_blank: number of blank lines left out.
     """
 
     dataset: datasets.Dataset
@@ -60,7 +60,7 @@ class SpooledCorpus:
     skipped_blank: int
 
     def facts(self) -> dict[str, Any]:
-        """The attributes but ``dataset``: what `found_again` takes."""
+        """Return all attributes except ``dataset``, as an argument for `found_again`."""
         return {name: value for name, value in vars(self).items() if name != "dataset"}
 
 
@@ -75,13 +75,13 @@ def read_corpus(
         source: a text file with a sentence per line, ``.tsv`` (header row, unquoted), ``.jsonl``; each also as
             ``.gz`` or ``.zst``; ``.parquet``; a glob pattern of such files; the name of a registered corpus
             (``wiki``); ``hf:owner/name[:config][:split]``; ``-`` for standard input; or several, joined by commas.
-        column: which column holds the sentences; by default the only one, else ``sentence``, else ``text``.
-        data: the data folder; by default the one ``HOLDFAST_DATA`` names.
-        max_chars: the longest sentence accepted, in characters.
+        column: the column of the sentences; by default the only one, else ``sentence``, else ``text``.
+        data: the data folder; by default the folder in ``HOLDFAST_DATA``.
+        max_chars: maximum length of a sentence, in characters.
 
     Raises:
-        UserError: one line with ``file:line`` where there is one. What is named wrongly is told at once, what is wrong
-            inside a file when reading gets there, an empty corpus at its end.
+        UserError: one line, with ``file:line`` if there is one. A wrong name is reported at once, an error inside a
+            file when it is reached, and an empty corpus at its end.
     """
     parts = resolve(source, data)
     return _only_sentences(source, read_records(parts, (column,), max_chars))
@@ -98,24 +98,24 @@ def spool_corpus(
     folder: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> SpooledCorpus:
-    """Read a corpus once, checking all of it, and keep it as a memory-mapped Arrow file.
+    """Read and check a whole corpus once, and store it as a memory-mapped Arrow file.
 
-    An unchanged corpus of local files (same paths, sizes and times) is not read again. The file is written under a
-    temporary name first, so that nothing half-written stays behind.
+    An unchanged corpus of local files (same paths, sizes and times) is not read again. The file is first written under
+    a temporary name, so that no incomplete file remains.
 
     Args:
-        source: what to read; this, ``column``, ``data`` and ``max_chars`` are as for `read_corpus`.
+        source: the corpus; this, ``column``, ``data`` and ``max_chars`` are as for `read_corpus`.
         column: see `read_corpus`.
-        positive_column: which column holds a positive of each sentence; None: there are none.
+        positive_column: the column with a positive of each sentence; None: there are no positives.
         data: see `read_corpus`.
         max_chars: see `read_corpus`.
-        at_least: the fewest sentences that are of any use, a batch as a rule.
-        folder: where to keep the file; by default ``$HOLDFAST_CACHE/corpora``, else ``~/.cache/holdfast/corpora``.
-        progress: called now and then with the number of sentences read so far.
+        at_least: minimum number of sentences, usually one batch.
+        folder: the folder of the file; by default ``$HOLDFAST_CACHE/corpora``, else ``~/.cache/holdfast/corpora``.
+        progress: called regularly with the number of sentences read so far.
 
     Raises:
-        UserError: what `read_corpus` raises; plain text where positives are asked for, a sentence without a positive
-            or a positive without a sentence; too few sentences; the disk is full or the folder not writable.
+        UserError: as for `read_corpus`; positives are requested from plain text, a sentence has no positive or a
+            positive has no sentence; there are too few sentences; the disk is full or the folder is not writable.
     """
     parts = resolve(source, data)
     folder = folder if folder is not None else cache_folder("corpora")
@@ -126,7 +126,7 @@ def spool_corpus(
     if spooled is None:
         records = read_records(parts, columns, max_chars)
         spooled, written = _spool(source, records, _NAMES[: len(columns)], folder, at_least, progress)
-        # A file that changed while it was being read must not be remembered as either of its two states.
+        # Do not remember a file that changed while it was read.
         if memo is not None and _fingerprint(parts, columns, max_chars) == before:
             write_json(memo, {"key": memo.stem, **written})
     if spooled.sentences < at_least:
@@ -135,10 +135,10 @@ def spool_corpus(
 
 
 def found_again(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:
-    """A spooled corpus in another process, from its `SpooledCorpus.facts`; its file is there.
+    """Open a spooled corpus in another process from its `SpooledCorpus.facts`; its file must exist.
 
     Args:
-        corpus: the attributes but ``dataset``.
+        corpus: the attributes except ``dataset``.
         folder: as for `spool_corpus`.
     """
     folder = folder if folder is not None else cache_folder("corpora")
@@ -146,7 +146,7 @@ def found_again(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCo
 
 
 def shuffled(corpus: SpooledCorpus, seed: int) -> Iterator[str]:
-    """Yield every sentence of ``corpus`` once, in an order that ``seed`` alone decides.
+    """Yield every sentence of ``corpus`` once, in an order that depends only on ``seed``.
 
     The order is ``numpy.random.default_rng(seed).permutation(n)``; the sentences stay on disk.
     """
@@ -175,8 +175,8 @@ def _spool(
     at_least: int,
     progress: Callable[[int], None] | None,
 ) -> tuple[SpooledCorpus, dict[str, Any]]:
-    """Write the sentences to ``folder`` and map them; also the facts to remember about the file."""
-    # The final name is the hash, known only at the end; until then the name is nobody else's.
+    """Write the sentences to ``folder``, and return the mapped corpus and the facts to remember about the file."""
+    # The final name is the hash, which is known only at the end; the temporary name is unique.
     provisional = folder / f"spool-{uuid.uuid4().hex}.arrow"
     with atomic_path(provisional) as temporary:
         count, blank, digest = _write_arrow(temporary, records, names, progress)
@@ -197,7 +197,7 @@ def _spool(
 def _write_arrow(
     path: Path, records: Iterator[Record], names: Sequence[str], progress: Callable[[int], None] | None
 ) -> tuple[int, int, str]:
-    """Write an Arrow stream; give the number of sentences and of blank lines, and the content's hash."""
+    """Write an Arrow stream; return the number of sentences, the number of blank lines, and the content's hash."""
     import pyarrow as pa
 
     schema = pa.schema([(name, pa.string()) for name in names])
@@ -234,15 +234,15 @@ def _map(path: Path) -> datasets.Dataset:
 
 
 def _recall(memo: Path, folder: Path, source: str) -> SpooledCorpus | None:
-    """The spooled corpus that ``memo`` remembers, or ``None`` when there is none or anything about it is off.
+    """Return the spooled corpus in the record ``memo``, or ``None`` if there is none or it is damaged.
 
     Raises:
-        UserError: it is the memory of another corpus.
+        UserError: the record belongs to another corpus.
     """
     facts = remembered(memo)
     try:
         path = folder / f"{facts['sha256']}.arrow"
-        # Hashing a gigabyte takes a second or two; training for hours on damaged text would go unnoticed.
+        # Hashing a gigabyte takes one or two seconds; without it, training on damaged text would not be noticed.
         if sha256(path) != facts["file_sha256"]:
             return None
         return SpooledCorpus(_map(path), facts["sentences"], facts["sha256"], source, facts["skipped_blank"])
@@ -251,7 +251,7 @@ def _recall(memo: Path, folder: Path, source: str) -> SpooledCorpus | None:
 
 
 def _fingerprint(parts: list[Part], columns: Columns, max_chars: int) -> str | None:
-    """What identifies a corpus of plain local files without reading them, or ``None`` for anything else."""
+    """Return an identifier of a corpus of local files without reading them, or ``None`` for other sources."""
     files = []
     for part in parts:
         if not isinstance(part, Path):

@@ -1,4 +1,4 @@
-"""Where local data lies: ``--data``, else the variable ``HOLDFAST_DATA``, else nowhere."""
+"""The folder of local data: ``--data``, else the variable ``HOLDFAST_DATA``, else none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ VARIABLE = "HOLDFAST_DATA"
 
 
 def data_folder(data: Path | None) -> Path | None:
-    """The folder of local data sets: ``data``, else the one ``HOLDFAST_DATA`` names, else ``None``.
+    """Return the folder of local data sets: ``data``, else the folder in ``HOLDFAST_DATA``, else ``None``.
 
     Raises:
-        UserError: a folder was named and is not there.
+        UserError: the named folder does not exist.
     """
     named = "--data" if data is not None else VARIABLE
     if data is None:
@@ -30,7 +30,7 @@ def data_folder(data: Path | None) -> Path | None:
 
 
 def missing_file(path: Path, what: str, advice: str) -> UserError:
-    """The line for a file that is not there, with the nearest name in its folder."""
+    """Return the error for a file that does not exist, with the nearest name in its folder."""
     try:
         neighbours = [entry.name for entry in path.parent.iterdir()]
     except OSError:

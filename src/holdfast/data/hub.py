@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub through `datasets`, with one line instead of minutes of retries when offline."""
+"""Data sets of the Hugging Face hub through `datasets`, with an immediate one-line error when offline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HubSource:
         name: ``owner/name``.
         config: the configuration (subset), or ``None`` for the default one.
         split: the split, in the notation of `datasets` (``train``, ``train+validation``).
-        data_files: one file of the repository, where it is not the whole of it that is wanted.
+        data_files: one file of the repository, if not the whole repository is used.
     """
 
     name: str
@@ -39,13 +39,13 @@ class HubSource:
 
 
 def parse_hub(spec: str) -> HubSource:
-    """``owner/name[:config][:split]`` as a `HubSource`.
+    """Parse ``owner/name[:config][:split]`` to a `HubSource`.
 
-    One part after the name is the split when it is called like one (``train``, ``validation``, ``test``, ...), else
-    the configuration; the split is ``train`` unless given.
+    A single part after the name is the split if it is a usual name of a split (``train``, ``validation``, ``test``,
+    ...), else the configuration; the default split is ``train``.
 
     Raises:
-        UserError: no name, or too many parts.
+        UserError: there is no name, or there are too many parts.
     """
     name, *rest = spec.removeprefix("hf:").split(":")
     if not name or len(rest) > 2 or not all(rest):
@@ -58,10 +58,10 @@ def parse_hub(spec: str) -> HubSource:
 
 
 def stream(source: HubSource) -> tuple[list[str], Iterator[dict[str, Any]]]:
-    """The column names of a hub data set and an iterator over its rows, downloaded as they are read.
+    """Return the column names of a hub data set and an iterator over its rows, which are downloaded while read.
 
     Raises:
-        UserError: the hub cannot be reached, or it has no such data set; later, if reading breaks off.
+        UserError: the hub cannot be reached, or has no such data set; during iteration, if reading fails.
     """
     if variable := _switched_off():
         raise UserError(f"{source} is on the hub, and {variable} forbids the network: unset it or give a local file")
@@ -74,10 +74,10 @@ def stream(source: HubSource) -> tuple[list[str], Iterator[dict[str, Any]]]:
 
 
 def load(source: HubSource) -> Any:
-    """A hub data set as a `datasets.Dataset`, downloaded once and then taken from the cache of `datasets`.
+    """Load a hub data set as a `datasets.Dataset`; it is downloaded once and then read from the cache of `datasets`.
 
     Raises:
-        UserError: the hub cannot be reached (and the cache may not be asked, or lacks it), or no such data set.
+        UserError: the hub cannot be reached, the data set does not exist, or offline mode is set and it is not cached.
     """
     if not _switched_off():
         _refuse_unreachable(source, "connect, give --data, or set HF_HUB_OFFLINE=1 to use a copy downloaded earlier")
@@ -91,7 +91,7 @@ def _load(source: HubSource, streaming: bool) -> Any:
         return datasets.load_dataset(
             source.name, source.config, split=source.split, data_files=source.data_files, streaming=streaming
         )
-    # The library raises a dozen unrelated types here, and to the user all of them mean "that did not load".
+    # The library raises many unrelated types here; for the user all of them mean that loading failed.
     except Exception as error:
         raise _failed(source, error) from error
 
@@ -128,11 +128,11 @@ def _refuse_unreachable(source: HubSource, advice: str) -> None:
 
 
 def _reachable(endpoint: str) -> bool:
-    """Whether anything answers. `datasets` itself retries for half a minute and more before it says no."""
+    """Return True if the endpoint answers. `datasets` itself retries for half a minute or more before it fails."""
     try:
         with urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=_PROBE_SECONDS):
             return True
     except (urllib.error.HTTPError, http.client.HTTPException):
-        return True  # an error page is an answer
+        return True  # an error response is an answer
     except (OSError, ValueError):
         return False

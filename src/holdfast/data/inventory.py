@@ -1,4 +1,4 @@
-"""What data is known, what of it is here, and whether it is what it should be. Pure functions; nothing is printed."""
+"""Inventory of the known data: its location and its integrity. These functions print nothing."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class DataRow:
     """One task, resource or corpus.
 
     Attributes:
-        name: the id to load it by.
+        name: the id for loading.
         kind: ``sts``, ``transfer``, ``classification``, ``pairs``, ``nli``, ``attack``, ``paraphrase``, ``lexicon``
             or ``corpus``.
-        splits: what there is of it here; where nothing is here, what is known of it.
+        splits: the local splits; if there are none, the known splits.
         where: a local path, ``hf:owner/name`` or ``missing``.
-        rows: in the splits listed, as published or as the manifest says; ``None`` when not known without counting.
-        licence: whose terms apply.
+        rows: number of rows of the listed splits, as published or from the manifest; ``None`` if it is not known.
+        licence: the licence or terms.
     """
 
     name: str
@@ -45,14 +45,14 @@ class DataRow:
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One file.
+    """The state of one file.
 
     Attributes:
-        file: relative to the data folder.
-        status: ``ok``, ``changed`` (readable or not, it is not what it should be) or ``missing``.
-        rows: how many it holds, without the header; ``None`` when it is missing, unreadable or not a table.
-        sha256: of the file's bytes, ``""`` when missing.
-        note: what is off about it, ``""`` when nothing is.
+        file: path relative to the data folder.
+        status: ``ok``, ``changed`` (different from what is expected, or not readable) or ``missing``.
+        rows: number of rows without the header; ``None`` if the file is missing, unreadable or not a table.
+        sha256: hash of the file's bytes, ``""`` if it is missing or unreadable.
+        note: description of a problem, ``""`` if there is none.
     """
 
     file: str
@@ -63,13 +63,13 @@ class CheckRow:
 
 
 def list_data(data: Path | None = None) -> list[DataRow]:
-    """Every task, resource and corpus that is known, and where it would come from.
+    """List all known tasks, resources and corpora with their locations.
 
     Args:
-        data: the data folder; by default the one ``HOLDFAST_DATA`` names, or none.
+        data: the data folder; by default the folder in ``HOLDFAST_DATA``, or none.
 
     Raises:
-        UserError: a folder was named and is not there, or its manifest is damaged.
+        UserError: the named folder does not exist, or its manifest is damaged.
     """
     folder = data_folder(data)
     counts = {name: entry.get("rows") for name, entry in _manifest(folder).items()}
@@ -80,13 +80,13 @@ def list_data(data: Path | None = None) -> list[DataRow]:
 
 
 def check_data(data: Path | None = None) -> list[CheckRow]:
-    """Read every known file of the data folder to its end, and compare it with the manifest where there is one.
+    """Read every known file of the data folder to its end, and compare it with the manifest if there is one.
 
-    Without a ``manifest.json`` (a list ``files`` of ``{file, rows, sha256}``) a file is ``ok`` when it reads cleanly
-    and holds the published number of rows.
+    Without a ``manifest.json`` (a list ``files`` of ``{file, rows, sha256}``) a file is ``ok`` if it can be read
+    without an error and has the published number of rows.
 
     Raises:
-        UserError: no folder was named, it is not there, or its manifest is damaged.
+        UserError: no folder is named, it does not exist, or its manifest is damaged.
     """
     folder = data_folder(data)
     if folder is None:
@@ -127,7 +127,7 @@ def _corpus_row(corpus: CorpusEntry, folder: Path | None, counts: dict[str, Any]
 
 
 def _distinct(splits: Iterable[Split]) -> Iterator[Split]:
-    """The splits less those that are made of earlier ones: rows are counted once."""
+    """Yield the splits except those made only of earlier ones, so that rows are counted once."""
     seen: frozenset[str] = frozenset()
     for split in splits:
         if not sources(split) <= seen:
@@ -155,7 +155,7 @@ def _common(paths: list[Path], folder: Path) -> str:
 
 
 def _known_files(folder: Path) -> Iterator[tuple[Path, int | None]]:
-    """The known files that are here, with the rows each should hold, or ``None`` where that is not known by file."""
+    """Yield the known local files with their expected number of rows, or ``None`` if it is not known per file."""
     for task in TASKS:
         for split in task.splits:
             for text in ("raw", "senteval") if split.senteval else ("raw",):
@@ -186,7 +186,7 @@ def _check(folder: Path, name: str, rows: int | None, entry: dict[str, Any] | No
 
 def _count_rows(path: Path) -> int | None:
     if ".tsv" not in path.suffixes:
-        return None  # SentEval's files: some have headers, some unscored lines
+        return None  # SentEval's files: some have headers, some have lines without a score
     with open_bytes(path) as file:
         return sum(1 for _ in read_rows(file, str(path))) - 1
 
@@ -207,10 +207,10 @@ def _manifest(folder: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _check_entry(entry: dict[str, Any]) -> None:
-    """Refuse what is no entry of a manifest, and a file outside the data folder.
+    """Refuse an invalid entry of a manifest, and a file outside the data folder.
 
     Raises:
-        ValueError: it is one.
+        ValueError: the entry is not valid.
     """
     name, rows, digest = entry["file"], entry.get("rows"), entry.get("sha256")
     if not isinstance(name, str) or not name.isprintable() or Path(name).is_absolute() or ".." in Path(name).parts:

@@ -1,7 +1,7 @@
-"""Matching of the classes of a model with the classes of a task.
+"""Matching of a model's classes with a task's classes.
 
-Models and tasks number the same classes in different orders, so a number says nothing unless the names agree, or there
-are no names. What cannot be matched by name is refused, with the label map to give.
+Models and tasks number the same classes in different orders, so numbers are used only if there are no names. Classes
+that cannot be matched by name are refused with an error that shows a label map to give.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from holdfast.errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class ClassMatch:
-    """The classes of a model that each class of a task stands for.
+    """A match of each class of a task with classes of a model.
 
     Attributes:
         task: the names of the task's classes, in its order.
         model: the names of the model's classes, in its order.
-        members: for each class of the task the numbers of the model's classes that it is made of.
+        members: for each class of the task, the numbers of the model's classes that belong to it.
         by: the evidence: the names, the numbers (if there are no names), the order (of a function's columns), or a
             label map.
     """
@@ -46,34 +46,34 @@ class ClassMatch:
 
     @property
     def merges(self) -> bool:
-        """True if a class of the task stands for several of the model's."""
+        """True if a class of the task matches several of the model's."""
         return any(len(members) > 1 for members in self.members)
 
     @property
     def spare(self) -> tuple[int, ...]:
-        """The numbers of the model's classes that are in no class of the task."""
+        """The numbers of the model's classes that match no class of the task."""
         taken = {number for members in self.members for number in members}
         return tuple(number for number in range(len(self.model)) if number not in taken)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...] | None:
-        """The model's classes put together as the task has them, then the spare ones; None where nothing is merged."""
+        """The model's classes, grouped by the task's classes, then the spare ones; None if nothing is merged."""
         return (*self.members, *((number,) for number in self.spare)) if self.merges else None
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes that are told apart: the model's own, or its groups."""
+        """The names of the result's classes: the model's own, or the names of its groups."""
         return [*self.task, *(self.model[number] for number in self.spare)] if self.merges else list(self.model)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """For each class of the task its place in `classes`."""
+        """The index in `classes` of each class of the task."""
         if self.merges:
             return tuple(range(len(self.task)))
         return tuple(number for (number,) in self.members)
 
     def told(self) -> str:
-        """Return the line that tells the match."""
+        """Return the match as a line of text."""
         pairs = []
         for name, members in zip(self.task, self.members, strict=True):
             theirs = "+".join(self.model[number] for number in members)
@@ -85,7 +85,7 @@ class ClassMatch:
     def record(self) -> dict[str, Any]:
         """Return the match for the result: ``{by, matched, numbers[, spare]}``.
 
-        ``matched`` has the model's classes for each of the task's, ``numbers`` its number among the result's classes.
+        ``matched`` has the model's classes for each of the task's, ``numbers`` the number of each among `classes`.
         """
         spare = [self.model[number] for number in self.spare]
         return {
@@ -103,13 +103,13 @@ def match_classes(model: ClassNames, task: ClassNames, label_map: Mapping[str, s
     """Match the classes of a model with those of a task.
 
     Args:
-        model: its classes; it may have some that the task lacks.
-        task: its classes.
-        label_map: the class of the task for classes of the model, by their names; several may have the same. It
-            decides alone where it is given.
+        model: the model's classes; it may have some that the task lacks.
+        task: the task's classes.
+        label_map: the class of the task for classes of the model, by name; several may have the same. If it is given,
+            only the map is used.
 
     Raises:
-        UserError: the names do not match, or the map does not fit them; the line shows the map to give.
+        UserError: the names do not match, or the map does not fit them; the message shows a map to give.
     """
     if label_map is not None:
         return _by_map(model, task, label_map)
@@ -120,7 +120,7 @@ def match_classes(model: ClassNames, task: ClassNames, label_map: Mapping[str, s
 
 
 def find_match(model: ClassNames, task: ClassNames) -> ClassMatch | None:
-    """Match the classes of a model with those of a task by their names alone; return None if the names do not match."""
+    """Match a model's classes with a task's without a label map; return None if the names do not match."""
     if model.are_columns:
         order = _by_number(model.names, task.names)
         if order is None and len(model.names) == len(task.names) and not are_numbers(task.names):
@@ -134,7 +134,7 @@ def find_match(model: ClassNames, task: ClassNames) -> ClassMatch | None:
 
 
 def has_classes(model: ClassNames, label_map: Mapping[str, str]) -> bool:
-    """Return True if a label map speaks of classes of this model alone."""
+    """Return True if all names in a label map are classes of this model."""
     return all(_place(str(name), model) is not None for name in label_map)
 
 
@@ -142,7 +142,7 @@ def parse_label_map(text: str) -> dict[str, str]:
     """Read a label map: ``NEGATIVE=neg,POSITIVE=pos``, or a JSON object if names contain commas or equals signs.
 
     Raises:
-        UserError: it is neither, or names a class of the model twice.
+        UserError: the text is neither, or names a class of the model twice.
     """
     told = f"--label-map takes MODEL=TASK,MODEL=TASK (NEGATIVE=neg,POSITIVE=pos) or a JSON object, not {text!r}"
     if text.lstrip().startswith("{"):
@@ -187,7 +187,7 @@ def _by_map(model: ClassNames, task: ClassNames, label_map: Mapping[str, str]) -
 
 
 def _place(name: str, of: ClassNames) -> int | None:
-    """Return the number of the class that a name in a label map means; the case counts only if it must."""
+    """Return the number of the class for a name in a label map; case matters only if it is needed to decide."""
     for key in KEYS[:2]:
         for names in (of.names, of.meanings):
             found = [number for number, other in enumerate(names) if key(other) == key(name)]
@@ -220,7 +220,7 @@ def _unmatched(model: ClassNames, task: ClassNames) -> UserError:
 
 
 def _guessed(model: ClassNames, task: ClassNames) -> dict[str, str]:
-    """Return a label map to show: classes of the same name, and the others in their order."""
+    """Return a label map for the message: classes with the same name, and the others in their order."""
     named = {concept(name): name for name in task.names}
     ours = {concept(name) for name in model.names}
     rest = [name for key, name in named.items() if key not in ours]
@@ -235,7 +235,7 @@ def _guessed(model: ClassNames, task: ClassNames) -> dict[str, str]:
 
 
 def _written(label_map: Mapping[str, str]) -> str:
-    """Write a label map as `parse_label_map` reads it."""
+    """Return a label map as text for `parse_label_map`."""
     pairs = [f"{name}={meant}" for name, meant in label_map.items()]
     if any(sign in part for pair in label_map.items() for part in pair for sign in ",={"):
         return json.dumps(label_map, ensure_ascii=False)
@@ -243,9 +243,9 @@ def _written(label_map: Mapping[str, str]) -> str:
 
 
 def _by_name(model: ClassNames, task: ClassNames) -> list[int] | None:
-    """Return for each class of the task the number of the model's class with a name of the same meaning."""
+    """Return, for each class of the task, the number of the model's class with the same name or meaning, or None."""
     both = [(model.meanings, task.meanings)]
-    if not (model.meanings and task.meanings):  # where both are known, equal numbers may stand for different things
+    if not (model.meanings and task.meanings):  # if both meanings are known, equal numbers may have different meanings
         both = [(ours, theirs) for ours in _readings(model) for theirs in _readings(task)]
     for ours, theirs in both:
         for key in KEYS:
@@ -255,7 +255,7 @@ def _by_name(model: ClassNames, task: ClassNames) -> list[int] | None:
 
 
 def _readings(of: ClassNames) -> list[tuple[str, ...]]:
-    """Return the names, then the names that they may stand for."""
+    """Return the names, then the meanings that they may have."""
     readings = [of.names]
     if of.meanings:
         readings.append(of.meanings)
@@ -265,13 +265,13 @@ def _readings(of: ClassNames) -> list[tuple[str, ...]]:
 
 
 def _order(ours: list[str], theirs: list[str]) -> list[int] | None:
-    """Return the place of each of theirs among ours, or None if one of them is not there exactly once."""
+    """Return the index of each of theirs in ours, or None if one of them does not occur exactly once."""
     if len(set(theirs)) < len(theirs) or any(ours.count(name) != 1 for name in theirs):
         return None
     return [ours.index(name) for name in theirs]
 
 
 def _by_number(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
-    """Do as `_order` by the numbers in the names: ``LABEL_1`` is 1."""
+    """Return `_order` of the numbers in the names: ``LABEL_1`` is 1."""
     numbers = [[str(label_number(name)) for name in names] for names in (ours, theirs)]
     return None if any("None" in each for each in numbers) else _order(*numbers)

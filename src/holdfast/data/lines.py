@@ -1,7 +1,7 @@
-"""Reading lines of text that nobody has checked yet: bounded, strict about UTF-8, and exact about where an error is.
+r"""Reading of lines of untrusted text: with bounded memory, strict UTF-8, and errors with their exact position.
 
-Rows end in ``\n`` and nothing else. ``str.splitlines`` and quoting CSV readers are never used: real sentences hold
-stray quotes, U+0085 and U+2028, and those would tear rows apart.
+Rows end only in ``\n``. ``str.splitlines`` and CSV readers with quoting are never used: real sentences contain
+unbalanced quotes, U+0085 and U+2028, which would break rows.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import IO, Any
 
 from holdfast.errors import UserError
 
-# A row of a labelled set may hold whole film reviews; anything longer than this is not a row.
+# A row of a labelled set may contain whole film reviews; a longer line is not a row.
 MAX_ROW_CHARS = 1 << 20
 
-# The bytes a UTF-8 character continues with: what is left after deleting them is one byte per character.
+# The continuation bytes of UTF-8: without them, one byte per character is left.
 _CONTINUATION = bytes(range(0x80, 0xC0))
-# An endless line is counted this far and no further.
+# The length of an endless line is counted up to this.
 _COUNT_AT_MOST = 1 << 26
 _CHUNK = 1 << 16
-# A Zstandard frame can grow a thousandfold and more, so it is fed in small bites.
+# A Zstandard frame can expand more than a thousandfold, so it is decompressed in small pieces.
 _ZSTD_BITE = 1 << 13
 _MAGIC = {
     b"\x1f\x8b": "gzip data: give it a name that ends in .gz",
@@ -43,7 +43,7 @@ _MAGIC = {
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open ``path`` for reading bytes, unpacking ``.gz`` and ``.zst`` on the way.
+    """Open ``path`` for reading bytes; ``.gz`` and ``.zst`` are decompressed while reading.
 
     Raises:
         UserError: the file cannot be opened.
@@ -63,10 +63,10 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def standard_input() -> IO[bytes]:
-    """The bytes of standard input, whatever encoding the terminal believes in.
+    """Return standard input as bytes, independent of the terminal's encoding.
 
     Raises:
-        UserError: it is closed.
+        UserError: standard input is closed.
     """
     if sys.stdin is None or sys.stdin.closed:
         raise UserError("standard input is closed: give a file in place of -, or send it the text (< FILE)")
@@ -74,17 +74,17 @@ def standard_input() -> IO[bytes]:
 
 
 def numbered_lines(stream: IO[bytes], name: str, max_chars: int) -> Iterator[tuple[int, str]]:
-    r"""Yield ``(line number from 1, text)``, one line at a time, without its end (``\n`` or ``\r\n``) or a first BOM.
+    r"""Yield ``(line number from 1, text)`` for each line, without its end (``\n`` or ``\r\n``) and an initial BOM.
 
-    At most ``4 * max_chars`` bytes are held, so a line that never ends is refused rather than read.
+    At most about ``4 * max_chars`` bytes are in memory, so an endless line is refused.
 
     Args:
-        stream: where the bytes come from.
-        name: how errors call it, a path as a rule.
-        max_chars: the longest line accepted, in characters.
+        stream: the stream of bytes.
+        name: the name in errors, usually a path.
+        max_chars: maximum length of a line, in characters.
 
     Raises:
-        UserError: with ``name:line``, for a NUL byte, invalid UTF-8, an over-long line or damaged compression.
+        UserError: a NUL byte, invalid UTF-8, a line that is too long or damaged compression (with ``name:line``).
     """
     bound = 4 * max_chars + len("\r\n") + len(b"\xef\xbb\xbf")
     number = 0
@@ -107,7 +107,7 @@ def numbered_lines(stream: IO[bytes], name: str, max_chars: int) -> Iterator[tup
 
 
 def over_long(where: str, length: int, max_chars: int) -> UserError:
-    """The line to show for a text of ``length`` characters where at most ``max_chars`` are accepted."""
+    """Return the error for a text of ``length`` characters, more than ``max_chars``."""
     counted = f"more than {_COUNT_AT_MOST:,}" if length > _COUNT_AT_MOST else f"{length:,}"
     return UserError(
         f"{where}: the line is {counted} characters long, over the limit of {max_chars:,}: "
@@ -150,7 +150,7 @@ def _refuse_known_binary(raw: bytes, name: str) -> None:
 
 
 class _ZstdReader(io.RawIOBase):
-    """Unpacks Zstandard frames. Unlike the library's own stream reader it notices a file that was cut short."""
+    """Reader of Zstandard frames. Unlike the library's own stream reader, it detects a truncated file."""
 
     def __init__(self, source: IO[bytes]) -> None:
         import zstandard
@@ -193,15 +193,15 @@ class _ZstdReader(io.RawIOBase):
 
 
 def json_object(line: str, where: str, example: str) -> dict[str, Any]:
-    """A line of JSON Lines.
+    """Parse a line of JSON Lines.
 
     Args:
-        line: its text.
+        line: the text of the line.
         where: ``file:line``.
-        example: what a line should look like, for the error.
+        example: an example of a valid line, for the error.
 
     Raises:
-        UserError: it is not one JSON object.
+        UserError: the line is not one JSON object.
     """
     try:
         record = json.loads(line)

@@ -1,8 +1,8 @@
-r"""A labelled task of the user's own: a file, or a folder of ``train``, ``dev`` and ``test`` files.
+r"""Labelled tasks of the user's own: a file, or a folder of ``train``, ``dev`` and ``test`` files.
 
 A file is a TSV (UTF-8, a header row, no quoting, rows end in ``\n``) or JSON Lines, either also as ``.gz`` or ``.zst``.
 Its columns are ``sentence`` (or ``text``), for pairs ``sentence1`` and ``sentence2``, and ``label``, a class of any
-name, or ``score``, a number. An ``id`` may name the rows. Other columns are not looked at.
+name, or ``score``, a number. An ``id`` may identify the rows. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ADVICE = "a task has the columns sentence, or sentence1 and sentence2, and labe
 
 
 def files_of(given: str) -> dict[str, Path] | None:
-    """The files of a task by their splits, ``all`` for a file; ``None`` where ``given`` names neither file nor folder.
+    """Return the files of a task by split (``all`` for a file), or ``None`` if ``given`` is neither file nor folder.
 
     Raises:
-        UserError: the file is not there or of a kind that is not read, or the folder has no split or one twice.
+        UserError: the file does not exist or has an unsupported format, or the folder has no split or one split twice.
     """
     path = expanded(given)
     if path.is_dir():
@@ -46,10 +46,10 @@ def files_of(given: str) -> dict[str, Path] | None:
 
 
 def columns_of(path: Path) -> tuple[tuple[str, ...], str]:
-    """The text columns, one or two, and the column of the label: ``label`` or ``score``.
+    """Return the text columns, one or two, and the column of the label: ``label`` or ``score``.
 
     Raises:
-        UserError: the file is empty, or lacks one of them.
+        UserError: the file is empty, or a column is missing.
     """
     names = list(next(_records(path))[1])
     first = next((name for name in ("sentence1", "sentence", "text") if name in names), None)
@@ -65,7 +65,7 @@ def read(path: Path, columns: Sequence[str], label: str) -> Iterator[Row]:
     """Yield the rows of a file.
 
     Raises:
-        UserError: the file cannot be read, a column is missing or a text empty; with ``file:line``.
+        UserError: the file cannot be read, a column is missing or a text is empty (with ``file:line``).
     """
     for number, record in _records(path):
         where = f"{path}:{number}"
@@ -80,7 +80,7 @@ def read(path: Path, columns: Sequence[str], label: str) -> Iterator[Row]:
 
 
 def repeated_ids(path: Path) -> int:
-    """How many rows have the ``id`` of an earlier row; 0 for a file without the column."""
+    """Return the number of rows with the ``id`` of an earlier row; 0 for a file without the column."""
     seen: set[str] = set()
     repeated = 0
     for _, record in _records(path):
@@ -115,7 +115,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield ``(line number, fields by name)``.
 
     Raises:
-        UserError: the file cannot be read, has no rows, or has a malformed one.
+        UserError: the file cannot be read, has no rows, or has a malformed row.
     """
     empty = True
     with open_bytes(path) as stream:
@@ -142,7 +142,7 @@ def _text(record: dict[str, Any], name: str, where: str) -> str:
         if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise UserError(f"{where}: the column {name!r} holds half a surrogate pair: mend or drop it")
         return value
-    # JSON may give a class or a score as a number; 1.0 and 1 are the same score, and true is no class.
+    # JSON may give a class or a score as a number; 1.0 and 1 are the same score, and true is not a class.
     if name in ("label", "score") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if name not in record:

@@ -1,4 +1,4 @@
-"""Sentences out of files of every format and out of hub data sets, with the positive of each where it has one."""
+"""Readers of sentences, and of their positives if there are any, from files of all formats and from hub data sets."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from holdfast.data.tables import choose_column, read_rows
 from holdfast.errors import UserError, first_line
 
 Record = tuple[str, ...]
-"""What is read of one record: the sentence, and its positive where a column of positives was asked for."""
+"""The texts of one record: the sentence, and its positive if a column of positives was requested."""
 Columns = Sequence[str | None]
-"""The column of the sentences, where one was named, and that of their positives, where they are asked for."""
+"""The column of the sentences (None if not given), and the column of their positives if they are requested."""
 
 _OPTIONS = ("--column", "--positive-column")
-# Rows of a Parquet file that are held in memory at once.
+# Rows of a Parquet file in memory at once.
 _BATCH = 1000
-# A record (a TSV row, a JSON object) holds more than its sentence; this much more is accepted.
+# Maximum number of characters of a record (a TSV row, a JSON object) in addition to its sentence.
 _RECORD_CHARS = 1 << 20
 
 
 def read_records(parts: list[Part], columns: Columns, max_chars: int) -> Iterator[Record]:
-    """Yield what is in ``columns`` of each record, stripped, without line breaks; of a blank line empty texts.
+    """Yield the texts in ``columns`` of each record, stripped, without line breaks; empty texts for a blank line.
 
     Args:
-        parts: where to read, one after another.
-        columns: which, one or two.
-        max_chars: the longest text accepted, in characters.
+        parts: the sources, in reading order.
+        columns: the columns, one or two.
+        max_chars: maximum length of a text, in characters.
 
     Raises:
-        UserError: one line with ``file:line`` where there is one.
+        UserError: one line, with ``file:line`` if there is one.
     """
     for part in parts:
         if isinstance(part, HubSource):
@@ -110,7 +110,7 @@ def _read_hub(source: HubSource, columns: Columns, max_chars: int) -> Iterator[R
 
 
 def _chosen(names: Sequence[str], columns: Columns, where: str) -> list[str]:
-    """The columns that are read; two are not the same."""
+    """Return the columns to read, which must be different."""
     chosen = [choose_column(names, column, where) for column in columns]
     if len(set(chosen)) < len(chosen):
         raise UserError(f"{where}: {chosen[0]!r} holds the sentences: name another column with {_OPTIONS[1]}")
@@ -123,7 +123,7 @@ def _cleaned(values: Sequence[Any], columns: Sequence[str], where: str, max_char
 
 
 def _whole(texts: Record, columns: Sequence[str], where: str) -> Record:
-    """A record of which every text is there, or none."""
+    """Return the record; refuse one in which only some of the texts are empty."""
     if any(texts) and not all(texts):
         raise UserError(f"{where}: the column {columns[texts.index('')]!r} is empty: give each sentence its positive")
     return texts

@@ -1,8 +1,8 @@
-"""Labelled tasks by name: scored pairs and labelled sentences, from local files or the hub.
+"""Loading of labelled tasks by name: scored pairs and labelled sentences, from local files or the hub.
 
-Files are looked for in ``data``, else in the folder that ``HOLDFAST_DATA`` names; that folder holds
-``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded. In place of a
-task's name a file or folder of one's own can be given (:mod:`holdfast.data.own`).
+Files are searched in ``data``, else in the folder in ``HOLDFAST_DATA``; that folder has
+``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded. The user can
+give a file or folder of their own in place of a task's name (:mod:`holdfast.data.own`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.errors import UserError, did_you_mean
 
 _SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
 _TEXTS = ("raw", "senteval")
-# How the inference sets write "the annotators did not agree".
+# Labels of rows without a gold label; in the inference sets "-" means that the annotators did not agree.
 HIDDEN = "-1"
 """The label of GLUE's test sets, which are published without their labels."""
 _NO_LABEL = ("-", HIDDEN)
@@ -41,9 +41,9 @@ class ScoredPairs:
         sentences1: the first sentences.
         sentences2: the second sentences.
         scores: the similarity, higher is closer, on the task's own scale (0-5, SICK 1-5).
-        subsets: the part of the task each row comes from, ``""`` where it has none.
-        source: the files read, joined by commas, or the hub data set.
-        sha256: of the rows ``sentence1 TAB sentence2 TAB score``, joined by ``\\n``: of the data, not of its container.
+        subsets: the subset of the task of each row, ``""`` if it has none.
+        source: the files, joined by commas, or the hub data set.
+        sha256: hash of the rows ``sentence1 TAB sentence2 TAB score``, joined by ``\\n``, whatever the file format.
     """
 
     task: str
@@ -65,10 +65,10 @@ class Labelled:
         split: the split's name.
         sentences1: the (first) sentences.
         sentences2: the second sentences, or ``None`` for a task on single sentences.
-        labels: for each row a number below ``len(classes)``.
+        labels: the class number of each row, below ``len(classes)``.
         classes: the labels' names, the same for every split of a task whose classes are known.
         source: the files read, joined by commas, or the hub data set.
-        sha256: of the rows ``text(s) TAB class``, joined by ``\\n``.
+        sha256: hash of the rows ``text(s) TAB class``, joined by ``\\n``.
     """
 
     task: str
@@ -83,15 +83,15 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Graded:
-    """Texts, or pairs of texts, with a number to be predicted; the lists are equally long.
+    """Texts, or pairs of texts, with a number to predict; the lists are equally long.
 
     Attributes:
         task: the task's id.
         split: the split's name.
-        texts: tuples of one text or of two.
+        texts: tuples of one or two texts.
         scores: the numbers, on the task's own scale.
         source: the files read, joined by commas, or the hub data set.
-        sha256: of the rows ``text(s) TAB score``, joined by ``\\n``.
+        sha256: hash of the rows ``text(s) TAB score``, joined by ``\\n``.
     """
 
     task: str
@@ -110,19 +110,19 @@ def load_pairs(
     text: str = "raw",
     scale: tuple[float, float] | None = None,
 ) -> ScoredPairs:
-    """The scored pairs of a similarity task.
+    """Load the scored pairs of a similarity task.
 
     Args:
         task: ``sts12`` ... ``sts16``, ``stsb``, ``sickr`` or ``sickr-full``.
         split: ``test``, ``dev``, ``train``, ...; ``sickr-full`` has ``all``.
-        data: the data folder; by default the one ``HOLDFAST_DATA`` names, and without that the hub.
-        text: ``raw``, or ``senteval`` for the text as SentEval tokenises and lower-cases it. (From a SentEval folder
-            the text always comes as it is there.)
-        scale: the lowest and the highest score that a task of one's own may have; None: any number.
+        data: the data folder; by default the folder in ``HOLDFAST_DATA``, or the hub if that is not set.
+        text: ``raw``, or ``senteval`` for the text as SentEval tokenises and lower-cases it. (Text from a SentEval
+            folder is never changed.)
+        scale: the lowest and the highest allowed score of a user's own task; None: any number.
 
     Raises:
-        UserError: an unknown name, a file that is not there, a malformed row or score, or a score off the task's scale
-            (with ``file:line``), or a hub that cannot be reached or holds another number of rows than the task.
+        UserError: a name is unknown, a file does not exist, a row or score is malformed or a score is off the task's
+            scale (with ``file:line``), or the hub cannot be reached or has a different number of rows than the task.
     """
     graded, subsets = _graded(task, split, data, text, ("sts",), scale)
     first, second = ([texts[place] for texts in graded.texts] for place in (0, 1))
@@ -130,7 +130,7 @@ def load_pairs(
 
 
 def load_graded(task: str, split: str, *, data: Path | None = None) -> Graded:
-    """The scored pairs of a similarity task, or the scored texts of a task of one's own, for a regression.
+    """Load the scored pairs of a similarity task, or the scored texts of a user's own task, for a regression.
 
     Args:
         task: any task of kind ``sts`` or ``regression``.
@@ -151,7 +151,7 @@ def _graded(
     kinds: tuple[str, ...],
     scale: tuple[float, float] | None = None,
 ) -> tuple[Graded, list[str]]:
-    """The scored rows, and the subset of each."""
+    """Load the scored rows, and the subset of each."""
     known, part = _lookup(task, split, text, kinds)
     scale = known.scale or scale
     rows, source = _rows(known, part, data, text)
@@ -181,17 +181,17 @@ def load_labelled(
     text: str = "raw",
     classes: Sequence[str] | None = None,
 ) -> Labelled:
-    """The labelled sentences or pairs of a classification task; rows the annotators did not agree on are left out.
+    """Load the labelled sentences or pairs of a classification task, without rows on which annotators did not agree.
 
     Args:
-        task: any task of `holdfast data list` that has classes, or a file or folder of one's own.
-        split: its split; ``all`` where there is only one.
+        task: any task of `holdfast data list` that has classes, or a user's own file or folder.
+        split: its split; ``all`` if there is only one.
         data: the data folder, as for `load_pairs`.
         text: ``raw`` or ``senteval``, as for `load_pairs`.
-        classes: of a task of one's own, the classes that its training split has; None: those that occur in this split.
+        classes: the classes of the training split of a user's own task; None: the classes that occur in this split.
 
     Raises:
-        UserError: as for `load_pairs`, and for a label the task does not have, or labels that are all hidden.
+        UserError: as for `load_pairs`, or a label is not one of the task's, or all labels are hidden.
     """
     known, part = _lookup(task, split, text, ("transfer", "classification", "pairs", "nli", "attack"))
     if part.parts:
@@ -211,7 +211,7 @@ def load_labelled(
 
 
 def hidden_labels_note(classes: Sequence[str], labels: Sequence[float], source: str) -> str | None:
-    """Return a line about the class -1 beside 0, 1, …, which may stand for no label; None if there is none."""
+    """Return a line about a class -1 beside 0, 1, …, which may mean a missing label; None if there is no such class."""
     if HIDDEN not in classes or "0" not in classes:
         return None
     count = list(labels).count(classes.index(HIDDEN))
@@ -219,7 +219,7 @@ def hidden_labels_note(classes: Sequence[str], labels: Sequence[float], source: 
 
 
 def is_local(task: str, split: str, data: Path | None = None) -> bool:
-    """Whether `load_pairs` or `load_labelled` would find the split on this machine; never touches the network."""
+    """Return True if `load_pairs` or `load_labelled` finds the split on this machine; this uses no network."""
     part = task_named(task).split(split)
     if part.own is not None:
         return True
@@ -231,7 +231,7 @@ def is_local(task: str, split: str, data: Path | None = None) -> bool:
 
 
 def locate(split: Split, folder: Path, text: str = "raw") -> list[Path] | None:
-    """The files of a split under ``folder``, in either layout, or ``None`` when one of them is not there."""
+    """Return the files of a split under ``folder``, in either layout, or ``None`` if one of them does not exist."""
     if split.parts:
         found = [locate(task_named(task).split(name), folder, text) for task, name in split.parts]
         return None if None in found else [path for paths in found for path in paths or ()]
@@ -289,7 +289,7 @@ def _from_tables(task: Task, split: Split, paths: list[Path]) -> Iterator[Row]:
 
 
 def _relabelled(rows: Iterable[Row], split: Split) -> Iterator[Row]:
-    """The rows with the task's classes, less those that it leaves out."""
+    """Yield the rows with the task's classes, without those that the task leaves out."""
     classes = dict(split.relabel)
     for where, texts, value, subset in rows:
         if not classes:
@@ -302,7 +302,7 @@ def _relabelled(rows: Iterable[Row], split: Split) -> Iterator[Row]:
 
 
 def _joined(task: str, split: str, parts: Sequence[Labelled]) -> Labelled:
-    """Several sets of the same classes as one."""
+    """Join several sets with the same classes."""
     first = [text for part in parts for text in part.sentences1]
     second = [text for part in parts for text in part.sentences2 or ()]
     labels = [label for part in parts for label in part.labels]
@@ -352,20 +352,20 @@ def _score(value: str, where: str, scale: tuple[float, float] | None) -> float:
 
 
 def _class_order(name: str) -> tuple[bool, int, str, str]:
-    """Numbers in their own order, before names in theirs."""
+    """Return a sort key: numbers in numerical order, then names in alphabetical order."""
     number = name.isascii() and name.isdigit()
-    digits = name.lstrip("0") if number else ""  # int() refuses more than 4,300
+    digits = name.lstrip("0") if number else ""  # int() refuses more than 4,300 digits
     return not number, len(digits), digits, name
 
 
 def _class(value: str, classes: list[str], where: str, is_own: bool) -> int:
-    """The number of a label's class."""
+    """Return the number of a label's class."""
     if value in classes:
         return classes.index(value)
     number, names = _number(value), [_number(name) for name in classes]
     if number is not None and number in names:
         return names.index(number)
-    # The hub and some releases number the classes, in this same order: not where the classes are numbers themselves.
+    # The hub and some releases number the classes in this order; not used if the classes are themselves numbers.
     if not is_own and value.isdigit() and number in range(len(classes)) and set(names) == {None}:
         return int(value)
     known = listed(classes) + (", the classes of the training split" if is_own else "")
@@ -374,7 +374,7 @@ def _class(value: str, classes: list[str], where: str, is_own: bool) -> int:
 
 
 def _number(name: str) -> float | None:
-    """What a class's name is as a number: 1 and 1.0 are the same."""
+    """Return a class's name as a number (1 and 1.0 are the same), or None."""
     return float(name) if _NUMBER.fullmatch(name) else None
 
 

@@ -1,4 +1,4 @@
-"""SentEval's own folder, as its download script leaves it, read without SentEval."""
+"""Reader of SentEval's own folder, as created by its download script; SentEval is not needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = tuple[str, list[str], str, str]
 
 _SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    # Without SMT: its text is licensed, SentEval leaves it out, and so do all published averages.
+    # Without SMT: its text is licensed, so SentEval and all published averages leave it out.
     "STS13": ("FNWN", "headlines", "OnWN"),
     "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
@@ -24,7 +24,7 @@ _MARKS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
 def find_root(folder: Path) -> Path | None:
-    """The folder that holds ``STS``, ``SICK``, ``MR`` ...: ``folder`` itself, or where SentEval puts it below."""
+    """Return the folder with ``STS``, ``SICK``, ``MR`` ...: ``folder`` or one of SentEval's subfolders; else None."""
     for below in (".", "downstream", "data/downstream", "data", "SentEval/data/downstream"):
         candidate = folder / below
         if any((candidate / mark).is_dir() for mark in _MARKS):
@@ -33,7 +33,7 @@ def find_root(folder: Path) -> Path | None:
 
 
 def files_of(root: Path, name: str) -> list[Path]:
-    """The files that hold a split (``sts12/test``, ``mr/all``, ...), or ``[]`` when SentEval does not have it."""
+    """Return the files of a split (``sts12/test``, ``mr/all``, ...), or ``[]`` if SentEval does not have it."""
     task, _, split = name.partition("/")
     if f"{task.upper()}" in _SUBSETS and split == "test":
         folder = root / "STS" / f"{task.upper()}-en-test"
@@ -42,13 +42,13 @@ def files_of(root: Path, name: str) -> list[Path]:
 
 
 def has(root: Path, name: str) -> bool:
-    """Whether every file of the split is there."""
+    """Return True if all files of the split exist."""
     files = files_of(root, name)
     return bool(files) and all(path.is_file() for path in files)
 
 
 def read(root: Path, name: str) -> Iterator[Row]:
-    """Yield the rows of a split, as SentEval orders them (positive before negative in the one-file-a-class sets).
+    """Yield the rows of a split in SentEval's order (positive before negative in sets with one file per class).
 
     Raises:
         UserError: a file cannot be read, or a line has too few fields.
@@ -131,7 +131,7 @@ def _pick(fields: list[str], places: tuple[int, ...], where: str) -> list[str]:
 
 def _lines(path: Path, latin: bool = False) -> Iterator[tuple[int, str]]:
     if latin:
-        # The question files are the one place where the originals are Latin-1.
+        # Only the question files are Latin-1 in the originals.
         with open_bytes(path) as file:
             for number, raw in enumerate(file, start=1):
                 yield number, raw.decode("latin-1").rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""From what a user writes after ``--corpus`` to the files, data sets and streams it means."""
+"""Resolution of the value of ``--corpus`` to files, data sets and streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.+-]+){0,2}")
 
 @dataclass(frozen=True)
 class CorpusEntry:
-    """A corpus known by name: files under the data folder, else a hub data set."""
+    """A registered corpus: files under the data folder, else a hub data set."""
 
     name: str
     pattern: str
@@ -48,19 +48,20 @@ CORPORA: tuple[CorpusEntry, ...] = (
 )
 
 Part = Path | HubSource | str
-"""One thing to read: a file, a hub data set, or `STDIN`."""
+"""One source to read: a file, a hub data set, or `STDIN`."""
 
 
 def resolve(source: str, data: Path | None = None) -> list[Part]:
-    """The files, hub data sets and streams that ``source`` means, in reading order; nothing is opened yet.
+    """Return the files, hub data sets and streams of ``source``, in reading order; nothing is opened.
 
     Args:
         source: a path, a glob pattern, the name of a registered corpus, ``hf:owner/name[:config][:split]``, ``-``,
-            or several of these joined by commas. Relative paths are looked up here first, then in the data folder.
-        data: the data folder; by default the one ``HOLDFAST_DATA`` names.
+            or several of these joined by commas. Relative paths are searched in the working directory first, then in
+            the data folder.
+        data: the data folder; by default the folder in ``HOLDFAST_DATA``.
 
     Raises:
-        UserError: something named is not there, is a folder, or is of a kind that is not read.
+        UserError: a source does not exist, is a folder, or has an unsupported format.
     """
     folder = data_folder(data)
     whole = expanded(source)
@@ -74,14 +75,14 @@ def resolve(source: str, data: Path | None = None) -> list[Part]:
 
 
 def kind_of(path: Path) -> str:
-    """``text``, ``tsv``, ``jsonl`` or ``parquet``, by the name of the file without ``.gz`` or ``.zst``."""
+    """Return ``text``, ``tsv``, ``jsonl`` or ``parquet``, from the file's name without ``.gz`` or ``.zst``."""
     suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
     known = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
     return known.get(suffix.lower(), "text")
 
 
 def corpus_files(entry: CorpusEntry, folder: Path | None) -> list[Path]:
-    """The files of a registered corpus under ``folder``, sorted; empty when they are not there."""
+    """Return the files of a registered corpus under ``folder``, sorted; empty if there are none."""
     return [] if folder is None else sorted(path for path in folder.glob(entry.pattern) if path.is_file())
 
 
@@ -116,14 +117,14 @@ def _resolve_entry(entry: CorpusEntry, folder: Path | None) -> list[Part]:
     if folder is None and entry.hub is not None:
         return [entry.hub]
     where = f"no {entry.pattern} in {folder}" if folder else "no data folder is set"
-    # The hub's sentences of that name are others: of a folder that was named they are no replacement.
+    # The hub's corpus of that name has other sentences, so it does not replace missing files of a named folder.
     hub = "" if entry.hub is None else f", or leave out both for {entry.hub}"
     raise UserError(f"the corpus {entry.name!r} is not here ({where}): give --data or set HOLDFAST_DATA{hub}")
 
 
 def _resolve_glob(pattern: str, folder: Path | None) -> list[Part]:
     for candidate in _candidates(pattern, folder):
-        # Path.glob takes no absolute patterns, and these may be.
+        # Path.glob accepts no absolute patterns, and these may be absolute.
         names = sorted(glob.glob(str(candidate), recursive=True))  # noqa: PTH207
         files = [_check_file(Path(name)) for name in names]
         if files:

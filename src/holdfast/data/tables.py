@@ -1,4 +1,4 @@
-r"""Unquoted tables: a header row, then rows of fields split at tabs. One row is one line, and a quote is a letter."""
+r"""Unquoted tables: a header row, then rows of tab-separated fields. A row is one line; quotes have no meaning."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from holdfast.errors import UserError, did_you_mean
 
 
 def read_rows(stream: IO[bytes], name: str, max_chars: int = MAX_ROW_CHARS) -> Iterator[tuple[int, list[str]]]:
-    """Yield ``(line number, fields)`` of an unquoted TSV, the header row first; entirely empty lines give ``[]``.
+    """Yield ``(line number, fields)`` of an unquoted TSV, the header row first; an empty line gives ``[]``.
 
     Raises:
-        UserError: a row's number of fields differs from the header's, or what `numbered_lines` refuses.
+        UserError: a row's number of fields differs from the header's, or as for `numbered_lines`.
     """
     width = 0
     for number, line in numbered_lines(stream, name, max_chars):
@@ -32,8 +32,9 @@ def read_rows(stream: IO[bytes], name: str, max_chars: int = MAX_ROW_CHARS) -> I
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield ``(line number, the named columns' fields)`` for every row of a TSV file; ``''`` for an absent column
-    whose name here ends in ``?``.
+    """Yield ``(line number, fields of the named columns)`` for every row of a TSV file.
+
+    A name that ends in ``?`` is an optional column: its field is ``''`` if the column is absent.
 
     Raises:
         UserError: the file cannot be read, is empty, lacks a column, or has a malformed row.
@@ -51,10 +52,10 @@ def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list
 
 
 def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str:
-    """The column that holds the sentences: ``wanted``, else the only one, else ``sentence``, else ``text``.
+    """Return the column of the sentences: ``wanted``, else the only one, else ``sentence``, else ``text``.
 
     Raises:
-        UserError: there is no such column, it is there twice, or none can be chosen; the line lists the columns.
+        UserError: there is no such column, it occurs twice, or none can be chosen; the message lists the columns.
     """
     listed = ", ".join(columns)
     if wanted is not None and wanted not in columns:
@@ -68,10 +69,10 @@ def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str
 
 
 def refuse_repeated(names: Iterable[str], columns: Sequence[str], where: str) -> None:
-    """Refuse a header that has one of ``names`` twice: nobody knows which of them was meant.
+    """Refuse a header that has one of ``names`` twice, because it is ambiguous.
 
     Raises:
-        UserError: it has.
+        UserError: a name occurs twice.
     """
     for name in names:
         if columns.count(name) > 1:

@@ -1,7 +1,7 @@
-"""The labelled tasks and resources that are known by name: where each split lies, what it holds, whose terms apply.
+"""The registered tasks and resources: location, content and licence of each split.
 
-Locally a split is ``<file>.tsv[.gz|.zst]`` under the data folder. Row counts are the published ones; a hub data set
-that differs from them is not the task and is refused for the similarity tasks, whose scores would not be comparable.
+Locally a split is ``<file>.tsv[.gz|.zst]`` under the data folder. Row counts are the published ones; for similarity
+tasks a hub data set with another count is refused, because its scores would not be comparable.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Split:
 
     Args:
         name: ``test``, ``dev``, ``train``, ``all``, ...
-        files: paths under the data folder without ``.tsv.gz``; several are read one after the other.
-        rows: how many rows it holds.
-        hub: the same split on the hub, or ``None`` where the hub has no faithful copy that loads without a script.
-        hub_columns: the hub's names for the text columns and the label, where they differ from the task's.
-        senteval: whether there is a second file, ``<file>_senteval``, with the text as SentEval tokenises it.
-        parts: in place of files, ``(task, split)`` of others that make it up, one after the other.
-        label: the files' column of the label, where it is not the task's.
-        relabel: ``(value in the files, class)`` where the two differ; rows whose class is ``None`` are left out.
-        own: in place of all that, a user's own file.
+        files: paths under the data folder without ``.tsv.gz``; several are read in this order.
+        rows: number of rows.
+        hub: the same split on the hub, or ``None`` if the hub has no faithful copy that loads without a script.
+        hub_columns: the hub's names of the text columns and the label, if they differ from the task's.
+        senteval: True if there is a second file, ``<file>_senteval``, with the text as SentEval tokenises it.
+        parts: in place of files, the ``(task, split)`` pairs that are joined to this split.
+        label: the label column in the files, if it is not the task's.
+        relabel: ``(value in the files, class)`` if the two differ; rows whose class is ``None`` are left out.
+        own: a user's own file, in place of all of these.
     """
 
     name: str
@@ -64,18 +64,18 @@ class Task:
     """A labelled task, or a resource that is only listed (``label`` is then ``None``).
 
     Args:
-        name: the id used everywhere.
+        name: the id.
         kind: ``sts`` (scored pairs), ``regression`` (scored texts), ``transfer``, ``classification``, ``pairs``,
             ``nli``, ``attack``, ``paraphrase`` or ``lexicon``.
         columns: the text columns, one or two.
         label: the column of the score or label.
         classes: the labels in the order of their numbers; ``None`` means those that occur, sorted.
-        splits: what there is.
-        licence: whose terms apply, as far as the source says.
-        measured: the splits that a classifier is measured on; ``()`` means those whose names begin with ``test``.
-        grouped: whether pairs share first texts (a premise with several hypotheses), so that a part that is split off
-            must take all pairs of a first text.
-        meanings: what the classes stand for where their names are numbers, in the same order.
+        splits: the splits.
+        licence: the licence or terms, as given by the source.
+        measured: the splits on which a classifier is measured; ``()`` means those whose names begin with ``test``.
+        grouped: True if pairs share first texts (a premise with several hypotheses), so that a held-out part must take
+            all pairs of a first text.
+        meanings: the meanings of classes whose names are numbers, in the same order.
         scale: the lowest and the highest score; None: any number.
     """
 
@@ -93,11 +93,11 @@ class Task:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is made of a user's own files."""
+        """True if the task consists of a user's own files."""
         return any(split.own is not None for split in self.splits)
 
     def split(self, name: str) -> Split:
-        """The split called ``name``; a `UserError` that lists the splits when there is none."""
+        """Return the split ``name``; raise a `UserError` that lists the splits if there is none."""
         for split in self.splits:
             if split.name == name:
                 return split
@@ -106,10 +106,10 @@ class Task:
 
 
 def task_named(name: str) -> Task:
-    """The task called ``name``, or the task that a user's own file or folder makes (see :mod:`holdfast.data.own`).
+    """Return the task ``name``, or the task of a user's own file or folder (see :mod:`holdfast.data.own`).
 
     Raises:
-        UserError: there is none, and the nearest name is offered; or the file cannot be a task.
+        UserError: there is no such task (the nearest name is suggested), or the file cannot be a task.
     """
     tasks = {task.name: task for task in TASKS}
     if name in tasks:
@@ -124,7 +124,7 @@ def task_named(name: str) -> Task:
 
 
 def sources(split: Split) -> frozenset[str]:
-    """What a split is read from: two splits that have one of these in common share rows."""
+    """Return the files of a split; two splits with a file in common share rows."""
     if split.own is not None:
         return frozenset({str(split.own)})
     parts = (sources(task_named(task).split(name)) for task, name in split.parts)
@@ -132,7 +132,7 @@ def sources(split: Split) -> frozenset[str]:
 
 
 def hub_sources(split: Split) -> tuple[HubSource, ...]:
-    """Where on the hub a split is; ``()`` where it, or a part of it, has no faithful copy there."""
+    """Return the sources of a split on the hub; ``()`` if it, or a part of it, has no faithful copy there."""
     if not split.parts:
         return () if split.hub is None else (split.hub,)
     parts = [hub_sources(task_named(task).split(name)) for task, name in split.parts]
@@ -140,7 +140,7 @@ def hub_sources(split: Split) -> tuple[HubSource, ...]:
 
 
 def _own_task(name: str, files: dict[str, Path]) -> Task:
-    """The first file says which columns there are; reading finds out whether the others have them too."""
+    """Build a user's own task: the first file gives the columns; the other files are checked when they are read."""
     columns, label = own.columns_of(next(iter(files.values())))
     pairs = len(columns) == 2
     kinds = ("regression", "sts") if label == "score" else ("classification", "pairs")
@@ -240,7 +240,7 @@ def _classification() -> Iterator[Task]:
         Split("test_sample", ("dbpedia/test_sample",), 5000),
         Split("val_sample", ("dbpedia/val_sample",), 5000),
     )
-    # The numbers in the sample files follow nobody's order but the sampler's; the names are unambiguous.
+    # The numbers in the sample files have an order of their own; the names are unambiguous.
     yield Task("dbpedia", "classification", SINGLE, "class", DBPEDIA, dbpedia, "CC BY-SA 3.0 (DBpedia)")
     stars = ("1.0", "2.0", "3.0", "4.0", "5.0")
     terms = "Yelp Open Dataset terms, academic use"
@@ -264,7 +264,7 @@ def _nli() -> Iterator[Task]:
         Split("test_hard", ("snli/test_hard",), 3261),
     )
     yield Task("snli", "nli", PAIR, "label", NLI, snli, "CC BY-SA 4.0 (SNLI)", grouped=True)
-    # The labels of MNLI's test sets are hidden: the mismatched dev set measures, the matched one selects.
+    # The labels of MNLI's test sets are hidden: the mismatched dev set is used to measure, the matched one to select.
     mnli = (
         Split("dev_matched", ("mnli/dev_matched",), 9815, HubSource(GLUE, "mnli", "validation_matched"), PREMISE),
         Split(
@@ -275,8 +275,8 @@ def _nli() -> Iterator[Task]:
     measured = ("dev_matched", "dev_mismatched")
     licence = "OANC, CC BY-SA 3.0 and others (MNLI)"
     yield Task("mnli", "nli", PAIR, "label", NLI, mnli, licence, measured=measured, grouped=True)
-    # The claims are the hub's "premise", and what they are held against its "hypothesis". ANLI's authors, whose
-    # data it is (Nie et al. 2020), take the evidence for the premise. Its test set has no labels.
+    # On the hub the claims are the "premise" and the evidence is the "hypothesis". ANLI's authors (Nie et al. 2020),
+    # who made the data, use the evidence as the premise. The test set has no labels.
     claim = ("hypothesis", "premise", "label")
     fever = (
         Split("dev", ("fever_nli/dev",), 19998, HubSource("pietrolesci/nli_fever", split="dev"), claim),
@@ -286,7 +286,7 @@ def _nli() -> Iterator[Task]:
 
 
 def _anli() -> Iterator[Task]:
-    """ANLI (Nie et al. 2020) as a whole, each round of it, and the mix that its authors train on."""
+    """Yield ANLI (Nie et al. 2020), each of its rounds, and the mix on which its authors train."""
     licence = "CC BY-NC 4.0 (ANLI)"
     rows = {
         "train": {1: 16946, 2: 45460, 3: 100459},
@@ -312,7 +312,7 @@ def _anli() -> Iterator[Task]:
         *measured,
         dev_all,
         Split("train", (), None, parts=mixed),
-        # What there is to try it on without the training sets.
+        # For a trial without the training sets.
         Split("dev_mix", (), 19815, parts=(("mnli", "dev_matched"), ("snli", "dev"))),
     )
     licence = "CC BY-NC 4.0 (ANLI) and the terms of MNLI, SNLI and FEVER"
@@ -320,7 +320,7 @@ def _anli() -> Iterator[Task]:
 
 
 def _pairs() -> Iterator[Task]:
-    """Pairs of GLUE. Its test sets are not listed: on the hub their labels are hidden (-1)."""
+    """Yield GLUE's tasks on pairs, without the test sets, whose labels on the hub are hidden (-1)."""
     question = ("question", "sentence", "label")
     two = ("entailment", "not_entailment")
     qnli = (
@@ -337,7 +337,7 @@ def _pairs() -> Iterator[Task]:
         Split("dev", ("wnli/dev",), 71, HubSource(GLUE, "wnli", "validation")),
         Split("train", ("wnli/train",), 635, HubSource(GLUE, "wnli")),
     )
-    # The other way round than in QNLI and RTE.
+    # The reverse order of QNLI and RTE.
     yield Task("wnli", "pairs", PAIR, "label", two[::-1], wnli, "research use (GLUE)", grouped=True)
     quora = ("question1", "question2", "label")
     qqp = (

@@ -1,1 +1,1 @@
-"""The embedded demo: its texts, its text noise, its stages from training to the report."""
+"""The demo: its texts, its text noise, and its stages from training to the report."""

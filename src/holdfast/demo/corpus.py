@@ -1,7 +1,7 @@
-"""The demo's texts: prose found in the user's own Python installation, and a small list of graded pairs.
+"""The demo's texts: prose from the user's own Python installation, and a small list of graded pairs.
 
 Licence of the corpus: the sentences come from the user's own copy of Python, whose documentation and source are under
-the PSF licence. They are read where they lie; nothing of them is shipped with holdfast.
+the PSF licence. They are read from the installation; holdfast does not ship them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ from holdfast.errors import UserError
 from holdfast.files import cache_folder, write_text
 
 MIN_SENTENCES = 500
-"""Fewer sentences than this cannot show anything, and the demo refuses to start."""
+"""Minimum number of sentences: with fewer, the demo shows nothing and does not start."""
 
 _MIN_WORDS, _MAX_WORDS = 5, 60
-_MIN_LETTER_SHARE = 0.93  # letters and spaces, of all characters: a sentence of the documentation has about 0.97
+_MIN_LETTER_SHARE = 0.93  # share of letters and spaces; a sentence of the documentation has about 0.97
 
-# Tests and vendored tools hold little prose; site-packages is not Python's own.
+# Tests and vendored tools contain little prose; site-packages is not part of Python.
 _SKIPPED_FOLDERS = {
     *("test", "tests", "idle_test", "idlelib", "lib2to3", "site-packages", "dist-packages", "turtledemo"),
     *("pydoc_data", "lib-dynload", "_vendor", "__pycache__"),
 }
-# Size bounds keep the time bounded and the result the same on every run, as a clock would not.
+# Bounds on size, not on time, so that the result is the same on every run.
 _MAX_FILE_BYTES = 1_000_000
 _MAX_TOTAL_BYTES = 32_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class GradedPair:
-    """Two sentences and how close their meanings are: 0 unrelated, 5 the same; `kind` says what the pair tests."""
+    """Two sentences and the similarity of their meanings, from 0 (unrelated) to 5 (the same).
+
+    `kind` is the phenomenon that the pair tests.
+    """
 
     sentence1: str
     sentence2: str
@@ -50,10 +53,10 @@ class GradedPair:
 
 
 def load_pairs() -> list[GradedPair]:
-    """The demo's sentence pairs, graded 0 to 5 in steps of 0.2.
+    """Load the demo's sentence pairs, graded 0 to 5 in steps of 0.2.
 
-    Written and graded by holdfast's authors on the scale of the STS tasks, for demonstration. One person's grades of a
-    few hundred invented sentences are not a benchmark: do not report scores on them as one.
+    They were written and graded by holdfast's authors on the scale of the STS tasks, for demonstration. One person's
+    grades of a few hundred invented sentences are not a benchmark: do not report scores on them as one.
     """
     text = resources.files("holdfast.demo").joinpath("pairs.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.split("\n")[1:] if line]
@@ -61,15 +64,15 @@ def load_pairs() -> list[GradedPair]:
 
 
 def demo_corpus() -> list[str]:
-    """English sentences of this Python's documentation topics and standard-library docstrings.
+    """Return English sentences from this Python's documentation topics and standard-library docstrings.
 
-    The text is the user's own copy, under the PSF licence; nothing is shipped with holdfast. No module of the standard
-    library is imported for its docstrings: the files are parsed, never run. Parts that a distribution leaves out are
-    passed over. The same installation always gives the same list, which is found once, in ten seconds, and kept in
-    ``$HOLDFAST_CACHE/demo`` as long as no file of it changes.
+    The text is the user's own copy, under the PSF licence; holdfast does not ship it. No module of the standard library
+    is imported for its docstrings: the files are parsed, never run. Parts that a distribution leaves out are skipped.
+    The same installation always gives the same list. It is computed once, in about ten seconds, and cached in
+    ``$HOLDFAST_CACHE/demo`` until a file of the installation changes.
 
     Raises:
-        UserError: when fewer than `MIN_SENTENCES` sentences are found.
+        UserError: fewer than `MIN_SENTENCES` sentences are found.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     kept = cache_folder("demo") / f"{_installation(root)}.txt"
@@ -82,13 +85,13 @@ def demo_corpus() -> list[str]:
             f"the demo corpus needs {MIN_SENTENCES} sentences, but this Python's documentation topics and docstrings "
             f"gave {len(sentences)}: use a full Python installation, or train on your own text with --corpus FILE"
         )
-    with contextlib.suppress(UserError):  # where nothing can be kept, they are found anew each time
+    with contextlib.suppress(UserError):  # without a writable cache they are computed each time
         write_text(kept, _digest(sentences) + "\n" + "".join(f"{sentence}\n" for sentence in sentences))
     return sentences
 
 
 def _installation(root: Path) -> str:
-    """Of the files that the sentences are found in, and of the code that finds them."""
+    """Return a hash of the files that contain the sentences and of the code that extracts them."""
     facts = [Path(__file__).read_text(encoding="utf-8"), sys.version]
     for path in (root / "pydoc_data" / "topics.py", *_python_files(root)):
         with contextlib.suppress(OSError):
@@ -97,7 +100,7 @@ def _installation(root: Path) -> str:
 
 
 def _kept(path: Path) -> list[str] | None:
-    """The sentences of a file as they were written; None where there is none, or it is damaged."""
+    """Return the sentences of a cache file; None if the file is missing or damaged."""
     try:
         digest, *sentences = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -110,7 +113,7 @@ def _digest(lines: Iterable[str]) -> str:
 
 
 def _topics() -> list[str]:
-    """The documentation topics behind `help('with')`, in alphabetical order; some distributions leave them out."""
+    """Return the documentation topics behind `help('with')`, sorted by name; some distributions leave them out."""
     try:
         from pydoc_data.topics import topics
     except ImportError:
@@ -119,7 +122,7 @@ def _topics() -> list[str]:
 
 
 def _docstrings(root: Path) -> Iterator[str]:
-    """The docstrings of the Python files under `root`, in order of path and line."""
+    """Yield the docstrings of the Python files under `root`, in order of path and line."""
     total = 0
     for path in _python_files(root):
         try:
@@ -127,7 +130,7 @@ def _docstrings(root: Path) -> Iterator[str]:
             if len(source) > _MAX_FILE_BYTES:
                 continue
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # invalid escapes in old files are not this user's concern
+                warnings.simplefilter("ignore")  # do not warn the user about invalid escapes in old files
                 tree = ast.parse(source)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
@@ -144,7 +147,7 @@ def _python_files(root: Path) -> Iterator[Path]:
 
 
 def _docstrings_of(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """The docstrings of `node` and of the classes and functions directly in it; nested functions have few."""
+    """Yield the docstrings of `node`, its classes, functions and methods, but not of functions inside functions."""
     docstring = ast.get_docstring(node)
     if docstring:
         yield docstring
@@ -156,7 +159,7 @@ def _docstrings_of(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.Async
 
 
 def extract_sentences(text: str) -> list[str]:
-    """The English sentences of a reStructuredText document or docstring, markup removed, code and tables left out."""
+    """Return the English sentences of a reStructuredText document or docstring, without markup, code and tables."""
     paragraphs = (_plain(paragraph) for paragraph in _paragraphs(text))
     return [sentence for paragraph in paragraphs for sentence in split_sentences(paragraph) if _is_prose(sentence)]
 
@@ -175,7 +178,7 @@ def _indent(line: str) -> int:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Runs of lines at one indentation, joined; literal blocks, headings, and paragraphs with code are left out."""
+    """Yield joined runs of lines with equal indentation, without literal blocks, headings and paragraphs with code."""
     literal: int | None = None  # indentation of the text that announced a literal block with "::"
     for block in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         lines = block.expandtabs().split("\n")
@@ -196,7 +199,7 @@ def _without_headings(lines: list[str]) -> list[str]:
 
 
 def _joined_runs(lines: Iterable[str]) -> Iterator[str]:
-    """A new run starts where the indentation changes or a list item begins."""
+    """Yield joined runs of lines; a new run starts if the indentation changes or a list item begins."""
     run: list[str] = []
     indent = -1
     for line in lines:
@@ -212,7 +215,7 @@ def _joined_runs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _joined(lines: list[str]) -> str:
-    """One line of text; a word broken after its hyphen is put together again."""
+    """Join lines into one; a word that is broken after its hyphen is joined again."""
     return re.sub(r"(?<=[a-z]-) (?=[a-z])", "", " ".join(lines))
 
 
@@ -226,7 +229,7 @@ _MARKUP = [
     (re.compile(r"`+([^`<]+?)(?:\s*<[^`>]*>)?`+_{0,2}"), r"\1"),  # ``literal``, `text <link>`_
     (re.compile(r"\*\*([^*\s][^*]*)\*\*|(?<!\w)\*([^*\s][^*]*)\*"), r"\1\2"),  # **strong**, *emphasis*
     (re.compile(r"\s*\[\d+\]_?"), ""),  # footnote marks
-    # The topics are reST rendered as text, where "name" was literal markup; 'name' is its form in docstrings.
+    # The topics are reST rendered as text, in which literal markup is written "name"; docstrings have 'name'.
     (re.compile(r"(?<![\w\"'])([\"'])([\w.-]+)\1(?![\w\"'])"), r"\2"),
     (
         re.compile(
@@ -240,15 +243,15 @@ _MARKUP = [
 
 
 def _plain(paragraph: str) -> str:
-    """The paragraph with its markup removed: roles, emphasis, literals, footnote marks and the labels of notes."""
+    """Remove the markup of a paragraph: roles, emphasis, literals, footnote marks and the labels of notes."""
     for pattern, replacement in _MARKUP:
         paragraph = pattern.sub(replacement, paragraph)
     return paragraph.strip()
 
 
 _BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9])")
-# A full stop after these does not end a sentence, even before a capital. "etc." is not among them: before a small
-# letter nothing is split anyway, and before a capital it usually does end the sentence. Single letters are initials.
+# A full stop after these does not end a sentence, even before a capital. "etc." is not in the list: before a
+# lower-case letter there is no split, and before a capital it usually ends the sentence. Single letters are initials.
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[\"'])(?:e\.g|i\.e|cf|vs|viz|resp|approx|al|fig|figs|eq|sec|sect|ch|no|nos|vol|p|pp|ed|eds|mr|mrs|ms"
     r"|dr|prof|st|jr|sr|[A-Z]|(?:[A-Z]\.)+[A-Z])\.$",
@@ -269,7 +272,7 @@ def split_sentences(paragraph: str) -> list[str]:
     return [*sentences, rest] if rest else sentences
 
 
-# What no English sentence contains: code characters, calls, ellipses, file names, dotted and mixed-case identifiers.
+# Not in English sentences: code characters, calls, ellipses, file names, dotted and mixed-case identifiers.
 _NOT_PROSE = re.compile(
     r"[_<>{}\[\]|\\=@#^~$%*`/&+]|\w\(|\(\)|\.\.|--|->|::|\b\w+\.(?:py|txt|cfg|html|c|h)\b|\b[a-z]\w*\.[a-z]\w+\b"
     r"|\b[a-z]+[A-Z]\w*|\s[.,;:]|\b(?:Copyright|TODO|FIXME|XXX)\b"
@@ -285,7 +288,7 @@ _FUNCTION_WORDS = frozenset(
 
 
 def _is_prose(sentence: str) -> bool:
-    """Whether this is one complete English sentence: its length, its ends, its characters and its small words."""
+    """Return True for a complete English sentence, judged by length, first and last characters, and function words."""
     words = re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", sentence)
     if not _MIN_WORDS <= len(words) <= _MAX_WORDS or len(sentence.split()) > _MAX_WORDS:
         return False

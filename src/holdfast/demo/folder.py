@@ -1,4 +1,4 @@
-"""The demo's folder: begun, gone on with, and never mixed up with anything else."""
+"""The demo's folder: its creation, its reuse by a resumed demo, and checks against other content."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _AGAIN = "to run it again, remove the folder or choose another one with --output
 
 
 def refuse_finished(settings: DemoSettings) -> None:
-    """Refuse a folder that is a file, or holds a finished demo: all that can be told before any text is read.
+    """Refuse a folder that is a file, or that holds a finished demo; this needs no text.
 
     Raises:
-        UserError: it is one of these.
+        UserError: the folder is a file or holds a finished demo.
     """
     if settings.output.exists() and not settings.output.is_dir():
         raise UserError(f"{settings.output} is a file; the demo needs a folder: holdfast demo --output DIR")
@@ -31,17 +31,17 @@ def refuse_finished(settings: DemoSettings) -> None:
 
 
 def prepare(settings: DemoSettings, corpus: Sequence[str], model_sha256: str) -> None:
-    """Write the texts into the demo's folder, unless it holds anything that is not this demo's.
+    """Write the texts into the demo's folder, unless it holds files that do not belong to this demo.
 
     Raises:
-        UserError: the folder holds other files, or a demo of other settings.
+        UserError: the folder holds other files, or a demo with other settings.
     """
     folder, text = settings.output, "\n".join(corpus) + "\n"
     record = _record(settings, text, model_sha256)
     if folder.is_dir() and {path.name for path in folder.iterdir()} - {LOCK_FILE}:
         for name, was, now in _differences(settings, record):
             raise UserError(f"{folder} holds a demo whose {name} was {was} and is now {now}: {_AGAIN}")
-    write_json(settings.file(RECORD_FILE), record)  # first of all: it says whose the folder is
+    write_json(settings.file(RECORD_FILE), record)  # written first: it marks the folder as this demo's
     write_text(settings.file(CORPUS_FILE), text)
     sentences = dict.fromkeys(text for pair in load_pairs() for text in (pair.sentence1, pair.sentence2))
     write_text(settings.file(PAIRS_FILE), "\n".join(sentences) + "\n")
@@ -49,7 +49,7 @@ def prepare(settings: DemoSettings, corpus: Sequence[str], model_sha256: str) ->
 
 
 def _record(settings: DemoSettings, corpus: str, model_sha256: str) -> dict[str, Any]:
-    """What a demo that goes on must agree with."""
+    """Return the record that must be the same for a resumed demo."""
     names = ("steps", "batch_size", "epochs", "learning_rate", "attacked", "audited", "seed")
     sizes = {name: getattr(settings, name) for name in names}
     return {"model": model_sha256, "corpus": hashlib.sha256(corpus.encode()).hexdigest(), **sizes}

@@ -1,6 +1,6 @@
-"""Seeded text perturbations for the demo: typing slips inside words, and slips with whole words.
+"""Seeded text perturbations for the demo: typing errors inside words, and errors with whole words.
 
-Both functions are pure: the same text, rate and state of `rng` give the same result, and nothing global is touched.
+Both functions depend only on the text, the rate and the state of `rng`, and change no global state.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 
 from holdfast.adversary.characters import delete_letter, keyboard_typo, swap_letters
 
-# Only words this long are misspelt: a slip in a shorter one often makes another word ("for" -> "far").
+# Minimum length of a misspelt word: an error in a shorter one often gives another word ("for" -> "far").
 _MIN_LETTERS = 4
 _WORD = re.compile(rf"[^\W\d_]{{{_MIN_LETTERS},}}")
 
 
 def _dropped(word: str, rng: random.Random) -> str | None:
-    """One letter after the first is lost."""
+    """Drop one letter after the first."""
     return delete_letter(word, rng, keep_last=False)
 
 
 def _doubled(word: str, rng: random.Random) -> str | None:
-    """One letter after the first is typed twice."""
+    """Double one letter after the first."""
     i = rng.randrange(1, len(word))
     return word[: i + 1] + word[i:]
 
@@ -30,7 +30,7 @@ _EDITS = (swap_letters, _dropped, _doubled, keyboard_typo)
 
 
 def _misspelt(word: str, rng: random.Random) -> str:
-    """One edit of `word`, tried in random order; dropping always applies, so the word always changes."""
+    """Return `word` after one edit, chosen in random order; dropping a letter is always possible."""
     for edit in rng.sample(_EDITS, len(_EDITS)):
         result = edit(word, rng)
         if result is not None:
@@ -44,15 +44,15 @@ def _check_rate(rate: float) -> None:
 
 
 def character_noise(text: str, rng: random.Random, rate: float = 0.2) -> str:
-    """Misspell a share of the words, as quick fingers do: one edit in each word touched, its first letter kept.
+    """Misspell a share of the words as in fast typing: one edit per changed word, which keeps its first letter.
 
     The edits: swap two adjacent inner letters, drop a letter, double a letter, hit a neighbouring QWERTY key.
 
     Args:
         text: any text.
-        rng: the source of chance; its state advances.
-        rate: chance of each word of four letters or more to be touched, 0 to 1. Above 0, at least one is touched
-            where the text has one; at 0 the text comes back as it is.
+        rng: the random number generator; its state advances.
+        rate: probability of a change for each word of four letters or more, 0 to 1. Above 0, at least one such word
+            is changed if the text has one; with 0 the text is returned unchanged.
     """
     _check_rate(rate)
     words = list(_WORD.finditer(text))
@@ -67,15 +67,15 @@ def character_noise(text: str, rng: random.Random, rate: float = 0.2) -> str:
 
 
 def word_noise(text: str, rng: random.Random, rate: float = 0.1) -> str:
-    """Drop a word, swap it with the next, or write it twice, for a share of the words.
+    """Drop, swap with the next word, or double a share of the words.
 
-    White space between words becomes one space each.
+    White space between words becomes one space.
 
     Args:
         text: any text.
-        rng: the source of chance; its state advances.
-        rate: chance of each word to be touched, 0 to 1. Above 0, the words of a text that is not blank always
-            change, and at least one is left; at 0 the text comes back as it is.
+        rng: the random number generator; its state advances.
+        rate: probability of a change for each word, 0 to 1. Above 0, a text that is not blank always changes, and at
+            least one word is left; with 0 the text is returned unchanged.
     """
     _check_rate(rate)
     words = text.split()
@@ -95,7 +95,7 @@ def word_noise(text: str, rng: random.Random, rate: float = 0.1) -> str:
         i += len(here)
     if noisy and noisy != words:
         return " ".join(noisy)
-    # No word drawn, or the edits cancelled out (equal words swapped, everything dropped): one edit that must show.
+    # No word was drawn, or the edits had no effect (equal words swapped) or dropped all words: make one visible edit.
     i = rng.randrange(len(words))
     again = 0 if len(words) > 1 and rng.random() < 0.5 else 2
     return " ".join(words[:i] + words[i : i + 1] * again + words[i + 1 :])

@@ -1,4 +1,4 @@
-"""What every encoder of the demo is measured on: graded pairs, the spread of the sentences, and their noisy copies."""
+"""Measurements of the demo's encoders: graded pairs, the spread of the sentences, and their noisy copies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 NOISES: dict[str, Callable[[str, random.Random], str]] = {"character": character_noise, "word": word_noise}
-# Pairs in which one small thing decides: the words are nearly the same and the meaning is not, or the other way round.
+# Pairs whose words are nearly the same but whose meanings differ, or the reverse.
 HARD_KINDS = frozenset(
     {"negation", "roles", "antonym", "number", "quantifier", "certainty", "time", "place", "lure", "idiom"}
 )
@@ -29,7 +29,7 @@ HARD_KINDS = frozenset(
 
 @dataclass(frozen=True)
 class Probe:
-    """Graded pairs, their sentences, and a noisy copy of each by kind of noise."""
+    """Graded pairs, their sentences, and a noisy copy of each sentence for each kind of noise."""
 
     pairs: ScoredPairs
     sentences: list[str]
@@ -37,7 +37,7 @@ class Probe:
 
     @classmethod
     def make(cls, seed: int) -> Probe:
-        """The demo's pairs, with noise from a fixed seed: every model sees the same slips."""
+        """Build the probe of the demo's pairs, with noise from a fixed seed: every model gets the same errors."""
         graded = load_pairs()
         first, second = [pair.sentence1 for pair in graded], [pair.sentence2 for pair in graded]
         scores = [pair.score for pair in graded]
@@ -54,7 +54,7 @@ class Probe:
 
 
 def measure(model: SentenceTransformer, probe: Probe) -> list[dict[str, Any]]:
-    """One row for the graded pairs, one for the spread of the sentences, and one for each kind of noise."""
+    """Return one row for the graded pairs, one for the spread of the sentences, and one for each kind of noise."""
     texts = [*probe.sentences, *(text for noisy in probe.noisy.values() for text in noisy)]
     clean, *noisy = np.split(encode_sentences(model, texts), len(probe.noisy) + 1)
     place = {sentence: index for index, sentence in enumerate(probe.sentences)}
@@ -71,7 +71,7 @@ def measure(model: SentenceTransformer, probe: Probe) -> list[dict[str, Any]]:
 
 
 def noise_metrics(clean: Vectors, noisy: Vectors) -> dict[str, float]:
-    """How far noise moves vectors, and how often the clean sentence is still the nearest one.
+    """Return the movement of vectors under noise, and the share of noisy copies that are nearest to their own sentence.
 
     Args:
         clean: vectors of n sentences, (n, d).
@@ -87,10 +87,10 @@ def noise_metrics(clean: Vectors, noisy: Vectors) -> dict[str, float]:
 
 
 def spread(vectors: Vectors) -> float:
-    """Mean of 1 - cosine over all pairs of different rows of (n, d), x100: the scale that movement is seen on."""
+    """Return the mean of 1 - cosine over all pairs of different rows of (n, d), x100: a scale for the movement."""
     unit = _unit(vectors)
     count = len(unit)
-    total = float(np.square(unit.sum(axis=0)).sum()) - count  # of the cosines of all ordered pairs
+    total = float(np.square(unit.sum(axis=0)).sum()) - count  # sum of the cosines of all ordered pairs
     return 100 * (1 - total / (count * (count - 1)))
 
 

@@ -1,4 +1,4 @@
-"""Whether the demo's encoders are what they claim to be: models that need no holdfast."""
+"""Check that the demo's encoders work without holdfast."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 
 AGREES = 1e-5
-"""Vectors of the reloaded model may differ by rounding, not by more."""
+"""Largest accepted difference of a reloaded model's vectors, for rounding."""
 _TOLD = 400
-"""Characters of what a process wrote last: an error's name and message stand at the end."""
+"""Number of last characters of a process's output to show: an error's name and message are at the end."""
 
 _RELOAD = """
 import sys
@@ -34,14 +34,14 @@ numpy.save(file, [SentenceTransformer(folder).encode(sentences) for folder in fo
 
 
 def reload_differences(folders: Sequence[Path], sentences: list[str]) -> dict[str, float]:
-    """The largest difference of any coordinate between our vectors and those of plain sentence-transformers, by name.
+    """Return, by name, the largest difference of a coordinate between our vectors and plain sentence-transformers'.
 
     Args:
-        folders: models whose vectors are equally long; the folder's name is the model's.
-        sentences: what is encoded.
+        folders: folders of models with the same dimension; a folder's name is the model's name.
+        sentences: the sentences to encode.
 
     Raises:
-        UserError: plain sentence-transformers cannot load them or encode with them.
+        UserError: plain sentence-transformers cannot load the models or encode with them.
     """
     ours = [encode_sentences(load_sentence_transformer(str(folder)), sentences) for folder in folders]
     theirs = _plain_vectors(folders, sentences)
@@ -49,7 +49,7 @@ def reload_differences(folders: Sequence[Path], sentences: list[str]) -> dict[st
 
 
 def _plain_vectors(folders: Sequence[Path], sentences: list[str]) -> npt.NDArray[np.float32]:
-    """Each model's vectors of the sentences, (models, sentences, d), by a process that cannot import holdfast."""
+    """Return the models' vectors, (models, sentences, d), from a process that cannot import holdfast."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "vectors.npy"
         done = subprocess.run(
@@ -57,7 +57,7 @@ def _plain_vectors(folders: Sequence[Path], sentences: list[str]) -> npt.NDArray
             input=json.dumps(sentences),
             text=True,
             errors="replace",
-            cwd=scratch,  # not the user's folder, where a file could be called json.py
+            cwd=scratch,  # not the user's folder, which could have a file json.py
             env={**os.environ, "HF_HUB_OFFLINE": "1"},
             capture_output=True,
             check=False,

@@ -1,7 +1,7 @@
-"""The demo: train on this Python's own prose, compare before and after, attack, audit, and make the report. Offline.
+"""The demo, offline: training on this Python's prose, comparison before and after, attacks, audits and a report.
 
-What comes out is shown, whichever way it goes. Every stage leaves ordinary runs and results in the demo's folder, and a
-demo that was stopped goes on where it was.
+The results are shown whether they are good or bad. Every stage leaves ordinary runs and results in the demo's folder,
+and a demo that was stopped can be resumed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Results = dict[str, dict[str, Any]]
 
 @holding(lambda settings: alone(settings.output))
 def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str, Any]:
-    """Run the demo and return its result, which is also written to ``OUTPUT/demo.json``, with ``OUTPUT/report.html``.
+    """Run the demo and return its result, also written to ``OUTPUT/demo.json`` with a report in ``OUTPUT/report.html``.
 
     Args:
-        settings: what decides it.
-        console: where progress is shown; None: nowhere.
+        settings: the settings of the demo.
+        console: the console that shows progress; None: no output.
 
     Raises:
-        UserError: the model is not here, the folder holds something else or a finished demo, or this Python has too
-            little prose.
+        UserError: the model is not available, the folder holds something else or a finished demo, or this Python has
+            too little prose.
     """
     from rich.console import Console
 
@@ -76,7 +76,7 @@ def _command(settings: DemoSettings) -> tuple[str, ...]:
 
 
 def _encoders(stage: stages.Stage, probe: Probe, clock: _Clock) -> Results:
-    """Train each encoder; measure them and the one before."""
+    """Train each encoder; measure these and the original model."""
     settings = stage.settings
     with clock.stage(f"measure_{BEFORE}", f"measuring {settings.model} before training"):
         results = {BEFORE: stages.measure_encoder(stage, BEFORE, probe)}
@@ -90,7 +90,7 @@ def _encoders(stage: stages.Stage, probe: Probe, clock: _Clock) -> Results:
 
 
 def _classifiers(stage: stages.Stage, similarity: Results, clock: _Clock) -> Results:
-    """Fine-tune each classifier and attack it; all have the same judge of what is still similar."""
+    """Fine-tune each classifier and attack it, with the same judge of similarity for all."""
     judge = stages.judge_of(stage.settings, similarity[METHODS[0]])
     results = {}
     for name, encoder in CLASSIFIERS.items():
@@ -102,7 +102,7 @@ def _classifiers(stage: stages.Stage, similarity: Results, clock: _Clock) -> Res
 
 
 class _Clock:
-    """Announces each stage and counts its seconds: ``NAME_seconds``, and ``NAME_cpu_seconds`` of this process."""
+    """Clock that announces each stage and records ``NAME_seconds``, and ``NAME_cpu_seconds`` of this process."""
 
     def __init__(self, console: Console) -> None:
         self.seconds: dict[str, float] = {}
@@ -120,7 +120,7 @@ class _Clock:
 def _result(
     stage: stages.Stage, similarity: Results, attacks: Results, audits: Results, reloaded: dict[str, float]
 ) -> dict[str, Any]:
-    """All that the demo measured, in one result; each part has a file of its own beside it."""
+    """Build one result of all measurements of the demo; each part also has its own file."""
     settings = stage.settings
     assert settings.corpus is not None
     rows = [{"model": name, **row} for name, result in similarity.items() for row in result["results"]]

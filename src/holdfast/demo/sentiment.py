@@ -1,4 +1,4 @@
-"""The demo's labelled sentences: small enough to fine-tune on in half a minute, and made to be attacked."""
+"""The demo's labelled sentences: few enough to fine-tune on in half a minute, and written for attacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 
 @dataclass(frozen=True, slots=True)
 class LabelledSentence:
-    """A sentence, whether its writer was pleased (``positive`` or ``negative``), and its split."""
+    """A sentence, its sentiment (``positive`` or ``negative``), and its split."""
 
     sentence: str
     label: str
@@ -23,10 +23,10 @@ class LabelledSentence:
 
 
 def load_sentiment() -> list[LabelledSentence]:
-    """The demo's sentences on films, meals, books, journeys, gadgets, matches, jobs, weather and the like.
+    """Load the demo's sentences on films, meals, books, journeys, gadgets, matches, jobs, weather and similar subjects.
 
-    Written and labelled by holdfast's authors, for demonstration; no sentence is from a data set. A few hundred
-    sentences of one hand are not a benchmark: do not report accuracies on them as one.
+    They were written and labelled by holdfast's authors, for demonstration; no sentence is from a data set. A few
+    hundred sentences by one author are not a benchmark: do not report accuracies on them as one.
     """
     text = resources.files("holdfast.demo").joinpath("sentiment.tsv").read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text.split("\n")[1:] if line]
@@ -34,7 +34,7 @@ def load_sentiment() -> list[LabelledSentence]:
 
 
 def write_sentiment(folder: Path) -> None:
-    """Write the sentences as a task that every verb takes: ``FOLDER/train.tsv`` and ``FOLDER/test.tsv``.
+    """Write the sentences as a task for all commands: ``FOLDER/train.tsv`` and ``FOLDER/test.tsv``.
 
     Raises:
         UserError: the folder cannot be written.

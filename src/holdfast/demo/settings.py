@@ -1,7 +1,7 @@
-"""What decides a demo, and what its folder is made of.
+"""The settings of a demo, and the files of its folder.
 
-Nothing was tuned on what the demo measures: the methods run with their own defaults (the papers' hyper-parameters), and
-the sizes are what fits in a few minutes on two cores.
+Nothing was tuned on the demo's measurements: the methods have their own defaults (the papers' hyper-parameters), and
+the sizes are chosen for a few minutes on two cores.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from pathlib import Path
 from holdfast.finding import BUNDLED_MODEL
 
 METHODS = ("simcse", "robustembed")
-"""What is trained: the plain contrastive baseline, and the same with adversarial positives."""
+"""The trained methods: the plain contrastive baseline, and contrastive training with adversarial positives."""
 BEFORE = "before"
-"""What the model that the demo starts from is called beside those."""
+"""The name of the original model, beside those of the methods."""
 CLASSIFIERS = {"classifier": BEFORE, "classifier-robustembed": "robustembed"}
-"""The classifiers' folders, and the encoder that each is fine-tuned from."""
+"""The classifiers' folders, and the encoder that each one is fine-tuned from."""
 
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """Everything that decides a demo.
+    """Settings of a demo.
 
     Attributes:
-        model: what it starts from, a masked language model or a SentenceTransformer.
-        output: its folder, new or empty, or that of a demo that was stopped.
-        corpus: the sentences that encoders are trained on; None: the prose of this Python installation.
+        model: the original model, a masked language model or a SentenceTransformer.
+        output: the demo's folder, new or empty, or that of a stopped demo.
+        corpus: training sentences of the encoders; None: the prose of this Python installation.
         steps: optimiser steps of each encoder.
-        batch_size: sentences of each step.
+        batch_size: sentences per step.
         epochs: passes of each classifier over its sentences.
-        learning_rate: of the classifiers; a small model with a new head wants more than a large one.
-        attacked: sentences of the test split that each recipe attacks.
-        audited: sentences that the audit attacks.
-        seed: of everything that is drawn.
+        learning_rate: learning rate of the classifiers; a small model with a new head needs a higher one.
+        attacked: number of sentences of the test split that each recipe attacks.
+        audited: number of sentences that the audit attacks.
+        seed: random seed of all draws.
     """
 
     model: str = BUNDLED_MODEL
@@ -49,28 +49,28 @@ class DemoSettings:
     seed: int = 42
 
     def file(self, name: str) -> Path:
-        """A file or folder of the demo."""
+        """Return the path of a file or folder of the demo."""
         return self.output / name
 
     def similarity_file(self, name: str) -> Path:
-        """What was measured of an encoder, a method's or the one before."""
+        """Return the file of an encoder's measurements (of a method or `BEFORE`)."""
         return self.file(f"similarity-{name}.json")
 
     def attack_file(self, classifier: str) -> Path:
-        """How a classifier was attacked."""
+        """Return the file of a classifier's attack."""
         return self.file(f"attack-{classifier}.json")
 
     def audit_file(self, name: str) -> Path:
-        """An encoder's report card."""
+        """Return the file of an encoder's report card."""
         return self.file(f"audit-{name}.json")
 
     def encoder(self, name: str) -> str:
-        """The model that a method made, or the one before, as `holdfast.finding.resolve_model` takes it."""
+        """Return a method's model, or the original one, as an argument for `holdfast.finding.resolve_model`."""
         return self.model if name == BEFORE else str(self.file(name))
 
     @property
     def results(self) -> list[Path]:
-        """The result files that the report is made of, in its order."""
+        """The result files of the report, in its order."""
         return [
             *(self.similarity_file(name) for name in (BEFORE, *METHODS)),
             *(self.file(name) / "results.json" for name in (*METHODS, *CLASSIFIERS)),

@@ -1,4 +1,4 @@
-"""The stages of the demo: each makes an ordinary run or result in the demo's folder, or finds it there already."""
+"""The stages of the demo: each makes an ordinary run or result in the demo's folder, or reuses an existing one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """What every stage works with.
+    """The context of every stage.
 
     Attributes:
-        settings: the demo's.
-        base: the folder of the model it starts from.
-        console: where progress is shown.
+        settings: the settings of the demo.
+        base: the folder of the original model.
+        console: the console that shows progress.
         command: the words of the command, for the record of every result.
     """
 
@@ -36,14 +36,14 @@ class Stage:
 
     @property
     def masked_lm(self) -> str | None:
-        """The model it starts from, where that is a masked language model."""
+        """The original model if it is a masked language model, else None."""
         return self.settings.model if has_masked_lm_head(self.base) else None
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The attacks that need nothing but the package: typing errors, and a masked LM's readings where there is one.
+        """The attacks that need no further resources: typing errors, and a masked LM's substitutions if there is one.
 
-        The others of the published recipes need synonyms or a tagger, which holdfast does not bring.
+        The other published recipes need synonyms or a tagger, which holdfast does not include.
         """
         return ("typos", "bertattack") if self.masked_lm else ("typos",)
 
@@ -65,12 +65,12 @@ def train_encoder(stage: Stage, method: str) -> None:
         selection="last",
         report_sts=False,
     )
-    # A demo that was stopped goes on where it was: a model that is finished is not trained again.
+    # For a resumed demo: a finished model is not trained again.
     train(config, resume=True, console=stage.console, command=list(stage.command))
 
 
 def measure_encoder(stage: Stage, name: str, probe: Probe) -> dict[str, Any]:
-    """An encoder on the pairs and the noise, as a result of ``evaluate``."""
+    """Measure an encoder on the pairs and the noise, and return a result of kind ``evaluate``."""
     settings = stage.settings
     output = settings.similarity_file(name)
     spec = settings.encoder(name)
@@ -98,7 +98,7 @@ def measure_encoder(stage: Stage, name: str, probe: Probe) -> dict[str, Any]:
 
 
 def train_classifier(stage: Stage, name: str) -> dict[str, Any]:
-    """Fine-tune a classifier of the labelled sentences, in the folder of its name."""
+    """Fine-tune a classifier on the labelled sentences, in the folder of its name."""
     from holdfast.classifiers.finetune import finetune
     from holdfast.classifiers.settings import FinetuneSettings
 
@@ -121,9 +121,9 @@ def attack_classifier(stage: Stage, name: str, judge: str) -> dict[str, Any]:
     """Attack a classifier on sentences of its test split.
 
     Args:
-        stage: the demo.
-        name: the classifier's.
-        judge: the sentence encoder, with a smallest cosine, that changed sentences have to stay similar by.
+        stage: the context.
+        name: the classifier's name.
+        judge: the sentence encoder and the minimum cosine that define similar sentences.
     """
     from holdfast.attacks.resources import LIGHT
     from holdfast.attacks.run import AttackSettings, attack
@@ -140,27 +140,27 @@ def attack_classifier(stage: Stage, name: str, judge: str) -> dict[str, Any]:
         examples=settings.attacked,
         resources=replace(LIGHT, masked_lm=settings.model, similarity=judge),
         seed=settings.seed,
-        data=settings.output,  # and not the user's data sets: the demo measures the same without them
+        data=settings.output,  # not the user's data sets, so that the measurements do not depend on them
         output=output,
     )
     return attack(chosen, resume=True, console=stage.console, command=stage.command)
 
 
 def judge_of(settings: DemoSettings, similarity: dict[str, Any]) -> str:
-    """SimCSE's encoder, and the cosine half-way between other sentences' and 1: what an attack may not fall below.
+    """Return SimCSE's encoder and the minimum cosine for attacks: half-way between other sentences' mean cosine and 1.
 
-    The recipes' own limits are of the Universal Sentence Encoder's space and mean nothing in another one.
+    The recipes' own limits are for the space of the Universal Sentence Encoder and have no meaning in another one.
 
     Args:
-        settings: the demo's.
-        similarity: what was measured of that encoder.
+        settings: the settings of the demo.
+        similarity: the result of `measure_encoder` for that encoder.
     """
     (distance,) = (row["metrics"]["distance"] for row in similarity["results"] if row["task"] == "demo-spread")
     return f"{settings.file(METHODS[0])}@{1 - distance / 200:.3f}"
 
 
 def audit_encoder(stage: Stage, name: str) -> dict[str, Any]:
-    """The report card of an encoder, on the sentences of the graded pairs."""
+    """Audit an encoder on the sentences of the graded pairs."""
     from holdfast.audit import AuditSettings, audit
 
     settings = stage.settings
@@ -181,10 +181,10 @@ def audit_encoder(stage: Stage, name: str) -> dict[str, Any]:
 
 
 def _kept(path: Path, model: str, seed: int) -> dict[str, Any]:
-    """Read what an earlier start of this demo has measured.
+    """Read a result of an earlier start of this demo.
 
     Raises:
-        UserError: the file is damaged, or of another model or another seed than this demo's.
+        UserError: the file is damaged, or has another model or another seed than this demo.
     """
     result = read_result(path)
     refuse_result_of_another(path, result, model_identity(resolve_model(model))["model_sha256"])
@@ -196,7 +196,7 @@ def _kept(path: Path, model: str, seed: int) -> dict[str, Any]:
 
 
 def write_demo_report(stage: Stage, report: Path) -> None:
-    """The page of all results. It is written last: where it is, the demo is finished."""
+    """Write the report of all results. It is written last, so its presence shows that the demo is finished."""
     from holdfast.report import write_report
 
     write_report([str(path) for path in stage.settings.results], report, title="The holdfast demo")

@@ -1,4 +1,4 @@
-"""What the demo measured, for people: tables, and words that say what the numbers say."""
+"""The demo's results for readers: tables, and a description of the numbers in words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def summary(result: Mapping[str, Any]) -> tuple[list[Table], str]:
-    """The demo's tables, and what to make of them and do next."""
+    """Return the demo's tables, and a text with their interpretation and the next steps."""
     folder, worst = Path(result["output"]), max(result["reload_max_difference"].values())
     agree = "the same vectors" if worst < AGREES else "OTHER VECTORS"
     protocol, rows = result["protocol"], result["results"]
@@ -54,7 +54,7 @@ The report:    {result["report"]}""",
 
 
 def _expected(model: str) -> str:
-    """What a reader should not be surprised by."""
+    """Return a sentence about the effect to expect from the original model."""
     if model == PYPI_MODEL:
         return (
             "The\nstarting model has been trained on more than a billion sentence pairs: so short a\n"
@@ -70,7 +70,7 @@ def _counted(verdicts: Sequence[str]) -> str:
 
 
 def verdict(rows: Rows, model: str) -> list[str]:
-    """What the numbers of ``model`` say against those before training, in words."""
+    """Describe the changes of ``model``'s numbers from those before training, in words."""
     values = {label: value for label, _, value in _lines(rows)}
     change = {label: value[model] - value[BEFORE] for label, value in values.items()}
     scores = {_SIMILARITY: "similarity is", _HARD: "similarity of the hard pairs is"}
@@ -118,7 +118,7 @@ def _table(title: str) -> Table:
 
 
 def _lines(rows: Rows) -> list[tuple[str, str, dict[str, float]]]:
-    """What the table shows: a label, which way is better, and the value of each model."""
+    """Return the lines of the table: a label, the better direction, and the value of each model."""
     by_key: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_key.setdefault((row["task"], row["split"]), {})[row["model"]] = row

@@ -1,1 +1,1 @@
-"""Measuring encoders: encoding many sentences fast, and semantic textual similarity as the papers report it."""
+"""Measurement of encoders: fast encoding of many sentences, and semantic textual similarity as the papers report it."""

@@ -1,4 +1,4 @@
-"""Where adversarial texts lie beside the texts they were made of: d_pos, d_neg and δ (ADCL, §4.5 and Table 4)."""
+"""Distances between adversarial texts and their clean texts: d_pos, d_neg and δ (ADCL, §4.5 and Table 4)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 OUTCOMES = ("succeeded", "failed", "all")
-"""Which attempts of an attack are taken; of one that failed, the adversarial text is the best that was found."""
+"""Outcomes of the attempts to take; the adversarial text of a failed attempt is the best text that was found."""
 
 _ROWS_AT_ONCE = 512
-# What holds the classes of a SentenceTransformer whose vectors are logits (`holdfast finetune --frozen`).
+# File with the classes of a SentenceTransformer whose vectors are logits (`holdfast finetune --frozen`).
 _CLASSES_FILE = "classifier.json"
 
 
 @dataclass(frozen=True)
 class TextPairs:
-    """M clean texts, all different, and what one recipe made of each.
+    """M different clean texts, and the adversarial text that one recipe made from each.
 
     Attributes:
         recipe: the attack's name.
-        item: the item of an audit that they belong to; None for an attack's.
+        item: the item of an audit that they belong to; None for an attack.
         clean: M texts.
-        adversarial: M texts, each other than its clean one.
-        labels: M right classes or gold scores; None where there are none.
-        with_other: whether some of them were attacked as one text of a pair.
-        left_out: how many attempts were not taken, by reason.
+        adversarial: M texts, each different from its clean text.
+        labels: M correct classes or gold scores; None where there is none.
+        with_other: True if some of the texts were attacked as one text of a pair.
+        left_out: number of attempts that were not taken, by reason.
     """
 
     recipe: str
@@ -50,7 +50,7 @@ class TextPairs:
 
     @property
     def name(self) -> str:
-        """The recipe, after the audit's item where there is one."""
+        """The name of the recipe, preceded by the audit's item if there is one."""
         return self.recipe if self.item is None else f"{self.item} {self.recipe}"
 
     def __len__(self) -> int:
@@ -60,19 +60,20 @@ class TextPairs:
 def read_pairs(
     path: Path, *, recipe: str | None = None, item: str | None = None, outcome: str = "succeeded"
 ) -> list[TextPairs]:
-    """The clean and adversarial texts of a result of ``attack`` or ``audit``, recipe by recipe.
+    """Return the clean and adversarial texts of a result of ``attack`` or ``audit``, recipe by recipe.
 
-    Of several attempts on one text the first is taken: a text is no negative of itself. An attempt that left the text
-    as it was has no adversarial text.
+    If there are several attempts on one text, the first is taken, because a text cannot be its own negative. An
+    attempt that did not change the text has no adversarial text.
 
     Args:
-        path: the result.
-        recipe: only this one's.
-        item: only this one's, of an audit.
+        path: the result file.
+        recipe: take only the texts of this recipe.
+        item: take only the texts of this item of an audit.
         outcome: "succeeded", "failed" or "all".
 
     Raises:
-        UserError: no result with texts, no such recipe, item or outcome in it, or no two texts of any recipe left.
+        UserError: the file is not a result with texts, it has no such recipe, item or outcome, or no recipe has two
+            texts left.
     """
     one_of("--outcome", outcome, OUTCOMES)
     attempts = _attempts(path)
@@ -110,7 +111,7 @@ def _attempts(path: Path) -> list[Mapping[str, Any]]:
 
 
 def _pairs(recipe: str, item: str | None, rows: Iterable[Mapping[str, Any]], outcome: str) -> TextPairs:
-    """The attempts that are taken, and the number of the others."""
+    """Return the attempts that are taken, and the number of attempts that are left out."""
     taken: dict[str, Mapping[str, Any]] = {}
     left_out: dict[str, int] = {}
     for row in rows:
@@ -139,7 +140,7 @@ def _pairs(recipe: str, item: str | None, rows: Iterable[Mapping[str, Any]], out
 
 
 def pair_distances(clean: npt.ArrayLike, adversarial: npt.ArrayLike) -> dict[str, float]:
-    r"""How far M adversarial texts lie from their own clean texts, and how far from the others (ADCL, §4.5).
+    r"""Return the mean distance of M adversarial texts to their own clean texts and to the other texts (ADCL, §4.5).
 
     .. math::
         d_{pos} = \frac1M \sum_i \lVert v_i - v'_i \rVert, \qquad
@@ -147,20 +148,20 @@ def pair_distances(clean: npt.ArrayLike, adversarial: npt.ArrayLike) -> dict[str
             \big(\lVert v_i - v_j \rVert + \lVert v_i - v'_j \rVert\big), \qquad
         \delta = d_{neg} - d_{pos}
 
-    The paper numbers none of them. It prints 1/(2(M−1)) before the sum of d_neg, which is no average, and
-    :math:`v'_i` in its second term, which is a positive; both are read as above. It does not name the distance either:
-    the Euclidean one, of vectors as they are, is taken, since those of its Table 4 exceed what normalised vectors can
-    have (2).
+    The paper does not number these equations. It prints 1/(2(M−1)) before the sum of d_neg, which does not give an
+    average, and :math:`v'_i` in its second term, which is a positive; both are read as above. It does not name the
+    distance either: here it is the Euclidean distance of unnormalised vectors, because distances in its Table 4 exceed
+    2, the maximum for normalised vectors.
 
     Args:
         clean: v, (M, d).
-        adversarial: v', (M, d), row by row those made of ``clean``.
+        adversarial: v', (M, d); row i is made from row i of ``clean``.
 
     Returns:
         ``d_pos``, ``d_neg``, ``delta``.
 
     Raises:
-        UserError: a single pair, or vectors that are not finite.
+        UserError: there is only one pair, or vectors are not finite.
     """
     from scipy.spatial.distance import cdist
 
@@ -175,26 +176,26 @@ def pair_distances(clean: npt.ArrayLike, adversarial: npt.ArrayLike) -> dict[str
         rows = v[start : start + _ROWS_AT_ONCE]
         total += float(cdist(rows, v).sum() + cdist(rows, attacked).sum())
     pairs = 2 * len(v) * (len(v) - 1)
-    # The sum over j ≠ i: ‖v_i − v_i‖ is 0, ‖v_i − v'_i‖ is taken away.
+    # The sum over j ≠ i: ‖v_i − v_i‖ is 0, ‖v_i − v'_i‖ is subtracted.
     d_pos, d_neg = float(own.mean()), (total - float(own.sum())) / pairs
     return {"d_pos": d_pos, "d_neg": d_neg, "delta": d_neg - d_pos}
 
 
 def space_of_pairs(pairs: TextPairs, clean: npt.ArrayLike, adversarial: npt.ArrayLike) -> dict[str, Any]:
-    """A result row with the distances of one recipe's texts.
+    """Return a result row with the distances of one recipe's texts.
 
     Args:
-        pairs: M of them.
-        clean: their vectors, (M, d).
-        adversarial: those of the adversarial texts, (M, d).
+        pairs: M pairs of texts.
+        clean: vectors of the clean texts, (M, d).
+        adversarial: vectors of the adversarial texts, (M, d).
 
     Returns:
-        ``{task: "space-attacked", split: "attacked", recipe, item, n, metrics, left_out}``, n the pairs; ``metrics``
-        are those of `pair_distances`, and with ``_unit`` at the end those of the vectors' directions, which compare
-        between models whose vectors differ in length.
+        ``{task: "space-attacked", split: "attacked", recipe, item, n, metrics, left_out}``; n is the number of pairs;
+        ``metrics`` are those of `pair_distances`, and, with the suffix ``_unit``, the same of the normalised vectors,
+        which can be compared between models whose vectors differ in length.
 
     Raises:
-        UserError: as `pair_distances`, and a vector that is zero.
+        UserError: as `pair_distances`, or a vector is zero.
     """
     directions = pair_distances(normalised(clean), normalised(adversarial))
     return {
@@ -212,14 +213,16 @@ def space_of_pairs(pairs: TextPairs, clean: npt.ArrayLike, adversarial: npt.Arra
 
 
 def check_single_texts(spec: str, pairs: Sequence[TextPairs]) -> None:
-    """Refuse texts that were attacked as one of a pair for a classifier of pairs, which never sees one alone.
+    """Refuse texts that were attacked as one text of a pair if the model is a classifier.
+
+    A classifier of pairs never gets a single text as its input.
 
     Args:
-        spec: the model, as `load_space_encoder` takes it.
-        pairs: what is to be measured in it.
+        spec: the model, as for `load_space_encoder`.
+        pairs: the pairs of texts to measure.
 
     Raises:
-        UserError: such texts for such a model.
+        UserError: the model takes pairs of texts, or it is a classifier and texts were attacked as one text of a pair.
     """
     config = _classifier_config(spec)
     if config is None:
@@ -234,17 +237,17 @@ def check_single_texts(spec: str, pairs: Sequence[TextPairs]) -> None:
 
 
 def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTransformer:
-    """The encoder whose space is looked at: a model, or what stands before the head of a classifier.
+    """Load the encoder whose space is measured: a model, or the part of a classifier below its head.
 
-    Of a fine-tuned sequence classifier it is its transformer, pooled as a masked language model is ([CLS] by default);
-    of a classifier on a frozen encoder, that encoder.
+    For a fine-tuned sequence classifier this is its transformer, pooled like a masked language model ([CLS] by
+    default); for a classifier on a frozen encoder it is that encoder.
 
     Args:
         spec: as for :func:`holdfast.models.load_sentence_transformer`.
         pooling: "cls", "mean", "max" or "prompt".
 
     Raises:
-        UserError: what loading a model refuses.
+        UserError: the model cannot be loaded.
     """
     from holdfast.finding import resolve_model
     from holdfast.models import load_sentence_transformer
@@ -263,7 +266,7 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
 
 
 def _classifier_config(spec: str) -> dict[str, Any] | None:
-    """What a classifier's folder says of it; None for an encoder."""
+    """Return the configuration of a classifier, ``{}`` if it has a frozen encoder; None for an encoder."""
     from holdfast.finding import resolve_model
 
     folder = resolve_model(spec)

@@ -1,8 +1,9 @@
-"""Whether two models differ: paired statistics of what both made of the same items.
+"""Comparison of two models: paired statistics of their outputs on the same items.
 
-A *sample* holds what several models made of n items. It tells each model's score, and its scores on resamples of the
-items, the same resample for all models. On these stand the bootstrap's percentile interval and p-value (Efron and
-Tibshirani 1993, §13.3; Davison and Hinkley 1997, §4.2, for the +1); for right and wrong there is McNemar's exact test.
+A *sample* holds the outputs of several models on n items. It gives each model's score, and its scores on resamples of
+the items, with the same resample for all models. These scores give the bootstrap's percentile interval and p-value
+(Efron and Tibshirani 1993, §13.3; Davison and Hinkley 1997, §4.2, for the +1); for right and wrong answers there is
+McNemar's exact test.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ LEVEL = 95.0
 Array = npt.NDArray[np.float64]
 Test = Literal["bootstrap", "mcnemar"]
 
-# Resamples times items that are held at once: what a core's cache can take is fastest.
+# Maximum of resamples × items in memory at once: it is fastest if they fit in a core's cache.
 _NUMBERS_AT_ONCE = 1 << 18
-# Scores of ranks that should be equal differ by rounding; a difference below this (of x100) is none.
+# Rank scores that should be equal differ by rounding; a difference below this (x100) counts as 0.
 _ROUNDING = 1e-9
 
 
 class Sample(Protocol):
-    """What V models made of n items."""
+    """The outputs of V models on n items."""
 
     @property
     def count(self) -> int:
-        """n."""
+        """The number of items, n."""
 
     def scores(self) -> Array:
-        """Each model's score x100: (V,)."""
+        """Return each model's score x100: (V,)."""
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
-        """Their scores x100 on n items drawn with replacement, the same for all models: (resamples, V).
+        """Return the scores x100 on n items drawn with replacement, the same items for all models: (resamples, V).
 
-        NaN where a resample has no score.
+        A score is NaN if it is undefined on the resample.
         """
 
 
 class Shares:
-    """Right or wrong (succeeded or failed): the score is the share x100.
+    """A sample of right and wrong answers (or of successes and failures): the score is the share x100.
 
     Args:
         right: (V, n), 0 or 1.
@@ -62,14 +63,14 @@ class Shares:
         return int(self.right.shape[1])
 
     def scores(self) -> Array:
-        """Shares x100: (V,)."""
+        """Return shares x100: (V,)."""
         shares: Array = 100.0 * self.right.mean(axis=1)
         return shares
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
-        """Shares x100 of resamples: (resamples, V).
+        """Return shares x100 of resamples: (resamples, V).
 
-        Only how often each pattern of right and wrong is drawn matters, and that is multinomial.
+        Only the number of draws of each pattern of right and wrong matters, and it has a multinomial distribution.
         """
         patterns, counts = np.unique(self.right, axis=1, return_counts=True)
         drawn = rng.multinomial(self.count, counts / counts.sum(), size=resamples)
@@ -77,7 +78,7 @@ class Shares:
         return shares
 
     def mcnemar(self) -> float:
-        """The exact two-sided p-value for two models: a fair coin among the items that one of them has right."""
+        """Return the exact two-sided p-value for two models: a binomial test on the items that only one has right."""
         from scipy.stats import binomtest
 
         first, second = self.right
@@ -88,7 +89,7 @@ class Shares:
 
 
 class Means:
-    """A number per item: the score is their mean, as it is, not x100.
+    """A sample of one number per item: the score is their mean, not multiplied by 100.
 
     Args:
         values: (V, n).
@@ -103,12 +104,12 @@ class Means:
         return int(self._values.shape[1])
 
     def scores(self) -> Array:
-        """Means: (V,)."""
+        """Return means: (V,)."""
         means: Array = self._values.mean(axis=1)
         return means
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
-        """Means of resamples: (resamples, V)."""
+        """Return means of resamples: (resamples, V)."""
         block = max(1, _NUMBERS_AT_ONCE // self.count)
         parts = []
         for start in range(0, resamples, block):
@@ -118,7 +119,7 @@ class Means:
 
 
 class Correlations:
-    """Spearman's correlation x100 of each model's values with gold, ties at their mean rank.
+    """A sample of values per item: the score is Spearman's correlation x100 with gold, with mean ranks for ties.
 
     Args:
         gold: (n,).
@@ -135,12 +136,12 @@ class Correlations:
         return len(self._gold.group)
 
     def scores(self) -> Array:
-        """Correlations x100: (V,)."""
+        """Return correlations x100: (V,)."""
         found: Array = self._correlations(np.ones((self.count, 1)))[0]
         return found
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
-        """Correlations x100 of resamples: (resamples, V)."""
+        """Return correlations x100 of resamples: (resamples, V)."""
         block = max(1, _NUMBERS_AT_ONCE // self.count)
         parts = []
         for start in range(0, resamples, block):
@@ -152,22 +153,22 @@ class Correlations:
         return np.concatenate(parts)
 
     def _correlations(self, counts: Array) -> Array:
-        """From how often each item is drawn, (n, r), to correlations x100, (r, V)."""
+        """Return correlations x100, (r, V), from the number of draws of each item, (n, r)."""
         gold, gold_square = self._gold.centred(counts)
         weighted = counts * gold
         found = np.empty((counts.shape[1], len(self._values)))
         for column, values in enumerate(self._values):
             ranks, square = values.centred(counts)
-            with np.errstate(invalid="ignore", divide="ignore"):  # all values equal: there is no correlation
+            with np.errstate(invalid="ignore", divide="ignore"):  # all values are equal: there is no correlation
                 found[:, column] = 100.0 * (weighted * ranks).sum(axis=0) / np.sqrt(gold_square * square)
         return found
 
 
 class SeedBySeed:
-    """Seeds of which each has items of its own: the same for a baseline and another model, but not for other seeds.
+    """Samples of several seeds, each with its own items, which the baseline and the other model of that seed share.
 
     Args:
-        samples: one for each of S seeds, of two models each: the baseline and the other.
+        samples: one for each of S seeds, with two models each: the baseline and the other.
     """
 
     def __init__(self, samples: Sequence[Sample]) -> None:
@@ -175,24 +176,25 @@ class SeedBySeed:
 
     @property
     def count(self) -> int:
-        """The number of items of all seeds together; one that several seeds have counts for each."""
+        """The number of items of all seeds together; an item that several seeds have is counted once for each."""
         return sum(sample.count for sample in self._samples)
 
     def scores(self) -> Array:
-        """The baseline's seeds, then the other's in the same order: (2S,)."""
+        """Return the scores of the baseline's seeds, then the other's in the same order: (2S,)."""
         return np.stack([sample.scores() for sample in self._samples], axis=1).ravel()
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
-        """Their scores on resamples of each seed's own items: (resamples, 2S)."""
+        """Return the scores on resamples of each seed's own items: (resamples, 2S)."""
         drawn = [sample.resampled(rng, resamples) for sample in self._samples]
         return np.stack(drawn, axis=2).reshape(resamples, -1)
 
 
 class _Ranks:
-    """Mean ranks of n values in any resample of them, without sorting again.
+    """Mean ranks of n values in any resample of them, without another sort.
 
-    A value's mean rank is the number of drawn items below it, and half of those equal to it, itself included, plus a
-    half: sums of the counts in the order of the values. A resample is a column, so that all sums run along memory.
+    A value's mean rank is the number of drawn items below it, plus half of those equal to it (itself included), plus
+    one half: these are sums of the counts in the order of the values. A resample is a column, so that all sums run
+    along memory.
     """
 
     def __init__(self, values: Array) -> None:
@@ -201,7 +203,7 @@ class _Ranks:
         self._starts = np.searchsorted(self.group[self._order], np.arange(self.group.max() + 1))
 
     def centred(self, counts: Array) -> tuple[Array, Array]:
-        """Each item's mean rank less the mean of all, (n, r), and the sum of the drawn items' squares, (r,)."""
+        """Return each item's mean rank minus the mean of all, (n, r), and the sum of the drawn items' squares, (r,)."""
         drawn = counts[self._order]
         if len(self._starts) < len(drawn):
             drawn = np.add.reduceat(drawn, self._starts, axis=0)
@@ -213,12 +215,12 @@ class _Ranks:
 
 @dataclass(frozen=True)
 class Resampled:
-    """A sample with its draws.
+    """A sample with the scores of its resamples.
 
     Attributes:
-        sample: what the models made of a task's items.
-        scores: their scores x100: (V,).
-        drawn: on resamples of the items: (R, V).
+        sample: the outputs of the models on a task's items.
+        scores: the models' scores x100: (V,).
+        drawn: their scores on resamples of the items: (R, V).
     """
 
     sample: Sample
@@ -227,13 +229,13 @@ class Resampled:
 
 
 def resample(sample: Sample, *, seed: int, name: str, resamples: int = RESAMPLES) -> Resampled:
-    """Draw a sample's items, with replacement.
+    """Draw R resamples of a sample's items, with replacement.
 
     Args:
-        sample: what the models made of a task's items.
-        seed: of all draws.
-        name: of the task, so that its draws are its own, whatever other tasks there are.
-        resamples: R.
+        sample: the outputs of the models on a task's items.
+        seed: the seed of all draws.
+        name: the task's name; it makes the draws independent of the other tasks.
+        resamples: the number of resamples, R.
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     return Resampled(sample, sample.scores(), sample.resampled(rng, resamples))
@@ -241,18 +243,18 @@ def resample(sample: Sample, *, seed: int, name: str, resamples: int = RESAMPLES
 
 @dataclass(frozen=True)
 class Difference:
-    """How another model's score differs from the baseline's.
+    """The difference between another model's score and the baseline's.
 
     Attributes:
-        baseline: its score x100, the mean over its seeds.
-        other: the same of the other.
+        baseline: the baseline's score x100, the mean over its seeds.
+        other: the other model's score, likewise.
         baseline_std: the standard deviation over the baseline's seeds (n − 1), None for one.
-        other_std: the same of the other.
+        other_std: the same for the other model.
         difference: ``other − baseline``.
         low: the lower end of the 95 % interval of the difference.
         high: its upper end.
-        p: two-sided, that there is no difference.
-        test: what p comes from.
+        p: the two-sided p-value of the hypothesis that there is no difference.
+        test: the test that gives p.
     """
 
     baseline: float
@@ -267,30 +269,30 @@ class Difference:
 
 
 def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Difference:
-    """The difference of the mean score over tasks, between the models of two sides.
+    """Return the difference of the mean score over tasks between the models of two sides.
 
-    Items are drawn within each task. Where a side has several seeds, these are drawn with replacement too, and a
-    drawn seed counts with its scores on all tasks; seeds of a `SeedBySeed` are drawn for both sides together.
+    Items are drawn within each task. If a side has several seeds, the seeds are drawn with replacement too, and a
+    drawn seed contributes its scores on all tasks; seeds of a `SeedBySeed` are drawn for both sides together.
 
     Args:
-        tasks: each of the same models: the baseline's seeds first, then the other's.
-        baselines: how many of the models are the baseline's.
-        seed: of the draws of seeds.
+        tasks: the tasks, all with the same models: the baseline's seeds first, then the other's.
+        baselines: number of the models that belong to the baseline.
+        seed: the seed for the draws of seeds.
 
     Returns:
-        The difference with its percentile interval. ``p`` is McNemar's exact test for one task of right and wrong and
-        one model a side; otherwise the bootstrap's: twice the smaller share of resamples on either side of no
-        difference, both counted with one more.
+        The difference with its percentile interval. ``p`` comes from McNemar's exact test for one task of right and
+        wrong answers and one model per side. Otherwise it comes from the bootstrap: twice the smaller of the shares of
+        resamples with a difference ≤ 0 and ≥ 0, with 1 added to numerator and denominator.
 
     Raises:
-        UserError: too few items for their resamples to have scores.
+        UserError: there are too few different items, so that most resamples have no score.
     """
     points = np.mean([task.scores for task in tasks], axis=0)
     drawn = np.mean([task.drawn for task in tasks], axis=0)
     rng = np.random.default_rng([seed, len(points)])
     first, second = drawn[:, :baselines], drawn[:, baselines:]
     if any(isinstance(task.sample, SeedBySeed) for task in tasks):
-        differences = _over_seeds(second - first, rng)  # drawn apart they would be of different items again
+        differences = _over_seeds(second - first, rng)  # separate draws would pair seeds with different items
     else:
         means = [_over_seeds(first, rng), _over_seeds(second, rng)]
         differences = means[1] - means[0]
@@ -319,7 +321,7 @@ def _std(scores: Array) -> float | None:
 
 
 def _over_seeds(scores: Array, rng: np.random.Generator) -> Array:
-    """Means over seeds drawn with replacement, anew for each resample: from (R, S) to (R,)."""
+    """Return means over seeds drawn with replacement, a new draw for each resample: from (R, S) to (R,)."""
     resamples, seeds = scores.shape
     if seeds == 1:
         return scores[:, 0]

@@ -1,9 +1,9 @@
-"""Many logistic regressions on the same features at once: every fold and strength of a cross-validation together.
+"""Logistic regressions on the same features, fitted together: all folds and strengths of a cross-validation.
 
 Fitted one by one, each would read all features again in every iteration; together they are columns of one matrix
-product. The features are turned into their principal axes first, where the bound on the curvature that Böhning (1992)
-gives is diagonal; scaled by it, L-BFGS needs few iterations on any vectors. Turning and shifting change nothing in the
-minimum: the penalty is the same in all directions, and the intercept has none.
+product. The features are first rotated to their principal axes, where the bound on the curvature of Böhning (1992) is
+diagonal; scaled by this bound, L-BFGS needs few iterations on any vectors. The rotation and the shift do not change the
+minimum: the penalty is the same in all directions, and the intercept has no penalty.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor
 from holdfast.errors import UserError
 
 _TOLERANCE = 1e-7
-"""How far from its minimum, by L-BFGS's own model of it, the loss of a row may stay on average."""
+"""Largest mean distance of the loss per row from its minimum, as estimated by L-BFGS's quadratic model."""
 
 _MEMORY = 10
 _MAX_ITERATIONS = 1000
 _MAX_HALVINGS = 30
-_SUFFICIENT = 1e-4  # Armijo's share of the decrease that the slope promises
-# Of a Hessian of log Σ exp: 1/4 for a single logit, 1/2 for several (Böhning 1992).
+_SUFFICIENT = 1e-4  # Armijo's constant: the share of the decrease predicted by the slope
+# Bound on the Hessian of log Σ exp: 1/4 for a single logit, 1/2 for several (Böhning 1992).
 _CURVATURE = {True: 0.25, False: 0.5}
 
 
@@ -34,7 +34,7 @@ class Linear:
     """P fitted models.
 
     Attributes:
-        weight: (d, P, K), K the classes, or 1 for two of them.
+        weight: (d, P, K), where K is the number of classes, or 1 for two classes.
         bias: (P, K).
     """
 
@@ -42,7 +42,7 @@ class Linear:
     bias: Tensor
 
     def predict(self, features: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The classes that the models give the rows of (n, d): (P, n)."""
+        """Return the classes that the models predict for the rows of (n, d): (P, n)."""
         width, models, logits = self.weight.shape
         scores = torch.as_tensor(np.asarray(features), dtype=torch.float64) @ self.weight.reshape(width, -1)
         scores = scores.reshape(-1, models, logits) + self.bias
@@ -53,12 +53,13 @@ class Linear:
 class Regressions:
     """Logistic regressions on rows of the same features, as scikit-learn's ``LogisticRegression`` defines them.
 
-    ``C Σ loss + ‖w‖²/2``, in fp64, the intercept without a penalty; two classes have one logit, more have the softmax.
+    The objective is ``C Σ loss + ‖w‖²/2``, in fp64, without a penalty on the intercept; two classes use one logit,
+    more classes use the softmax.
 
     Args:
         features: (n, d), finite.
         labels: n class numbers.
-        classes: how many classes there are.
+        classes: number of classes.
     """
 
     def __init__(self, features: npt.ArrayLike, labels: Sequence[int] | npt.NDArray[np.int64], classes: int) -> None:
@@ -74,20 +75,20 @@ class Regressions:
         self._wanted = one_hot[:, 1:] if self._single else one_hot  # (n, K)
 
     def fit(self, rows: npt.ArrayLike, strengths: Sequence[float]) -> Linear:
-        """P models, each fitted to its own rows with its own strength.
+        """Fit P models, each to its own rows with its own strength.
 
         Args:
-            rows: (P, n), true where a row belongs to the model's training part, in which every class occurs.
+            rows: (P, n), True where a row belongs to the model's training part; every class must occur in it.
             strengths: P values of C, the inverse of the penalty's weight.
 
         Raises:
-            UserError: the iterations do not settle (coordinates beyond what fp64 can tell apart).
+            UserError: the iterations do not converge (the coordinates differ too much in size for fp64).
         """
         used = torch.as_tensor(np.asarray(rows), dtype=torch.float64)  # (P, n)
         penalty = 1.0 / torch.as_tensor(strengths, dtype=torch.float64)  # (P,)
         counts = used.sum(dim=1)
         curvature = _CURVATURE[self._single]
-        # The rows of a part see about their share of the spectrum of all rows; a rough scale is enough.
+        # The spectrum of a part is about its share of the spectrum of all rows; a rough scale is enough.
         share = counts / len(self._features)
         scale = torch.cat(
             [
@@ -106,7 +107,7 @@ class Regressions:
         return Linear(weight, theta[-1] - torch.einsum("d,dpk->pk", self._mean, weight))
 
     def _loss(self, theta: Tensor, used: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (P,) and gradients (d + 1, P, K) of models whose last row is the intercept."""
+        """Return losses (P,) and gradients (d + 1, P, K) of models whose last row is the intercept."""
         width, models, logits = theta.shape
         scores = self._features @ theta[:-1].reshape(width - 1, -1)
         scores = scores.reshape(-1, models, logits) + theta[-1]  # (n, P, K)
@@ -129,12 +130,12 @@ class Regressions:
 # --- L-BFGS of many problems side by side ------------------------------------------------------------------------
 
 _Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From the parameters (D, p, K) of some problems and their numbers (p,) to values (p,) and gradients (D, p, K)."""
+"""Maps the parameters (D, p, K) of some problems and their indices (p,) to values (p,) and gradients (D, p, K)."""
 
 
 @dataclass
 class _Pairs:
-    """The last steps and changes of the gradient, (D, p, K) each, and the inverse of their products, (p,)."""
+    """The last steps and changes of the gradient, (D, p, K) each, and the inverses of their dot products, (p,)."""
 
     steps: list[Tensor]
     changes: list[Tensor]
@@ -142,7 +143,7 @@ class _Pairs:
 
     def add(self, step: Tensor, change: Tensor) -> None:
         product = _dot(step, change)
-        # Zero leaves a pair without curvature (a step lost in rounding) out of that problem's recursion.
+        # An inverse of 0 excludes a pair without curvature (a step lost in rounding) from that problem's recursion.
         self.inverses.append(torch.where(product > 0.0, 1.0 / product, 0.0))
         self.steps.append(step)
         self.changes.append(change)
@@ -155,7 +156,7 @@ class _Pairs:
         self.inverses = [inverse[going] for inverse in self.inverses]
 
     def direction(self, gradient: Tensor, scale: Tensor) -> Tensor:
-        """The two-loop recursion (Nocedal and Wright 2006, algorithm 7.4) with a diagonal first matrix."""
+        """Run the two-loop recursion (Nocedal and Wright 2006, algorithm 7.4) with a diagonal first matrix."""
         left = gradient.clone()
         weights = []
         for step, change, inverse in zip(self.steps[::-1], self.changes[::-1], self.inverses[::-1], strict=True):
@@ -172,7 +173,7 @@ class _Pairs:
 
 
 def _minimise(loss: _Loss, theta: Tensor, scale: Tensor, tolerances: Tensor) -> Tensor:
-    """The minima (D, P, K) of P convex functions, each within its tolerance; a finished one is not asked again."""
+    """Return the minima (D, P, K) of P convex functions, each within its tolerance; finished ones are left out."""
     found = theta.clone()
     which = torch.arange(theta.shape[1])
     pairs = _Pairs([], [], [])
@@ -197,12 +198,12 @@ def _minimise(loss: _Loss, theta: Tensor, scale: Tensor, tolerances: Tensor) -> 
 def _search(
     loss: _Loss, which: Tensor, theta: Tensor, direction: Tensor, value: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Parameters, values and gradients after a step along the directions, halved where it does not lead down."""
+    """Return parameters, values and gradients after a step, halved until the value decreases enough."""
     length = torch.ones_like(value)
     moved = theta + direction
     values, gradients = loss(moved, which)
     for _ in range(_MAX_HALVINGS):
-        # What rounding can add to a sum of so many terms is no ascent.
+        # An increase that rounding can explain in a sum of so many terms is allowed.
         allowed = value + _SUFFICIENT * length * slope + 1e-13 * value.abs()
         short = torch.nonzero(~(values <= allowed))[:, 0]
         if not len(short):

@@ -1,4 +1,4 @@
-"""What L2P-CSR learns to weaken in given sentences: its masks, as the paper's Figure 3 draws them."""
+"""The masks that L2P-CSR learns for given sentences, as in the paper's Figure 3."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Array = npt.NDArray[np.float64]
 METHOD = "l2p-csr"
 VIEWS = 2
 
-# What a training run leaves in its folder, and its objective in a checkpoint's.
+# Records that a training run writes to its folder, and the file of the objective in a checkpoint's folder.
 _RECORDS = ("results.json", "run.json")
 _OBJECTIVE_FILE = "objective.safetensors"
 _SHORTEST = 3
@@ -71,18 +71,18 @@ OTHERS = (
     "The museum is closed on Mondays and on holidays.",
     "They painted the kitchen yellow and the door blue.",
 )
-"""Sentences for the other places of a batch, each about something else."""
+"""Sentences that fill the rest of a batch, each about a different subject."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the masks are learned with.
+    """Settings of the learning of the masks.
 
     Attributes:
-        options: of :class:`~holdfast.objectives.l2p_csr.L2PCSR`, its head excepted; those left out are its defaults.
-        source: where they come from: a file, or None for the defaults.
-        head: a file with the trained head, or None for none: it is dropped when a model is exported.
-        max_length: tokens per sentence, a prompt's template not counted; longer sentences are cut as in training.
+        options: options of :class:`~holdfast.objectives.l2p_csr.L2PCSR` except its head; the others are its defaults.
+        source: the file that the options come from, or None for the defaults.
+        head: a file with the trained head, or None for no head (an exported model has none).
+        max_length: tokens per sentence, without a prompt's template; longer sentences are cut as in training.
     """
 
     options: Mapping[str, Any]
@@ -93,17 +93,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class SentenceMasks:
-    """What was weakened in one sentence of L tokens, at k layers, in N draws.
+    """The tokens and features weakened in one sentence of L tokens, at k layers, in N draws.
 
     Attributes:
         text: the sentence.
         tokens: its L tokens as the model sees them, the special ones included.
         first: (k, 2, L), the token masks of the first draw in both views: 0 where a token is weakened, 1 where it is
             kept; None where tokens are never weakened.
-        weakened: (k, L), the share of draws and views in which each token was weakened; None likewise.
-        overlap: (k,), of the tokens weakened in one view the share weakened in the other too, over all draws; NaN where
-            none was weakened, None likewise.
-        features: (k, d), the share in which each feature was weakened; None where features are never weakened.
+        weakened: (k, L), the share of draws and views in which each token was weakened; None as for ``first``.
+        overlap: (k,), the share of the tokens weakened in one view that the other view weakened too, over all draws;
+            NaN where no token was weakened; None as for ``first``.
+        features: (k, d), the share of draws and views in which each feature was weakened; None where features are never
+            weakened.
     """
 
     text: str
@@ -115,12 +116,12 @@ class SentenceMasks:
 
 
 def trained_settings(folder: Path) -> Settings:
-    """The settings that a model's training had, where its folder holds the record of a run of L2P-CSR.
+    """Return the settings of a model's training if its folder holds the record of a run of L2P-CSR, else the defaults.
 
-    Of a checkpoint the record lies one folder up, and the head that was trained is taken too.
+    For a checkpoint, the record is in the parent folder, and the trained head is used too.
 
     Args:
-        folder: a model's.
+        folder: the model's folder.
 
     Raises:
         UserError: the record cannot be read.
@@ -130,7 +131,7 @@ def trained_settings(folder: Path) -> Settings:
         if not path.is_file():
             continue
         record = _read_record(path)
-        protocol = record.get("protocol", record)  # run.json is the record itself
+        protocol = record.get("protocol", record)  # run.json holds the protocol at its top level
         if isinstance(protocol, dict) and protocol.get("method") == METHOD:
             options = dict(protocol.get("options") or {})
             head = folder / _OBJECTIVE_FILE if is_checkpoint and options.get("head") != "none" else None
@@ -161,27 +162,27 @@ def learn_masks(
     progress: Callable[[int, int], None] | None = None,
     cuts: Cuts | None = None,
 ) -> list[SentenceMasks]:
-    """Let L2P-CSR learn masks for sentences, as in a step of its training, from several starting points.
+    """Learn L2P-CSR's masks for sentences, as in a step of its training, from several starting points.
 
-    Each draw begins at other keep-probabilities and with other dropout; the model stays as it is. Where the trained
-    head is not at hand, the loss that is climbed is of the sentence vectors themselves.
+    Each draw starts from other keep-probabilities and other dropout; the model does not change. Without the trained
+    head, the loss that the masks maximise is that of the sentence vectors themselves.
 
     Args:
-        model: the model, whose dropout is on meanwhile.
-        texts: different sentences.
-        settings: of the objective.
+        model: the model; its dropout is on during the learning.
+        texts: sentences, all different.
+        settings: settings of the objective.
         others: sentences that complete the batch, as negatives; ``texts`` among them are left out.
-        draws: N.
-        seed: of the draws; the first of them are the same whatever N is.
+        draws: number of draws, N.
+        seed: the seed of the draws; the first draws are the same for any N.
         progress: called with (draws done, draws).
-        cuts: what counts those of ``texts`` that are cut.
+        cuts: counter of the ``texts`` that are cut.
 
     Returns:
         One for each of ``texts``.
 
     Raises:
-        UserError: a seed out of range, no two sentences together, options that do not fit together or the model, or
-            that learn no masks.
+        UserError: a seed out of range, fewer than two sentences in total, or options that do not fit together, do not
+            fit the model or learn no masks.
     """
     in_range("seed", seed)
     batch = [*texts, *(other for other in others if other not in texts)]
@@ -202,7 +203,7 @@ def learn_masks(
     ]
     tallies = [_Tally(text, tokens[row], real[row]) for row, text in enumerate(texts)]
     with random_numbers_kept(model.device), evaluating(model):
-        model.train()  # its dropout is part of what is climbed; evaluating() puts each module's own mode back
+        model.train()  # dropout is part of the loss that is maximised; evaluating() restores each module's own mode
         for draw in range(draws):
             torch.manual_seed(int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]))
             masks = objective.masks(encoder, features)
@@ -240,7 +241,7 @@ class _Tally:
         self._draws = 0
 
     def add(self, masks: Weakening, row: int, batch: int) -> None:
-        """One draw's masks of this sentence: rows ``row`` and ``batch + row``, its two views."""
+        """Add one draw's masks of this sentence: rows ``row`` and ``batch + row``, its two views."""
         rows = [row, batch + row]
         if masks.tokens is not None:
             self._token_masks.append(masks.tokens[:, rows].double().cpu().numpy()[..., self._real])
@@ -251,7 +252,7 @@ class _Tally:
         self._draws += 1
 
     def told(self) -> SentenceMasks:
-        """All of it."""
+        """Return the masks and their shares over all draws."""
         features = None if self._features is None else self._features / self._draws
         if not self._token_masks:
             return SentenceMasks(self.text, self.tokens, None, None, None, features)
@@ -264,12 +265,13 @@ class _Tally:
 
 
 def layer_rows(masks: Sequence[SentenceMasks]) -> list[dict[str, Any]]:
-    """A result row for each layer, over all sentences together.
+    """Return a result row for each layer, over all sentences together.
 
     Returns:
-        ``{task: "masks", split: "layer 0", n, metrics}``: layer 0 is the embedding output, n the tokens; ``metrics``
-        are, ×100, ``weakened_tokens`` (the share weakened, over tokens, draws and views), ``both_views`` (of the tokens
-        weakened in one view, those weakened in the other too; left out where there is none) and ``weakened_features``.
+        ``{task: "masks", split: "layer 0", n, metrics}``: layer 0 is the embedding output, n the number of tokens;
+        ``metrics`` are, ×100, ``weakened_tokens`` (the share weakened, over tokens, draws and views), ``both_views``
+        (the share of the tokens weakened in one view that the other view weakened too; left out if no token was
+        weakened) and ``weakened_features``.
     """
     count = sum(len(mask.tokens) for mask in masks)
     first = next(part for part in (masks[0].weakened, masks[0].features) if part is not None)

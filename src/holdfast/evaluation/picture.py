@@ -1,4 +1,4 @@
-"""The picture of clean and adversarial texts, as ADCL's Figure 3 draws it."""
+"""The picture of clean and adversarial texts, as in ADCL's Figure 3."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg")
 
-# Okabe and Ito's colours, which people with any colour vision tell apart; without its yellow, too pale on white.
+# Okabe and Ito's palette for any colour vision, without its yellow, which is too pale on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _LINE = "#555555"
 _DOTS = (0, (1.5, 1.5))
 _SHAPES = {"clean": "o", "adversarial": "^"}
-_MANY = 50  # pairs: beyond, points are smaller and lines thinner
+_MANY = 50  # with more pairs than this, points are smaller and lines thinner
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a picture that could not be written, before the work.
+    """Refuse, before the work starts, a picture that cannot be written.
 
     Raises:
         UserError: matplotlib is not installed, or the file's name ends in neither ``.png`` nor ``.svg``.
@@ -40,19 +40,19 @@ def check_picture(path: Path) -> None:
 
 
 def draw_plane(path: Path, plane: Plane, metrics: Mapping[str, float], *, model: str) -> None:
-    """Write the picture: a clean text is a circle, its adversarial one a triangle, a line joins them.
+    """Write the picture: a circle for a clean text, a triangle for its adversarial text, and a line between them.
 
-    Where the texts are of two to seven classes, colours are classes; else clean texts have one and adversarial texts
-    another. The same plane gives the same file.
+    If the texts are of two to seven classes, each class has a colour; else clean texts have one colour and adversarial
+    texts another. The same plane gives the same file.
 
     Args:
         path: ``.png`` or ``.svg``.
         plane: the points.
         metrics: ``d_pos``, ``d_neg`` and ``delta`` of all pairs, for the line under the title.
-        model: its name, for the title.
+        model: the model's name, for the title.
 
     Raises:
-        UserError: as `check_picture`, or the file cannot be written.
+        UserError: as for `check_picture`, or the file cannot be written.
     """
     check_picture(path)
     import matplotlib
@@ -60,7 +60,7 @@ def draw_plane(path: Path, plane: Plane, metrics: Mapping[str, float], *, model:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    # Not through pyplot, which keeps figures and asks for a display. Text stays text in an SVG; its ids are fixed.
+    # pyplot is not used: it keeps figures and needs a display. Text stays text in an SVG, and its ids are fixed.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "holdfast"}):
         layout = ConstrainedLayoutEngine(h_pad=0.12)
         figure = Figure(figsize=(8.0, 7.4), layout=layout, facecolor="white")
@@ -75,7 +75,7 @@ def draw_plane(path: Path, plane: Plane, metrics: Mapping[str, float], *, model:
 
 
 def _points(axes: Axes, plane: Plane) -> None:
-    """Lines below, then points: the triangles smaller and above, so that a pair that coincides shows both."""
+    """Draw lines, then points above them; triangles are smaller and on top, so both points of a pair are visible."""
     many = len(plane.pairs) > _MANY
     sizes = {"clean": 20.0, "adversarial": 8.0} if many else {"clean": 50.0, "adversarial": 22.0}
     for group, (rows, colours) in _groups(plane).items():
@@ -99,7 +99,7 @@ def _points(axes: Axes, plane: Plane) -> None:
 
 
 def _groups(plane: Plane) -> dict[str, tuple[list[int], dict[str, str]]]:
-    """What the legend adds to "clean" and "adversarial", the rows that it is of, and the colour of each."""
+    """Return, by the suffix of the legend's "clean" and "adversarial", a group's rows and the colour of each kind."""
     labels = plane.pairs.labels
     classes = sorted({label for label in labels if type(label) is int})
     if not all(type(label) is int for label in labels) or not 2 <= len(classes) <= len(_COLOURS):
@@ -116,7 +116,7 @@ def _groups(plane: Plane) -> dict[str, tuple[list[int], dict[str, str]]]:
 def _words(axes: Axes, plane: Plane, metrics: Mapping[str, float], model: str) -> None:
     shown = model if len(model) <= 60 else f"…{model[-59:]}"
     numbers = "$d_{{pos}}$ {d_pos:.3g}   $d_{{neg}}$ {d_neg:.3g}   $\\delta$ {delta:.3g}".format(**metrics)
-    # A dollar sign in a name would begin a formula.
+    # A dollar sign in a name would start a formula.
     axes.set_title(
         f"Texts before and after {plane.pairs.name}, as {shown} sees them".replace("$", r"\$"), fontsize=11, pad=24
     )

@@ -15,7 +15,7 @@ from holdfast.evaluation.adversarial_space import TextPairs
 from holdfast.evaluation.space import Exact
 
 DEFAULT_PERPLEXITY = 30.0
-"""Of t-SNE; van der Maaten and Hinton (JMLR 2008) call 5 to 50 typical."""
+"""Perplexity of t-SNE; van der Maaten and Hinton (JMLR 2008) call 5 to 50 typical."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Plane:
         pairs: the texts.
         clean: (M, 2), each axis from 0 to 1 over all 2·M points.
         adversarial: (M, 2), the same.
-        perplexity: the one they were made with.
-        seed: the seed.
+        perplexity: the perplexity of t-SNE.
+        seed: the seed of t-SNE.
     """
 
     pairs: TextPairs
@@ -37,7 +37,7 @@ class Plane:
     seed: int
 
     def as_json(self) -> dict[str, Any]:
-        """``{method, perplexity, seed, recipe, item, n, points}``: a point for each text, its clean one first."""
+        """Return ``{method, perplexity, seed, recipe, item, n, points}``: two points per pair, the clean text first."""
         sides = (
             ("clean", self.pairs.clean, self.clean),
             ("adversarial", self.pairs.adversarial, self.adversarial),
@@ -73,21 +73,21 @@ def project(
     seed: int,
     perplexity: float | None = None,
 ) -> Plane:
-    """t-SNE of the 2·M vectors together, started from their two principal components.
+    """Project the 2·M vectors together by t-SNE, started from their two principal components.
 
-    The same seed on the same machine gives the same points. Near is near; distances between far points, and the size of
-    the picture, mean nothing: `pair_distances` measures them.
+    The same seed on the same machine gives the same points. Points that are close together are similar; distances
+    between far points, and the size of the picture, mean nothing: `pair_distances` measures distances.
 
     Args:
-        pairs: M texts and what was made of them.
-        clean: their vectors, (M, d).
-        adversarial: those of the adversarial texts, (M, d).
-        seed: of t-SNE.
-        perplexity: about how many neighbours of a point count, from 1 to below (2·M − 1) / 3; None takes 30, or less
-            where there are few points.
+        pairs: M pairs of texts.
+        clean: vectors of the clean texts, (M, d).
+        adversarial: vectors of the adversarial texts, (M, d).
+        seed: the seed of t-SNE.
+        perplexity: the approximate number of neighbours of a point, from 1 to (2·M − 1) / 3; None takes 30, or less if
+            there are few points.
 
     Raises:
-        UserError: a seed or a perplexity that is out of range, vectors that are not finite, or all the same.
+        UserError: a seed or a perplexity is out of range, or the vectors are not finite or all the same.
     """
     from sklearn.manifold import TSNE
 
@@ -107,12 +107,12 @@ def project(
 
 
 def check_perplexity(points: int, wanted: float | None) -> float:
-    """The perplexity that t-SNE of so many points takes: ``wanted``, or where that is None 30 and less for few points.
+    """Return the perplexity for t-SNE of ``points`` points: ``wanted``, or if that is None 30, or less for few points.
 
     Raises:
         UserError: ``wanted`` is out of range.
     """
-    highest = (points - 1) / 3  # beyond it each point's neighbourhood is the whole picture
+    highest = (points - 1) / 3  # above it, each point's neighbourhood is the whole picture
     if wanted is None:
         return min(DEFAULT_PERPLEXITY, max(1.0, highest))
     if not 1.0 <= wanted <= max(1.0, highest):
@@ -121,15 +121,15 @@ def check_perplexity(points: int, wanted: float | None) -> float:
 
 
 def drawn(pairs: TextPairs, count: int | None, seed: int) -> tuple[TextPairs, Sequence[int]]:
-    """``count`` of the pairs, drawn at random and left in their order, and their rows; all where there are no more.
+    """Draw ``count`` of the pairs at random, or all if there are no more; return them in order, and their rows.
 
     Args:
-        pairs: M of them.
-        count: how many; None for all.
-        seed: of the drawing.
+        pairs: M pairs of texts.
+        count: number of pairs to draw; None for all.
+        seed: the seed of the draw.
 
     Raises:
-        UserError: fewer than two are asked for, or a seed out of range.
+        UserError: ``count`` is below two, or the seed is out of range.
     """
     in_range("seed", seed)
     if count is not None:

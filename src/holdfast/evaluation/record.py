@@ -1,4 +1,4 @@
-"""The result that an evaluation is kept as: of `holdfast evaluate`, of a reproduction's cell, of a hardening."""
+"""The result of an evaluation: of `holdfast evaluate`, of a reproduction's cell, or of a hardening."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def asked(
     pooling: str | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """What was asked of an evaluation, as the protocol of its result begins.
+    """Return the options of an evaluation, the first part of the protocol of its result.
 
     Args:
-        tasks: their ids; ``stsb/dev`` for the pairs that training selects by.
+        tasks: ids of the tasks; ``stsb/dev`` for the pairs that training selects checkpoints by.
         text: ``"raw"`` or ``"senteval"``.
-        precision: of the encoder.
-        pooling: of a raw masked LM, where one was asked for.
-        limit: rows of each part of a task, where only some were measured.
+        precision: precision of the encoder.
+        pooling: pooling of a raw masked LM, if one was given.
+        limit: number of rows of each part of a task, if only some were measured.
     """
     told = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
     return told if limit is None else {**told, "limit": limit}
@@ -46,16 +46,16 @@ def evaluation(
     command: Sequence[str] | None = None,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """A result of kind ``evaluate``.
+    """Build a result of kind ``evaluate``.
 
     Args:
-        model: as the user named it.
+        model: the model's name, as the user gave it.
         encoder: the model that was measured.
-        rows: of `evaluate_tasks`.
-        asked: of the function of that name.
+        rows: the rows of `evaluate_tasks`.
+        asked: the return value of :func:`asked`.
         identity: the model's hashes (`model_identity`).
         command: the words of the command, for the record.
-        seconds: what it took.
+        seconds: duration of the evaluation.
     """
     return new_result(
         "evaluate",
@@ -76,7 +76,7 @@ def evaluation(
 
 
 def _made_by(tasks: Sequence[str]) -> dict[str, Any]:
-    """How the numbers are made, for the kinds of tasks there are."""
+    """Return a description of the methods of measurement, for the kinds of the tasks."""
     told: dict[str, Any] = {}
     if any(task in ALL_STS_TASKS for task in tasks):
         told |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}

@@ -1,4 +1,4 @@
-"""`holdfast evaluate`: any of the tasks on frozen vectors, each distinct sentence of all of them encoded once."""
+"""`holdfast evaluate`: tasks on frozen vectors, with each distinct sentence of all tasks encoded once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space")
 
 
 class LoadedTask(Protocol):
-    """The data of a task: its sentences, and from their vectors its row of results."""
+    """The data of a task: it gives its sentences, and computes a row of results from their vectors."""
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class LoadedTask(Protocol):
         """Every sentence whose vector is needed."""
 
     def score(self, encode: Encode) -> dict[str, Any]:
-        """The row of results."""
+        """Return the row of results."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class _Space:
 
 
 def task_names(text: str, where: str = "--tasks") -> list[str]:
-    """The tasks that words joined by commas name, groups (``sts``, ``transfer``) taken apart, none twice.
+    """Parse task names joined by commas; groups (``sts``, ``transfer``) are expanded and repeated names are dropped.
 
     Raises:
-        UserError: an unknown task, or none.
+        UserError: a task is unknown, or there is none.
     """
     names: list[str] = []
     for name in (part.strip() for part in text.split(",") if part.strip()):
@@ -82,26 +82,26 @@ def evaluate_tasks(
     started: Callable[[str], None] | None = None,
     limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """A row of results per task: similarity first, then transfer, then the shape of the space.
+    """Return a row of results per task: similarity first, then transfer, then the shape of the space.
 
-    Each says how many of its texts were longer than the model reads: ``truncated: {texts, of, tokens}``.
-
-    Where several processes have joined (`holdfast.distributed.meeting`) they share the encoding; the first one alone
-    scores, and the others return no rows.
+    Each row has the number of texts that exceed the model's length limit: ``truncated: {texts, of, tokens}``. If
+    several processes have joined (`holdfast.distributed.meeting`), they share the encoding; only the first process
+    computes scores, and the others return no rows.
 
     Args:
         model: any SentenceTransformer.
         tasks: any of `TASKS`.
         data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
         text: ``"raw"``, or ``"senteval"`` for the text as SentEval tokenises it, where it does.
-        precision: of the encoder, ``"fp32"`` or ``"bf16"``.
+        precision: precision of the encoder, ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences) while encoding.
-        started: called with a task's id when its vectors are there and its scoring begins.
-        limit: measure on about so many rows of each part of a task, the same ones for every model, and say so in the
-            row: ``sample: {of, seed}``. A quick look, and no score of the task. Not of "space", which is one set.
+        started: called with a task's id when its vectors are ready and its scoring starts.
+        limit: measure on about this number of rows of each part of a task, the same rows for every model, and record
+            this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. "space" is
+            not sampled.
 
     Raises:
-        UserError: data that is missing or damaged, found before anything is encoded; vectors without a score.
+        UserError: data is missing or damaged (checked before anything is encoded), or vectors have no score.
     """
     from holdfast.distributed import joined
 
@@ -129,16 +129,16 @@ def evaluate_tasks(
 def evaluate_sts_dev(
     model: SentenceTransformer, *, data: Path | None = None, text: str = "raw", limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """One row, of the STS-B dev pairs: what the papers' ablations are told on, and what training selects by.
+    """Return one row for the STS-B dev pairs, on which papers report ablations and training selects checkpoints.
 
     Args:
         model: any SentenceTransformer.
         data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
         text: ``"raw"``, or ``"senteval"``.
-        limit: as for `evaluate_tasks`.
+        limit: see `evaluate_tasks`.
 
     Raises:
-        UserError: as `evaluate_tasks`.
+        UserError: as for `evaluate_tasks`.
     """
     from holdfast.data.registry import load_pairs
 
@@ -151,7 +151,7 @@ def evaluate_sts_dev(
 
 @dataclass(frozen=True)
 class _Sampled:
-    """A task of which a sample is left; ``of`` is how many rows it had."""
+    """A task reduced to a sample of its rows; ``of`` is the number of rows before."""
 
     task: LoadedTask
     of: int
@@ -169,7 +169,7 @@ class _Sampled:
 
 
 def _sampled(task: LoadedTask, limit: int) -> LoadedTask:
-    """The task on some of its rows, where it has more."""
+    """Return the task reduced to about ``limit`` rows, or the task itself if it has no more."""
     if isinstance(task, StsTask):
         of, pairs = len(task.pairs.scores), sample_pairs(task.pairs, limit)
         return task if len(pairs.scores) == of else _Sampled(replace(task, pairs=pairs), of)

@@ -1,4 +1,4 @@
-"""A part of a task's rows, drawn by a fixed seed, for a quick look: a score on it is no score of the task."""
+"""Samples of a task's rows, drawn with a fixed seed, for a quick look: their scores are not scores of the task."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from holdfast.data.registry import Labelled, ScoredPairs
 
 SEED = 0
-"""Of the drawing: the same rows for every model."""
+"""Seed of the draw: the rows are the same for every model."""
 
 _Value = TypeVar("_Value")
 
 
 def sample_pairs(pairs: ScoredPairs, limit: int) -> ScoredPairs:
-    """At most ``limit`` of the pairs, in their order; ``sha256`` stays that of all of them."""
+    """Return at most ``limit`` of the pairs, in their order; ``sha256`` remains the hash of all pairs."""
     if limit >= len(pairs.scores):
         return pairs
     rows = sorted(random.Random(SEED).sample(range(len(pairs.scores)), limit))
@@ -30,12 +30,12 @@ def sample_pairs(pairs: ScoredPairs, limit: int) -> ScoredPairs:
 
 
 def sample_labelled(part: Labelled, limit: int, *, least: int = 1) -> Labelled:
-    """About ``limit`` of the rows, in their order: of each class its share, and at least ``least`` where it has them.
+    """Return about ``limit`` of the rows, in their order: a share of each class, and at least ``least`` rows of it.
 
     Args:
-        part: the rows; ``sha256`` stays that of all of them.
-        limit: how many.
-        least: of each class.
+        part: the rows; ``sha256`` remains the hash of all rows.
+        limit: approximate number of rows.
+        least: minimum number of rows of each class (all rows of a class that has fewer).
     """
     if limit >= len(part.labels):
         return part
@@ -51,7 +51,7 @@ def sample_labelled(part: Labelled, limit: int, *, least: int = 1) -> Labelled:
 
 
 def sampled_row(row: dict[str, Any], of: int) -> dict[str, Any]:
-    """A row of results that says that it is of a sample, and of how many rows."""
+    """Return the row of results with ``sample``: the number of rows that the sample was drawn from, and the seed."""
     return {**row, "sample": {"of": of, "seed": SEED}}
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 SAME_MEANING = 4.0
-"""Pairs of STS-B dev with at least this score are positives; SimCSE takes those with a higher one."""
+"""Pairs of STS-B dev with at least this score are positives; SimCSE takes pairs with a score above it."""
 
 _ROWS_AT_ONCE = 1024
 
@@ -24,17 +24,17 @@ Exact = npt.NDArray[np.float64]
 
 
 def alignment(vectors1: Vectors, vectors2: Vectors) -> float:
-    """``E ‖f(x) − f(x⁺)‖²`` over n positive pairs of vectors (n, d), normalised first. Lower is better; at most 4."""
+    """Return ``E ‖f(x) − f(x⁺)‖²`` over n pairs of positives (n, d), normalised first. Lower is better; at most 4."""
     return float(np.square(normalised(vectors1) - normalised(vectors2)).sum(axis=1).mean())
 
 
 def uniformity(vectors: Vectors) -> float:
-    """``log E exp(−2‖f(x) − f(y)‖²)`` over all pairs of different rows of (n, d), normalised first. Lower is better.
+    """Return ``log E exp(−2‖f(x) − f(y)‖²)`` over all pairs of different rows of (n, d), normalised first.
 
-    0 when all vectors are the same; close to −4 for random directions in many dimensions.
+    Lower is better: 0 if all vectors are the same, close to −4 for random directions in many dimensions.
 
     Raises:
-        UserError: a single vector.
+        UserError: there is only one vector.
     """
     unit = normalised(vectors)
     if len(unit) < 2:
@@ -44,60 +44,61 @@ def uniformity(vectors: Vectors) -> float:
         cosines = unit[start : start + _ROWS_AT_ONCE] @ unit.T
         total += float(np.exp(4.0 * cosines - 4.0).sum())  # ‖a − b‖² = 2 − 2 cos
     pairs = len(unit) * (len(unit) - 1)
-    return float(np.log((total - len(unit)) / pairs))  # less each vector's own pair, whose term is exp(0)
+    return float(np.log((total - len(unit)) / pairs))  # minus the pair of each vector with itself, whose term is exp(0)
 
 
 def anisotropy(vectors: Vectors) -> float:
-    """The mean cosine of all pairs of different rows of (n, d), n ≥ 2 (Ethayarajh, EMNLP 2019, §3).
+    """Return the mean cosine of all pairs of different rows of (n, d), n ≥ 2 (Ethayarajh, EMNLP 2019, §3).
 
-    0 where the vectors point everywhere alike, 1 where all point the same way. The paper draws random pairs of words in
-    context; these are all pairs of sentences.
+    It is 0 if the directions are uniform, and 1 if all vectors have the same direction. The paper draws random pairs of
+    words in context; here all pairs of sentences are used.
 
     Raises:
-        UserError: a single vector.
+        UserError: there is only one vector.
     """
     unit = normalised(vectors)
     if len(unit) < 2:
         raise UserError("anisotropy is of pairs of texts: one text alone has none")
-    # ‖Σ u‖² is the sum of all cosines, those of each vector with itself included.
+    # ‖Σ u‖² is the sum of all cosines, including those of each vector with itself.
     return float((np.square(unit.sum(axis=0)).sum() - len(unit)) / (len(unit) * (len(unit) - 1)))
 
 
 def variance_shares(vectors: Vectors) -> Exact:
-    """The share of the variance of (n, d) vectors, normalised first, along each principal component, largest first.
+    """Return the share of the variance of (n, d) vectors, normalised first, along each principal component, sorted.
 
     Returns:
-        (min(n, d),) shares, whose sum is 1.
+        (min(n, d),) shares, the largest first; their sum is 1.
 
     Raises:
-        UserError: all vectors have the same direction, so that there is no variance.
+        UserError: all vectors have the same direction, so there is no variance.
     """
     unit = normalised(vectors)
     spectrum: Exact = np.square(np.linalg.svd(unit - unit.mean(axis=0), compute_uv=False))
-    if spectrum.sum() <= len(unit) * np.finfo(np.float32).eps ** 2:  # what rounding to fp32 alone could give
+    if spectrum.sum() <= len(unit) * np.finfo(np.float32).eps ** 2:  # the variance that rounding to fp32 can cause
         raise UserError("space: the model gives all texts the same vector, whose spectrum is empty")
     shares: Exact = spectrum / spectrum.sum()
     return shares
 
 
 def effective_rank(shares: Exact) -> float:
-    """``exp(−Σ p log p)`` of shares p: how many equal components would be as spread (Roy and Vetterli, EUSIPCO 2007).
+    """Return ``exp(−Σ p log p)`` of shares p, the effective rank (Roy and Vetterli, EUSIPCO 2007).
 
-    Taken of the covariance matrix, whose singular values are the variances.
+    It is the number of equal components with the same entropy. It is computed for the covariance matrix, whose singular
+    values are the variances.
     """
     positive = shares[shares > 0.0]
     return float(np.exp(-(positive * np.log(positive)).sum()))
 
 
 def spread(vectors: Vectors) -> dict[str, float]:
-    """What the directions of (n, d) vectors say of the space.
+    """Return measures of the spread of the directions of (n, d) vectors.
 
     Returns:
         ``anisotropy``; ``variance_top_1`` and ``variance_top_10``, the share ×100 of the variance along the first
         principal component and the first ten; ``effective_rank``.
 
     Raises:
-        UserError: fewer than two vectors, some that are zero or not finite, or all of one direction.
+        UserError: there are fewer than two vectors, some are zero or not finite, or all have the same direction.
     """
     shares = variance_shares(vectors)
     return {
@@ -117,24 +118,24 @@ def evaluate_space(
     encode: Encode | None = None,
     whole: bool = False,
 ) -> dict[str, Any]:
-    """Alignment over the STS-B dev pairs that mean the same, uniformity over all of its distinct sentences.
+    """Measure alignment over the STS-B dev pairs with the same meaning, and uniformity over all its distinct sentences.
 
     Args:
         model: any SentenceTransformer.
-        data: the folder of labelled data.
+        data: the folder with labelled data.
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, sentences) while encoding.
-        encode: where the vectors come from in place of the model, say because they are there already; it is asked once,
-            for the distinct sentences.
-        whole: add what `spread` tells of the sentences.
+        encode: source of the vectors in place of the model, e.g. if they were computed before; it is called once, with
+            the distinct sentences.
+        whole: add the metrics of `spread`.
 
     Returns:
-        A result row ``{task: "space", split: "dev", n, metrics: {alignment, uniformity}, positives, …}``, n the
-        distinct sentences and ``positives`` the pairs with a score of at least 4. Where the model was asked, it says
-        how many sentences were cut: ``truncated: {texts, of, tokens}``.
+        A result row ``{task: "space", split: "dev", n, metrics: {alignment, uniformity}, positives, …}``; n is the
+        number of distinct sentences and ``positives`` the number of pairs with a score of at least 4. If the model
+        encoded the sentences, the row has the number that were cut: ``truncated: {texts, of, tokens}``.
 
     Raises:
-        UserError: no STS-B dev data, or a model whose vectors are not finite or are zero.
+        UserError: there is no STS-B dev data, or the model gives vectors that are zero or not finite.
     """
     from holdfast.data.registry import load_pairs
 
@@ -161,10 +162,10 @@ def evaluate_space(
 
 
 def normalised(vectors: npt.ArrayLike) -> Exact:
-    """Vectors (n, d) divided by their lengths, in fp64.
+    """Return vectors (n, d) divided by their lengths, in fp64.
 
     Raises:
-        UserError: one of them is zero or not finite.
+        UserError: a vector is zero or not finite.
     """
     exact = np.asarray(vectors, dtype=np.float64)
     norms = np.linalg.norm(exact, axis=1, keepdims=True)

@@ -1,8 +1,8 @@
-"""Semantic textual similarity: how well the cosine of two sentence vectors follows the similarity that people gave.
+"""Semantic textual similarity: correlation of the cosine of two sentence vectors with human similarity scores.
 
-The protocol of SimCSE (Gao et al. 2021, "all" setting), which every paper here follows: the subsets of a year are put
-together and one Spearman correlation is taken over all of their pairs; no regressor is trained; the mean of the seven
-test sets is the number that the papers compare.
+The protocol is that of SimCSE (Gao et al. 2021, "all" setting), which all reproduced papers follow: the subsets of a
+year are joined and one Spearman correlation is computed over all their pairs; no regressor is trained; papers compare
+the mean of the seven test sets.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from holdfast.evaluation.sts_dev import StsDev as StsDev
 
 STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-# sickr-full is SICK's train, trial and test pairs together: what all-MiniLM's published figure was taken on.
+# sickr-full is SICK's train, trial and test pairs together; all-MiniLM's published figure is on these.
 ALL_STS_TASKS = (*STS_TASKS, "sickr-full")
 _SPLITS = {"sickr-full": "all"}
 # Cosines of float32 vectors that differ by less than this differ by rounding only.
 _ROUNDING = 1e-6
-# Of the cosines in a row's items: few enough to read, and too many to tie pairs and so change Spearman's correlation.
+# Decimals of the cosines in a row's items: enough not to make ties, which would change Spearman's correlation.
 _DECIMALS = 12
 
 
 @dataclass(frozen=True)
 class StsTask:
-    """The data of one task, as `score` takes it."""
+    """The data of one task, for `score`."""
 
     pairs: ScoredPairs
 
@@ -48,26 +48,25 @@ class StsTask:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Every sentence whose vector is needed; some come more than once."""
+        """All sentences whose vectors are needed; some occur more than once."""
         yield from self.pairs.sentences1
         yield from self.pairs.sentences2
 
     def score(self, encode: Encode) -> dict[str, Any]:
-        """The task's row of results, with its items; see `evaluate_sts`."""
+        """Return the task's row of results, with its items; see `evaluate_sts`."""
         return score_pairs(self.pairs, encode(self.pairs.sentences1), encode(self.pairs.sentences2), items=True)
 
 
 def load_sts(task: str, *, data: Path | None = None, text: str = "raw") -> StsTask:
-    """The data of a similarity task.
+    """Load the data of a similarity task.
 
     Args:
         task: one of `ALL_STS_TASKS`.
         data: the folder with the data sets, as for ``--data``; ``None`` takes ``HOLDFAST_DATA``, then the hub.
-        text: ``"raw"``, or ``"senteval"`` for the text as SentEval tokenises and lower-cases it, where it does
-            (all but SICK).
+        text: ``"raw"``, or ``"senteval"`` for the text as SentEval tokenises and lower-cases it (all tasks but SICK).
 
     Raises:
-        UserError: an unknown task, or data that is missing or damaged.
+        UserError: the task is unknown, or data is missing or damaged.
     """
     if task not in ALL_STS_TASKS:
         hint = did_you_mean(task, ALL_STS_TASKS)
@@ -89,7 +88,7 @@ def evaluate_sts(
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Spearman and Pearson correlations of cosine similarity with the gold scores, one row per task.
+    """Return Spearman and Pearson correlations of cosine similarity with the gold scores, one row per task.
 
     Each distinct sentence of all the tasks together is encoded once.
 
@@ -97,7 +96,7 @@ def evaluate_sts(
         model: any SentenceTransformer.
         tasks: any of `ALL_STS_TASKS`.
         data: the folder with the data sets, as for ``--data``; ``None`` takes ``HOLDFAST_DATA``, then the hub.
-        text: as for `load_sts`.
+        text: see `load_sts`.
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences).
 
@@ -105,13 +104,13 @@ def evaluate_sts(
         For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source, items: {gold,
         similarity}, truncated: {texts, of, tokens}}``; correlations are x100; ``subsets`` holds ``{name: {n, spearman,
         pearson}}`` for the years that have subsets; ``items`` are the pairs' scores and cosines, in the data's order;
-        ``truncated`` says how many of the distinct sentences were longer than the model reads.
+        ``truncated`` has the number of distinct sentences that exceed the model's length limit.
 
     Raises:
-        UserError: an unknown task, data that is missing or damaged, or vectors that have no correlation with anything
-            (not finite, zero, or all the same).
+        UserError: a task is unknown, data is missing or damaged, or the correlation is undefined (vectors that are not
+            finite, zero, or all the same).
     """
-    # All of the data first: a missing file should not be found after minutes of encoding.
+    # Load all data first, so that a missing file is reported before minutes of encoding.
     loaded = [load_sts(task, data=data, text=text) for task in dict.fromkeys(tasks)]
     sentences = (sentence for task in loaded for sentence in task.sentences)
     encode = encode_once(model, sentences, precision=precision, progress=progress)
@@ -119,7 +118,7 @@ def evaluate_sts(
 
 
 def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, items: bool = False) -> dict[str, Any]:
-    """One result row, from the vectors (n, d) of both sides of ``pairs``; with each pair's numbers if ``items``.
+    """Compute one result row from the vectors (n, d) of both sides of ``pairs``; with each pair's numbers if ``items``.
 
     Raises:
         UserError: the correlation is undefined; the message names the task.
@@ -142,7 +141,7 @@ def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, ite
 
 
 def average(rows: Iterable[dict[str, Any]]) -> float | None:
-    """The mean test Spearman x100 of the seven tasks; ``None`` unless all seven are there."""
+    """Return the mean test Spearman x100 of the seven tasks; ``None`` unless all seven are there."""
     found = {row["task"]: float(row["metrics"]["spearman"]) for row in rows if row["split"] == "test"}
     if not all(task in found for task in STS_TASKS):
         return None
@@ -150,7 +149,7 @@ def average(rows: Iterable[dict[str, Any]]) -> float | None:
 
 
 def _cosines(vectors1: Vectors, vectors2: Vectors, name: str) -> npt.NDArray[np.float64]:
-    """Cosine of each row of the two (n, d) arrays, in double precision so that ties are the vectors' and not ours."""
+    """Return the cosine of each row of two (n, d) arrays, in fp64 so that the computation adds no ties."""
     a, b = vectors1.astype(np.float64), vectors2.astype(np.float64)
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise UserError(f"{name}: the model gives vectors that are not finite (NaN or infinity), so there is no score")
@@ -181,7 +180,7 @@ def _varies(values: npt.NDArray[np.float64]) -> bool:
 def _subset_scores(
     subsets: Sequence[str], similarity: npt.NDArray[np.float64], gold: npt.NDArray[np.float64]
 ) -> dict[str, dict[str, float]]:
-    """Scores of each subset on its own, for reading; a subset too small or too even for one has only its size."""
+    """Return the scores of each subset; a subset whose scores or cosines do not vary has only its size."""
     scores: dict[str, dict[str, float]] = {}
     for subset in dict.fromkeys(name for name in subsets if name):
         chosen = np.array([name == subset for name in subsets])
@@ -192,7 +191,7 @@ def _subset_scores(
 
 
 def __getattr__(name: str) -> Any:
-    # StsDev's base class is sentence-transformers', whose import takes seconds: `holdfast --help` must not pay for it.
+    # StsDev's base class is from sentence-transformers, whose import takes seconds: `holdfast --help` must avoid it.
     if name == "StsDev":
         from holdfast.evaluation.sts_dev import StsDev
 

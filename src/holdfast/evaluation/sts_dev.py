@@ -1,4 +1,4 @@
-"""The evaluator that the trainer selects checkpoints by: STS-B *dev*, never a test set."""
+"""The evaluator with which the trainer selects checkpoints: STS-B *dev*, never a test set."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class StsDev(BaseEvaluator):
-    """Spearman and Pearson x100 on the STS-B dev pairs, for ``SentenceTransformerTrainer(evaluator=...)``.
+    """Evaluator of Spearman and Pearson x100 on the STS-B dev pairs, for ``SentenceTransformerTrainer(evaluator=...)``.
 
     The pairs are tokenised at the first call and kept. Nothing is written to disk, no random number is drawn, and the
-    model comes back in the mode and with the length limit that it had.
+    model's mode and length limit are restored.
 
     Args:
-        pairs: the dev pairs, n of them.
+        pairs: the dev pairs.
         max_seq_length: the length limit in tokens during the evaluation (training often cuts at 32); ``None`` keeps
-            the model's.
+            the model's limit.
         precision: ``"fp32"`` or ``"bf16"``.
-        name: what the metrics begin with.
+        name: the prefix of the metrics' names.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class StsDev(BaseEvaluator):
         self._tokenised_by: Any = None
         self._batches: list[Batch] = []
 
-    def __call__(  # type: ignore[override]  # the base class takes models of every kind, this one encoders
+    def __call__(  # type: ignore[override]  # the base class takes all kinds of models, this class only encoders
         self,
         model: SentenceTransformer,
         output_path: str | None = None,
         epoch: int = -1,
         steps: int = -1,
     ) -> dict[str, float]:
-        """The metrics of ``model``: ``{"stsb_dev_spearman": x100, "stsb_dev_pearson": x100}``.
+        """Return the metrics of ``model``: ``{"stsb_dev_spearman": x100, "stsb_dev_pearson": x100}``.
 
         Raises:
-            UserError: the model's vectors have no correlation with anything (not finite, zero, or all the same).
+            UserError: the correlation is undefined (vectors that are not finite, zero, or all the same).
         """
         with limited_to(model, self.max_seq_length):
             vectors = encode_batches(model, self._tokenised(model), len(self._sentences), precision=self.precision)
@@ -69,7 +69,7 @@ class StsDev(BaseEvaluator):
         return {f"{self.name}_{metric}": value for metric, value in row["metrics"].items()}
 
     def _tokenised(self, model: SentenceTransformer) -> list[Batch]:
-        """The batches, made again only when another tokeniser or another length limit comes."""
+        """Return the batches; they are made again only if the tokeniser or the length limit has changed."""
         key = (model.tokenizer, model.max_seq_length)
         if self._tokenised_by is None or self._tokenised_by[0] is not key[0] or self._tokenised_by[1] != key[1]:
             self._batches = list(tokenise(model, self._sentences))
@@ -77,5 +77,5 @@ class StsDev(BaseEvaluator):
         return self._batches
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What the model card says about this evaluator."""
+        """Return the settings of this evaluator for the model card."""
         return {"max_seq_length": self.max_seq_length, "precision": self.precision}

@@ -1,10 +1,11 @@
-"""The seven transfer tasks: how much of a sentence's class can be read off its vector by logistic regression.
+"""The seven transfer tasks: prediction of a sentence's class from its vector by logistic regression.
 
-SentEval's protocol (Conneau and Kiela 2018) with its scikit-learn classifier: the encoder stays as it is, and the
-strength of the penalty is chosen on training data only. MR, CR, SUBJ and MPQA have no split: 10-fold cross-validation
-inside each of 10 folds. TREC and MRPC: 10-fold cross-validation of the training part, then the test part. SST2: its dev
-part. The folds are SentEval's own, row by row: its seed, and its order of the rows, by length and class. Lengths are in
-tokens, and MRPC was released untokenised: its order, and so its folds, are SentEval's in the text ``senteval`` only.
+SentEval's protocol (Conneau and Kiela 2018) with its scikit-learn classifier: the encoder is frozen, and the strength
+of the penalty is chosen on training data only. MR, CR, SUBJ and MPQA have no split: 10-fold cross-validation inside
+each of 10 folds. TREC and MRPC: 10-fold cross-validation on the training part, then the test part. SST2: selection on
+its dev part. The folds are the same as SentEval's, row by row: they have its seed, and its order of the rows, by length
+and class. Lengths are in tokens, and MRPC was released untokenised: its order, and so its folds, are SentEval's only
+with the text ``senteval``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SEED = 1111
 STRENGTHS = tuple(2.0**t for t in range(-2, 4))
 """SentEval's values of scikit-learn's C inside nested folds and with a dev part (``2**t for t in range(-2, 4)``)."""
 STRENGTHS_ACROSS = tuple(2.0**t for t in range(-1, 6))
-"""Its values where a training part is cross-validated (``range(-1, 6)``)."""
+"""SentEval's values of C if a training part is cross-validated (``range(-1, 6)``)."""
 
 _ACROSS = ("trec", "mrpc")
 _WITH_DEV = ("sst2",)
@@ -56,16 +57,16 @@ class TransferTask:
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Every sentence whose vector is needed; some come more than once."""
+        """All sentences whose vectors are needed; some occur more than once."""
         for part in self.parts.values():
             yield from part.sentences1
             yield from part.sentences2 or ()
 
     def score(self, encode: Encode) -> dict[str, Any]:
-        """The task's row of results.
+        """Return the task's row of results.
 
         Raises:
-            UserError: vectors that are not finite, or a class with fewer than `FOLDS` training rows.
+            UserError: vectors are not finite, or a class has fewer than `FOLDS` training rows.
         """
         parts = {name: _Part.of(part, encode) for name, part in self.parts.items()}
         for name, part in parts.items():
@@ -110,7 +111,7 @@ class TransferTask:
 
 
 def load_transfer(task: str, *, data: Path | None = None, text: str = "raw") -> TransferTask:
-    """The data of a transfer task.
+    """Load the data of a transfer task.
 
     Args:
         task: one of `TRANSFER_TASKS`.
@@ -118,7 +119,7 @@ def load_transfer(task: str, *, data: Path | None = None, text: str = "raw") -> 
         text: ``"raw"``, or ``"senteval"`` for MRPC as SentEval tokenises it (the other tasks have one text only).
 
     Raises:
-        UserError: an unknown task, or data that is missing or damaged.
+        UserError: the task is unknown, or data is missing or damaged.
     """
     if task not in TRANSFER_TASKS:
         hint = did_you_mean(task, TRANSFER_TASKS)
@@ -141,27 +142,27 @@ def evaluate_transfer(
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Accuracy of a logistic regression on the vectors, one row per task.
+    """Return the accuracy of a logistic regression on the vectors, one row per task.
 
-    Each distinct sentence of all the tasks together is encoded once; an empty one is encoded like any other.
+    Each distinct sentence of all tasks together is encoded once; an empty sentence is encoded like any other.
 
     Args:
         model: any SentenceTransformer.
         tasks: any of `TRANSFER_TASKS`.
         data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
-        text: as for `load_transfer`.
-        precision: of the encoder, ``"fp32"`` or ``"bf16"``; the regression is in fp64.
+        text: see `load_transfer`.
+        precision: precision of the encoder, ``"fp32"`` or ``"bf16"``; the regression is in fp64.
         progress: called with (sentences done, distinct sentences).
 
     Returns:
         For each task ``{task, split, n, metrics: {accuracy[, f1]}, dev_accuracy, selection: {C, dev_accuracy}, items:
         {correct}, data_sha256, source, truncated}``; accuracies and F1 (of MRPC's class 1) are x100. ``accuracy`` is
-        the share of all rows; where there are folds, of each in the one that holds it out. ``selection`` has a value
-        for each outer fold, or one. ``items`` is in the data's order. ``trained_on`` names the parts besides the test
-        part. ``truncated`` is as in `holdfast.evaluation.sts.evaluate_sts`.
+        over all rows; with folds, each row is predicted by the model of the fold that holds it out. ``selection`` has
+        a value for each outer fold, or one value. ``items`` is in the data's order. ``trained_on`` names the parts
+        besides the test part. ``truncated`` is as in `holdfast.evaluation.sts.evaluate_sts`.
 
     Raises:
-        UserError: an unknown task, data that is missing or damaged, vectors that are not finite, or too few rows.
+        UserError: a task is unknown, data is missing or damaged, vectors are not finite, or there are too few rows.
     """
     loaded = [load_transfer(task, data=data, text=text) for task in dict.fromkeys(tasks)]
     encode = encode_once(
@@ -171,7 +172,7 @@ def evaluate_transfer(
 
 
 def transfer_average(rows: Iterable[dict[str, Any]]) -> float | None:
-    """The mean accuracy x100 of the seven tasks; ``None`` unless all seven are there."""
+    """Return the mean accuracy x100 of the seven tasks; ``None`` unless all seven are there."""
     found = {
         row["task"]: float(row["metrics"]["accuracy"])
         for row in rows
@@ -211,7 +212,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Strengths, their dev accuracies x100, and the classes predicted, in the data's order."""
+    """Strengths, their dev accuracies x100, and the predicted classes in the data's order."""
 
     strengths: list[float]
     dev_accuracies: list[float]
@@ -219,12 +220,12 @@ class _Chosen:
 
 
 def _senteval_order(part: Labelled) -> Numbers:
-    """SentEval sorts the rows by tokens and label before it cuts folds, so its folds depend on this order.
+    """Return SentEval's order of the rows: it sorts them by number of tokens and label before it makes folds.
 
-    The tokens are those of the text that is measured: another file that happens to be at hand must not move a score.
+    The tokens are those of the text that is measured, so that no other file can change a score.
     """
     tokens = [[len(text.split()) for text in side] for side in (part.sentences1, part.sentences2) if side is not None]
-    names = [part.classes[label] for label in part.labels]  # its numbers of TREC's classes are alphabetical
+    names = [part.classes[label] for label in part.labels]  # SentEval numbers TREC's classes alphabetically
     return np.array(sorted(range(len(names)), key=lambda i: (*(side[i] for side in tokens), names[i])), dtype=np.int64)
 
 
@@ -238,7 +239,7 @@ def _check_classes(part: Labelled) -> None:
 
 
 def _nested(part: _Part) -> _Chosen:
-    """Every row predicted by a model that neither saw it nor was chosen by it (SentEval's InnerKFoldClassifier)."""
+    """Predict each row with a model that was neither trained nor selected on it (SentEval's InnerKFoldClassifier)."""
     from holdfast.evaluation.logistic import Regressions
 
     regressions = Regressions(part.features, part.labels, part.classes)
@@ -257,7 +258,7 @@ def _nested(part: _Part) -> _Chosen:
 
 
 def _across(train: _Part, test: _Part) -> _Chosen:
-    """SentEval's KFoldClassifier."""
+    """Select by cross-validation of the training part, as SentEval's KFoldClassifier does."""
     from holdfast.evaluation.logistic import Regressions
 
     regressions = Regressions(train.features, train.labels, train.classes)
@@ -267,7 +268,7 @@ def _across(train: _Part, test: _Part) -> _Chosen:
 
 
 def _with_dev(train: _Part, dev: _Part, test: _Part) -> _Chosen:
-    """SentEval's SplitClassifier."""
+    """Select on the dev part, as SentEval's SplitClassifier does."""
     from holdfast.evaluation.logistic import Regressions
 
     regressions = Regressions(train.features, train.labels, train.classes)
@@ -280,7 +281,7 @@ def _with_dev(train: _Part, dev: _Part, test: _Part) -> _Chosen:
 def _best_across(
     regressions: Any, part: _Part, folds: Sequence[tuple[Numbers, Numbers]], strengths: Sequence[float]
 ) -> tuple[float, float]:
-    """The strength with the best mean accuracy on what the folds hold out, and that accuracy x100."""
+    """Return the strength with the best mean accuracy on the held-out rows of the folds, and that accuracy x100."""
     masks = _masks([rest for rest, _ in folds for _ in strengths], len(part.labels))
     right = regressions.fit(masks, list(strengths) * len(folds)).predict(part.features) == part.labels
     by_fold = right.reshape(len(folds), len(strengths), -1)
@@ -290,20 +291,20 @@ def _best_across(
 
 
 def _best(accuracies: npt.NDArray[np.float64]) -> tuple[int, float]:
-    """The first of the best, the strongest penalty that is; SentEval compares percentages of two decimals."""
+    """Return the first of the best (the strongest penalty) and its accuracy x100; SentEval rounds to two decimals."""
     rounded = np.round(100 * accuracies, 2)
     best = int(np.argmax(rounded))
     return best, float(rounded[best])
 
 
 def _folds(labels: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """SentEval's folds of rows in its order: (rows to train on, rows held out) ten times."""
+    """Yield SentEval's ten folds of rows in its order: (rows to train on, rows held out)."""
     import warnings
 
     from sklearn.model_selection import StratifiedKFold
 
     with warnings.catch_warnings():
-        # Inside a fold the rarest class may have one row less than there are folds: one of them holds none of it out.
+        # Inside a fold the rarest class may have FOLDS - 1 rows: one fold then holds out none of it.
         warnings.filterwarnings("ignore", message="The least populated class")
         folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(np.zeros(len(labels)), labels))
     yield from folds

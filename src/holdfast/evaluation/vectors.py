@@ -1,4 +1,4 @@
-"""Vectors that several tasks share: each distinct sentence is encoded once, however many tasks hold it."""
+"""Vectors that several tasks share: each distinct sentence is encoded once for all tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Encode = Callable[[Sequence[str]], Vectors]
-"""From n texts to their vectors, (n, d)."""
+"""A function from n texts to their vectors, (n, d)."""
 
 
 class Encoded:
@@ -21,7 +21,7 @@ class Encoded:
     Args:
         sentences: n different texts.
         vectors: (n, d).
-        cuts: which of them were cut.
+        cuts: the record of the sentences that were cut.
     """
 
     def __init__(self, sentences: Sequence[str], vectors: Vectors, cuts: Cuts) -> None:
@@ -33,7 +33,7 @@ class Encoded:
         return self._vectors[[self._row[sentence] for sentence in asked]]
 
     def truncated(self, asked: Iterable[str]) -> dict[str, Any]:
-        """Return how many of some of the texts were cut, each distinct one counted once, as `Cuts.record` tells it."""
+        """Return the number of cut texts among some distinct texts, in the form of `Cuts.record`."""
         distinct = set(asked)
         return Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.which or set()))).record()
 
@@ -46,14 +46,14 @@ def encode_once(
     progress: Progress | None = None,
     shared: bool = False,
 ) -> Encoded:
-    """Encode the distinct sentences, and return what looks their vectors up.
+    """Encode the distinct sentences, and return a look-up of their vectors.
 
     Args:
         model: any SentenceTransformer.
-        sentences: all that will be asked for; repeated ones are encoded once.
+        sentences: all sentences that will be looked up; repeated ones are encoded once.
         precision: ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences).
-        shared: share the work out over the processes that have joined; see `encode_sentences`.
+        shared: divide the work among the processes that have joined; see `encode_sentences`.
     """
     distinct = list(dict.fromkeys(sentences))
     cuts = Cuts(which=set())

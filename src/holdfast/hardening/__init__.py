@@ -1,4 +1,4 @@
-"""A robust copy of an encoder in use, and what became of it."""
+"""Robust copies of encoders in use, with audits before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast harden`: train a copy that stays close to the original, and audit both."""
+"""`holdfast harden`: training of a copy that stays close to the original, and audits of both."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ BEFORE, AFTER = "audit-before.json", "audit-after.json"
 RESULT_FILE = "harden.json"
 AUTO, NONE = "auto", "none"
 MAX_LENGTH = 64
-"""Tokens of a training sentence: texts in use are longer than the 32 of the papers."""
+"""Maximum number of tokens of a training sentence: real texts are longer than the papers' limit of 32."""
 
 
 @dataclass(frozen=True)
 class HardenSettings:
-    """What decides a hardening.
+    """Settings of a hardening.
 
     Attributes:
         model: the encoder in use: a SentenceTransformer.
-        corpus: sentences like those that it meets; no labels.
-        output: a new folder; it becomes the hardened model.
-        synonyms: "neighbours" (the data folder's lists), "wordnet" or a file, or several joined by commas, to harden
-            against synonyms too; "auto": those of the first two that are at hand; "none": slips of the fingers alone.
-        options: of the method, by name (`holdfast.objectives.Anchored`).
+        corpus: sentences similar to the encoder's inputs, without labels.
+        output: a new folder for the hardened model.
+        synonyms: sources of synonyms to harden against: "neighbours" (the data folder's lists), "wordnet" or a file, or
+            several joined by commas; "auto": those of the first two that are available; "none": typing errors only.
+        options: options of the method, by name (`holdfast.objectives.Anchored`).
         column: the corpus column that holds the sentences.
         data: the data folder.
-        pooling: of a raw masked LM.
+        pooling: pooling of a raw masked LM.
         epochs: passes over the corpus.
         max_steps: optimiser steps, in place of epochs.
-        batch_size: sentences of a step.
-        learning_rate: its peak.
+        batch_size: sentences per step.
+        learning_rate: peak learning rate.
         max_length: tokens per sentence in training.
-        seed: of the order, the changes and the audits' drawings.
+        seed: random seed of the order, the changes of texts and the audits' draws.
         precision: "auto", "fp32" or "bf16".
         save_steps: steps between checkpoints.
-        audited: whether both models are audited, and measured on the seven STS test sets where these are in ``data``.
-        texts: what they are audited on, as for ``holdfast audit``.
-        examples: texts that are attacked in an audit.
-        masked_lm: of the audits.
+        audited: audit both models, and measure them on the seven STS test sets if these are in ``data``.
+        texts: texts of the audits, as for ``holdfast audit``.
+        examples: number of texts attacked in an audit.
+        masked_lm: masked LM of the audits.
     """
 
     model: str
@@ -85,13 +85,13 @@ class HardenSettings:
     masked_lm: str | None = None
 
     def sources_of_synonyms(self) -> list[Path]:
-        """Where the synonyms come from; empty: none are trained against, or the method's options name them."""
+        """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
         if self.synonyms == NONE or (self.synonyms == AUTO and "synonyms" in self.options):
             return []
         return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
 
     def training(self) -> TrainConfig:
-        """The training behind it."""
+        """Return the configuration of the training."""
         options = dict(self.options)
         if found := self.sources_of_synonyms():
             options["synonyms"] = ",".join(map(str, found))
@@ -111,7 +111,7 @@ class HardenSettings:
             max_length=self.max_length,
             seed=self.seed,
             precision=self.precision,  # type: ignore[arg-type]
-            selection="last",  # what is kept must not depend on whether a data set happens to be here
+            selection="last",  # the selected model must not depend on the data sets that are available
             save_steps=self.save_steps,
             report_sts=False,
         )
@@ -119,7 +119,7 @@ class HardenSettings:
 
 @contextlib.contextmanager
 def _alone(output: Path) -> Iterator[None]:
-    """Have the output to this run alone, audits included; the training locks the folder itself besides."""
+    """Lock the output for this run, audits included; the training also locks the folder itself."""
     with contextlib.ExitStack() as stack:
         if is_first_process():
             stack.enter_context(made_for(output.parent))
@@ -138,21 +138,21 @@ def harden(
     """Harden an encoder, audit it before and after, and return the result, also written to ``OUTPUT/harden.json``.
 
     Args:
-        settings: what, on what, and how.
-        resume: continue the run that is in ``settings.output``; an audit that is finished is not made again.
-        console: where progress is shown; None: nowhere.
+        settings: the settings.
+        resume: continue the run in ``settings.output``; a finished audit is not repeated.
+        console: the console that shows progress; None: no output.
         command: the words of the command, for the record.
 
     Returns:
-        A result with a row for the average of the seven STS test sets, where they are at hand, and one per item of the
-        audit: ``metrics`` ``{before, after}`` of its headline number with their intervals and ``{difference,
-        difference_low, difference_high, p}``, and ``verdicts`` ``[before, after]``, of the average none; no row where
-        nothing was audited. Empty on any but the first of several processes.
+        A result with a row for the average of the seven STS test sets, if they are available, and one per item of the
+        audit: ``metrics`` has ``{before, after}`` of its main figure with their intervals, and ``{difference,
+        difference_low, difference_high, p}``; ``verdicts`` is ``[before, after]``, and empty for the average. There are
+        no rows without an audit. With several processes, all but the first return an empty result.
 
     Raises:
-        UserError: a mistake in the settings or the data, or what training and audit refuse.
+        UserError: an error in the settings or the data, or an error of the training or the audit.
     """
-    check_numbers(settings)  # before an audit that takes minutes
+    check_numbers(settings)  # before audits, which take minutes
     if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
         raise UserError(
             f"{settings.model} is a raw masked language model, with no vectors in use that could be kept: train one "
@@ -171,7 +171,7 @@ def harden(
     seconds = {"train_seconds": trained["timing"]["train_seconds"]}
     if settings.audited:
         before = _audit(settings, settings.model, BEFORE, settings.masked_lm, console, command)
-        # Both are attacked with the same words: the original's folder may have a head of its own, the copy's has not.
+        # Both audits use the same masked LM: the original's folder may have a masked-LM head, the copy's has none.
         same = "masked_lm" in before["protocol"]["opened_resources"]
         masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
         after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
@@ -194,7 +194,7 @@ def harden(
         timing=seconds,
         device=trained["environment"]["device"],
     )
-    if "truncated" in trained:  # in training; the audits and the test sets say their own
+    if "truncated" in trained:  # in training; the audits and the test sets have their own counts
         result["truncated"] = trained["truncated"]
     result[RUN] = trained.get(RUN)
     write_result(settings.output / RESULT_FILE, result)
@@ -202,7 +202,7 @@ def harden(
 
 
 def _against(settings: HardenSettings) -> str:
-    """What it is hardened against, in a line where it depends on what is on the machine."""
+    """Return a line about the perturbations of the training if they depend on the available resources, else ""."""
     if found := settings.sources_of_synonyms():
         return f"against typing errors and synonyms: {', '.join(map(str, found))}"
     if settings.synonyms == AUTO and "synonyms" not in settings.options:
@@ -233,7 +233,7 @@ def _audit(
     console: Console | None,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    """The audit of a model, made now or by the run that is continued."""
+    """Audit a model, or read the audit of the run that is continued."""
     audited = _of_audit(settings, model, name, masked_lm)
     path = settings.output / name
     if path.exists():
@@ -252,7 +252,7 @@ def _audit(
 def _similarity(
     settings: HardenSettings, console: Console | None, command: list[str] | None
 ) -> tuple[list[dict[str, Any]], list[str] | str]:
-    """What the hardening costs on the STS test sets: one row and its files, or none and the reason why."""
+    """Return the change on the STS test sets: one row and the names of its files, or no row and the reason."""
     if not similarity.at_hand(settings.data):
         return [], "the seven STS test sets are not at hand"
     models = ((settings.model, similarity.BEFORE, settings.pooling), (str(settings.output), similarity.AFTER, None))
@@ -266,7 +266,7 @@ def _similarity(
         row = similarity.average_row(before, after, settings.output)
     except EndsRun:
         raise
-    except UserError as error:  # a training must not be lost to vectors that have no score
+    except UserError as error:  # a training must not be lost because vectors have no score
         if console is not None:
             console.print(f"not measured on the STS test sets: {error}", highlight=False, markup=False)
         return [], str(error)
@@ -276,10 +276,10 @@ def _similarity(
 def differences(
     before: dict[str, Any], after: dict[str, Any], folder: Path
 ) -> dict[tuple[str, str], Mapping[str, float]]:
-    """By task and split, ``{difference, low, high, p}`` of the same texts: paired, as `holdfast compare` has them."""
+    """Return paired differences by task and split, ``{difference, low, high, p}``, as in `holdfast compare`."""
     sides = [Side(name, (Source(folder / name, audit),)) for name, audit in ((BEFORE, before), (AFTER, after))]
     if not all(any(map(is_paired, audit["results"])) for audit in (before, after)):
-        return {}  # vectors of no use: nothing could be measured, as the verdicts say
+        return {}  # unusable vectors: nothing could be measured, as the verdicts say
     rows, _ = compare(*sides)
     return {(row["task"], row["split"]): row["metrics"] for row in rows}
 
@@ -287,12 +287,12 @@ def differences(
 def compared(
     before: Mapping[str, Any], after: Mapping[str, Any], paired: Mapping[tuple[str, str], Mapping[str, float]]
 ) -> list[dict[str, Any]]:
-    """A row per item that both audits measured, with the number that stands for it before and after.
+    """Return a row per item that both audits measured, with its main figure before and after.
 
     Args:
-        before: an audit.
-        after: another.
-        paired: what is known of their differences.
+        before: the audit before the hardening.
+        after: the audit after it.
+        paired: the differences of `differences`.
     """
     others = {(row["task"], row["split"]): row for row in after["results"]}
     rows = []

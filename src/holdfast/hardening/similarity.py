@@ -1,4 +1,4 @@
-"""The seven STS test sets before and after a hardening, where they are at hand: what it costs on clean texts."""
+"""Scores on the seven STS test sets before and after a hardening: its cost on clean texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AVERAGE = "sts average"
 
 
 def at_hand(data: Path | None) -> bool:
-    """Whether all seven test sets are on this machine."""
+    """Return True if all seven test sets are on this machine."""
     return all(is_local(task, "test", data) for task in STS_TASKS)
 
 
@@ -38,14 +38,14 @@ def measured(
     console: Console | None,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    """A model's result on the seven sets, in a file that `holdfast compare` reads; made now or by an earlier run.
+    """Measure a model on the seven sets, or read the result of an earlier run; `holdfast compare` can read the file.
 
     Args:
         model: an encoder.
-        path: where its result is, or will be.
-        pooling: of a raw masked LM.
+        path: the file of the result.
+        pooling: pooling of a raw masked LM.
         data: the data folder.
-        console: where progress is shown; None: nowhere.
+        console: the console that shows progress; None: no output.
         command: the words of the command, for the record.
 
     Raises:
@@ -72,16 +72,16 @@ def measured(
 
 
 def of_difference(found: Mapping[str, float]) -> dict[str, float]:
-    """What `compare` found of a difference, as far as it did, under the names that a hardening's rows have for it."""
+    """Return the values of a difference from `compare`, if any, under the names of a hardening's rows."""
     names = {"difference": "difference", "difference_low": "low", "difference_high": "high", "p": "p"}
     return {name: found[theirs] for name, theirs in names.items() if theirs in found}
 
 
 def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A row of a hardening's result: the average of the seven before and after, and their paired difference.
+    """Return a row for a hardening's result: the average of the seven sets before and after, and the paired difference.
 
     Raises:
-        UserError: a resample of some set has no score.
+        UserError: most resamples of a set have no score.
     """
     sides = [Side(name, (Source(folder / name, side),)) for name, side in ((BEFORE, before), (AFTER, after))]
     rows, _ = compare(*sides)

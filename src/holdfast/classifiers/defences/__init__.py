@@ -1,4 +1,4 @@
-"""What a classifier is trained on besides its texts, so that it holds under attack. One file each."""
+"""Training methods that defend a classifier against attacks, one per file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["DEFENCES", "Batch", "Defence", "Moment", "Training", "all_options", 
 
 
 def make_defence(name: str, options: Mapping[str, Any]) -> Defence:
-    """A defence with some of its options; text is read as YAML.
+    """Build a defence with some of its options; text values are parsed as YAML.
 
     Raises:
-        UserError: no such defence or option (the nearest name is offered), or a value that does not fit.
+        UserError: there is no such defence or option (the nearest name is suggested), or a value is not valid.
     """
     kind = DEFENCES[one_of("--defence", name, tuple(DEFENCES))]
     given = given_options(name, kind, options)
@@ -43,6 +43,6 @@ def make_defence(name: str, options: Mapping[str, Any]) -> Defence:
 
 
 def all_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a defence, for the record: what is given, as the types it has, and the defaults of the rest."""
+    """Return all options of a defence for the record: the given ones, with their types, and the other defaults."""
     kind = DEFENCES[name]
     return {**option_defaults(kind), **given_options(name, kind, options)}

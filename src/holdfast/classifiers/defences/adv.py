@@ -1,4 +1,4 @@
-"""ADV: training on texts whose words are exchanged while training (ADCL: Meng et al., Findings of NAACL 2022, §4.2)."""
+"""ADV: training on texts with words exchanged during training (ADCL: Meng et al., Findings of NAACL 2022, §4.2)."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ from holdfast.values import expanded
 
 
 class ADV(Defence):
-    r"""After a clean epoch, each batch is joined by its own texts with words exchanged so that the loss rises most.
+    r"""After a clean epoch, each batch is extended by its own texts with words exchanged to increase the loss.
 
     The Geometry Attack on the task's loss (ADCL, §3.3 with cross-entropy in place of the contrastive loss;
-    :class:`~holdfast.adversary.geometry.GeometryAttack`) is run on those texts of the batch that the classifier has
-    right, with dropout off and the parameters frozen, and stops at a text once its class is another. Whatever it has
-    changed, with success or not, is appended to the batch; the loss is the mean over both. Of a pair the second text is
-    attacked. z is what enters the last linear layer.
+    :class:`~holdfast.adversary.geometry.GeometryAttack`) is run on the texts of the batch that the classifier predicts
+    correctly, with dropout off and the parameters frozen; it stops for a text when the predicted class has changed. All
+    changed texts, successful or not, are appended to the batch; the loss is the mean over both. In a pair, the second
+    text is attacked. z is the input of the last linear layer.
 
     Args:
         clean_epochs: passes over the texts before the first attack.
         iterations: N, iterations of the attack.
-        max_share: at most min(N, max_share · words) words of a text are exchanged; texts too short for one are left.
-        candidates: T, how many candidates for a word are tried at most.
-        min_similarity: the smallest cosine of a candidate's word vector to the original's; −1 for no filter.
+        max_share: at most min(N, max_share · words) words of a text are exchanged; a text for which this is below one
+            is not attacked.
+        candidates: T, the maximum number of candidates tried for a word.
+        min_similarity: minimum cosine of a candidate's word vector to the original's; −1 for no filter.
         masked_lm: folder or hub name of the masked language model that proposes candidates; None: the model that the
             training starts from, which must have a masked-LM head.
         word_vectors: file of word vectors for the filter (text, .npz), or of neighbour lists (.tsv, .tsv.gz, without
             cosines, so min_similarity does not apply); None: the input embeddings of the masked LM.
-        importance: of a word of several sub-words: "mean-l2", the L2 norm of the mean of their gradients (ADCL, §3.3),
-            or "sum-l1", the L1 norm of the sum (its release).
+        importance: importance of a word of several sub-words: "mean-l2", the L2 norm of the mean of their gradients
+            (ADCL, §3.3), or "sum-l1", the L1 norm of the sum (the authors' release).
 
-    Defaults: one clean epoch and three more, the share and T are the paper's (appendix F); N, for which it gives no
-    number in this place, is its 10 of the training without labels.
+    Defaults: one clean epoch and three more, the share and T are the paper's (appendix F). The paper gives no N for
+    this defence; the default 10 is its value for the training without labels.
 
     Differences from the release: there the direction is DeepFool's, the clean phase is half an epoch, and N is 50.
 
@@ -86,7 +87,7 @@ class ADV(Defence):
         self.attack: GeometryAttack | None = None
 
     def begin(self, training: Training) -> None:
-        """Load the masked language model and keep the texts at hand."""
+        """Load the masked language model and store the texts."""
         if training.epochs <= self.clean_epochs:
             raise UserError(
                 f"adv attacks after {self.clean_epochs:g} clean epochs, and this training has {training.epochs:.3g}: "
@@ -104,7 +105,7 @@ class ADV(Defence):
         self.attack = GeometryAttack(fillers, self.iterations, self.max_share, self.importance)
 
     def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
-        """One loss: of the batch, and after the clean epochs of what the attack has made of it too."""
+        """Yield one loss: of the batch, and after the clean epochs also of its adversarial texts."""
         if moment.epoch < self.clean_epochs:
             yield task_loss(model(**batch.features).logits, batch.labels)
             return
@@ -120,14 +121,14 @@ class ADV(Defence):
         yield task_loss(model(**features).logits, labels)
 
     def adversaries(self, model: Any, texts: Sequence[Text], labels: Tensor) -> Mapping[int, Text]:
-        """The adversarial texts of those that the attack has changed, by number.
+        """Return the texts that the attack has changed, by the number of the original.
 
-        Leaves no trace in the model or the random state.
+        The model and the random state are restored.
 
         Args:
             model: a Hugging Face sequence classifier, in any mode.
             texts: n texts or pairs.
-            labels: (n,), what they are.
+            labels: (n,), the labels of the texts.
         """
         assert self.attack is not None  # begin() has been called
         with attacking(model):

@@ -1,4 +1,4 @@
-"""What a defence is, and the passes of a classifier over a batch that defences are made of."""
+"""Base class of the defences, and the passes of a classifier over a batch that they use."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from holdfast.encoder import attacking
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step learns from.
+    """A batch of one training step.
 
     Attributes:
-        features: ``input_ids``, ``attention_mask`` and what else the tokeniser gives, (B, L).
+        features: ``input_ids``, ``attention_mask`` and the tokeniser's other outputs, (B, L).
         labels: (B,): class numbers, or floating scores.
-        rows: the numbers of the B texts among those that are trained on.
+        rows: the indices of the B texts in the training texts.
     """
 
     features: Mapping[str, Tensor]
@@ -35,14 +35,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Training:
-    """A training that is about to begin.
+    """A training before its first step.
 
     Attributes:
-        model: the classifier, with the weights it starts from.
+        model: the classifier with its initial weights.
         tokenizer: its tokeniser.
-        texts: what is trained on.
+        texts: the training texts.
         max_length: tokens per text or pair.
-        epochs: passes over the texts that will be made.
+        epochs: planned number of passes over the texts.
     """
 
     model: Any
@@ -54,12 +54,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a training is.
+    """The progress of a training.
 
     Attributes:
-        step: optimiser steps that have been made.
-        steps: those that will have been made at the end.
-        epoch: passes over the texts that have been made, with their fraction.
+        step: number of optimiser steps done.
+        steps: number of optimiser steps at the end.
+        epoch: number of passes over the texts done, with the fraction of the current one.
     """
 
     step: int
@@ -68,9 +68,9 @@ class Moment:
 
 
 class Defence(ABC):
-    """Turns a batch into the losses that a classifier is trained on.
+    """Base class of defences, which turn a batch into the losses of a training step.
 
-    Its options are the keyword-only arguments of its class; a value that makes no sense is a ``ValueError``.
+    The options of a defence are the keyword-only arguments of its class; an invalid value raises ``ValueError``.
 
     Attributes:
         diagnostics: scalars of the last step, logged beside the loss.
@@ -80,54 +80,54 @@ class Defence(ABC):
     CITATION: ClassVar[str] = ""
     EPOCHS: ClassVar[float] = 3.0
     NEEDS_FP32: ClassVar[bool] = False
-    """Whether what it measures is lost in the rounding of bf16."""
+    """True if the effect of the defence is lost in the rounding of bf16."""
 
     clean_epochs: float = 0.0
-    """Passes over the texts at the beginning that are without the defence: what is there after them is not defended,
-    and is never the model that is kept."""
+    """Number of first passes over the texts without the defence: the model after them is not defended and is never
+    selected."""
 
     def __init__(self) -> None:
         self.diagnostics: dict[str, Tensor] = {}
 
-    def begin(self, training: Training) -> None:  # noqa: B027  # most need nothing of it
-        """Take what is needed of a training before its first step, or before it is resumed.
+    def begin(self, training: Training) -> None:  # noqa: B027  # most defences need nothing
+        """Prepare for a training before its first step, or before it is resumed.
 
         Raises:
-            UserError: the defence cannot be had with this model, these texts or so short a training.
+            UserError: the defence does not work with this model, these texts or this length of training.
         """
 
     @abstractmethod
     def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
-        """The losses of a step, scalars with gradient.
+        """Yield the losses of a step, scalars with gradient.
 
-        Whoever trains goes backward through each before asking for the next, so that the gradients of the parameters
-        add up, and those of the defence's own leaves are there when it goes on.
+        The trainer calls backward on each loss before it takes the next, so that the parameters' gradients add up and
+        the gradients of the defence's own leaves exist when the generator continues.
 
         Args:
-            model: a Hugging Face sequence classifier in training mode; each loss is made under the training's autocast.
-            batch: what to learn from.
-            moment: where the training is.
+            model: a Hugging Face sequence classifier in training mode; the losses are computed under its autocast.
+            batch: the batch of the step.
+            moment: the progress of the training.
         """
 
-    def follow(self, model: nn.Module, moment: Moment) -> None:  # noqa: B027  # most stay where they are
-        """Move on after an optimiser step; ``moment`` counts it."""
+    def follow(self, model: nn.Module, moment: Moment) -> None:  # noqa: B027  # most defences have no state
+        """Update the defence after an optimiser step; ``moment`` includes that step."""
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold for a resumed training to go on in the same bits."""
+        """Return the state that a checkpoint must hold so that a resumed training continues bit-exactly."""
         return {}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:  # noqa: B027  # most have none
-        """Take over the :meth:`state` of a checkpoint."""
+    def load_state(self, state: Mapping[str, Tensor]) -> None:  # noqa: B027  # most defences have no state
+        """Load the :meth:`state` of a checkpoint."""
 
 
 class Passes:
     """A classifier's passes over one batch.
 
-    All training passes have the same dropout masks, as FreeLB asks for (Zhu et al. 2020, §3.3): what differs between
-    two of them is the perturbation alone. Afterwards the random state is as after a single pass.
+    All training passes have the same dropout masks, as FreeLB requires (Zhu et al. 2020, §3.3): two passes differ only
+    in the perturbation. Afterwards the random state is the same as after a single pass.
 
     Args:
-        model: the classifier, or a data-parallel wrapper of it; the passes go to the model itself.
+        model: the classifier, or a data-parallel wrapper of it; the passes use the wrapped model.
         batch: the batch.
     """
 
@@ -143,11 +143,11 @@ class Passes:
 
     @property
     def no_delta(self) -> Tensor:
-        """The perturbation by nothing, (B, L, d), in fp32 or better."""
+        """A perturbation of zeros, (B, L, d), in fp32 or better."""
         return self.mask.new_zeros(1).expand(*self.mask.shape, self.model.config.hidden_size)
 
     def logits(self, delta: Tensor | None = None) -> Tensor:
-        """The logits (B, C), with δ (B, L, d) added once to what enters the first layer; not at padding."""
+        """Return the logits (B, C), with δ (B, L, d) added to the input of the first layer, except at padding."""
         if self.model.training:
             set_random_states(self._device, self._random)
         perturbed = contextlib.nullcontext() if delta is None else self.backbone.perturbed(delta, self.mask)
@@ -156,11 +156,11 @@ class Passes:
         return logits
 
     def loss(self, delta: Tensor | None = None) -> Tensor:
-        """The task's loss, a scalar."""
+        """Return the task's loss, a scalar."""
         return task_loss(self.logits(delta), self.batch.labels)
 
     @contextlib.contextmanager
     def attack(self) -> Iterator[None]:
-        """Passes inside are an attack's: no dropout, frozen parameters; mode and random state are restored after."""
+        """Run the passes inside without dropout and with frozen parameters; then restore mode and random state."""
         with attacking(self.model):
             yield

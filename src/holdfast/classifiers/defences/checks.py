@@ -1,4 +1,4 @@
-"""What defences refuse in their options; the command line turns it into its one line."""
+"""Checks of the options of defences; the command line prints an error of these as one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def check_ball(
     """Refuse a number of steps below ``least_steps`` and sizes that are negative or not finite.
 
     Raises:
-        ValueError: one of them is.
+        ValueError: a value is not valid.
     """
     if steps < least_steps:
         raise ValueError(f"steps must be at least {least_steps}, got {steps}")
@@ -22,7 +22,7 @@ def check_sizes(**sizes: float) -> None:
     """Refuse numbers that are negative or not finite.
 
     Raises:
-        ValueError: one of them is.
+        ValueError: a number is not valid.
     """
     for name, size in sizes.items():
         if not (size >= 0.0 and math.isfinite(size)):

@@ -1,4 +1,4 @@
-"""FreeLB: learn from every step of the ascent (Zhu, Cheng, Gan, Sun, Goldstein and Liu, ICLR 2020)."""
+"""FreeLB: training on every step of the ascent (Zhu, Cheng, Gan, Sun, Goldstein and Liu, ICLR 2020)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from holdfast.classifiers.defences.checks import check_ball, check_sizes
 
 
 class FreeLB(Defence):
-    r"""The mean over all points of an ascent on the embeddings, for which each gradient is taken once (Algorithm 1).
+    r"""The mean loss over all points of an ascent on the embeddings, with one gradient per point (Algorithm 1).
 
     .. math::
         g_\theta = \frac{1}{K} \sum_{t=0}^{K-1} \nabla_\theta L(x + \delta_t, y), \qquad
         \delta_0 \sim \mathcal{U}(-s, s) / \sqrt{n}, \qquad
         \delta_{t+1} = \Pi_\epsilon(\delta_t + \alpha\, \nabla_\delta L / \|\nabla_\delta L\|_2)
 
-    with n the coordinates of a text. One pass forward and back gives both gradients, so that a step costs K of those of
-    an undefended training. Dropout is on, with the same masks in all K passes (§3.3). x is what enters the first layer;
-    δ is of the real tokens. Norms are the ordinary ones, of a text's δ as one vector.
+    where n is the number of coordinates of a text. One forward and backward pass gives both gradients, so that a step
+    costs K times a step of an undefended training. Dropout is on, with the same masks in all K passes (§3.3). x is the
+    input of the first layer; δ is zero at padding. Norms are those of a text's δ as one vector, not per coordinate.
 
     Args:
-        steps: K, at least 1; with 1 it trains on the noise δ₀ alone.
-        radius: ε, in the units of what enters the first layer: a coordinate of that is about 0.5 large in BERT, and a
-            text has length·d of them.
+        steps: K, at least 1; with 1 it trains on the noise δ₀ only.
+        radius: ε, in the units of the input of the first layer, whose coordinates are of size about 0.5 in BERT; a text
+            has length·d coordinates.
         step_size: α, in the same units.
         start: s, the size of δ₀, in the same units; None: ε, as in Algorithm 1.
         norm: "2", or "inf" (steps along g/‖g‖∞ there, as in the authors' code, and δ₀ uniform in ±s).
 
-    Defaults: K = 3 is of the authors' GLUE scripts. ε, α are ours (see ``docs/finetune.md``): the paper's, 0.2 to 0.7
-    and 0.1 as a rule, are for word vectors, which are some ten times shorter than what enters the first layer.
+    Defaults: K = 3 is from the authors' GLUE scripts. ε and α are ours (see ``docs/finetune.md``): the paper's values,
+    mostly 0.2 to 0.7 and 0.1, are for word vectors, which are about ten times shorter than the first layer's input.
 
     Differences from the release: there δ is added to the word vectors, before positions and LayerNorm.
 
@@ -65,29 +65,29 @@ class FreeLB(Defence):
         check_sizes(start=self.start)
 
     def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
-        """K losses, each of them divided by K."""
+        """Yield K losses, each divided by K."""
         passes = Passes(model, batch)
-        delta = self.initial_noise(passes)  # the first pass sets the random state back
+        delta = self.initial_noise(passes)  # the first pass restores the random state
         values: list[Tensor] = []
         for step in range(self.steps):
             delta = delta.detach().requires_grad_()
             loss = passes.loss(delta)
             values.append(loss.detach())
             yield loss / self.steps
-            assert delta.grad is not None  # whoever trains has been backward through the loss
+            assert delta.grad is not None  # the trainer has called backward on the loss
             if step + 1 < self.steps:
                 delta = self.climbed(delta.detach(), delta.grad, passes.mask)
         self.diagnostics = {"attack_loss_rise": values[-1] - values[0]} if len(values) > 1 else {}
 
     def initial_noise(self, passes: Passes) -> Tensor:
-        """δ₀ (B, L, d), zero at padding and inside the ball."""
+        """Return δ₀ (B, L, d), inside the ball and zero at padding."""
         like = passes.no_delta
         noise = torch.rand(like.shape, dtype=like.dtype, device=like.device) * 2.0 - 1.0
         size = per_coordinate(self.start, passes.mask, like.shape[-1], self.norm)
         return self._confined(noise * size[:, None, None], passes.mask)
 
     def climbed(self, delta: Tensor, slope: Tensor, mask: Tensor) -> Tensor:
-        """δ one step on, (B, L, d)."""
+        """Return δ (B, L, d) after one step of the ascent."""
         size = per_coordinate(self.step_size, mask, delta.shape[-1], self.norm)
         return self._confined(delta + unit_direction(slope, mask, self.norm) * size[:, None, None], mask)
 

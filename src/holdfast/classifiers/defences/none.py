@@ -12,10 +12,10 @@ from holdfast.classifiers.losses import task_loss
 
 
 class NoDefence(Defence):
-    """The task's loss on the texts as they are."""
+    """The task's loss on the unchanged texts."""
 
     IDEA: ClassVar = "the texts as they are"
 
     def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
-        """The mean loss over the batch."""
+        """Yield the mean loss over the batch."""
         yield task_loss(model(**batch.features).logits, batch.labels)

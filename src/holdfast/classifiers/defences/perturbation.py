@@ -1,4 +1,4 @@
-"""Training on a perturbation of the embeddings that an ascent on the task's loss has found."""
+"""Training on a perturbation of the embeddings, found by an ascent on the task's loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from holdfast.classifiers.defences.base import Batch, Defence, Moment, Passes
 
 
 class PerturbationTraining(Defence):
-    """(1−w)·L(x) + w·L(x+δ), where δ has climbed L; a term without weight is not computed.
+    """Base class of defences with the loss (1−w)·L(x) + w·L(x+δ), where δ increases L.
+
+    A term of weight 0 is not computed.
 
     Args:
         share: w in [0, 1].
@@ -25,16 +27,16 @@ class PerturbationTraining(Defence):
 
     @abstractmethod
     def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """The detached δ (B, L, d) that ``loss`` is high at, and the loss wherever a gradient was taken.
+        """Return a detached δ (B, L, d) with a high ``loss``, and the loss at each point where a gradient was taken.
 
         Args:
             like: (B, L, d): the shape, precision and device of δ.
             mask: (B, L), 1 at real tokens.
-            loss: of δ, a scalar.
+            loss: function of δ that returns a scalar.
         """
 
     def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
-        """One loss."""
+        """Yield one loss."""
         passes = Passes(model, batch)
         if self.share == 0.0:
             yield passes.loss()
@@ -44,9 +46,9 @@ class PerturbationTraining(Defence):
         yield adversarial if self.share == 1.0 else (1.0 - self.share) * passes.loss() + self.share * adversarial
 
     def attack(self, passes: Passes) -> Tensor:
-        """δ (B, L, d), detached, zero at padding; leaves no trace in the model or the random state."""
+        """Return δ (B, L, d), detached and zero at padding; the model and the random state are restored."""
         with passes.attack():
             delta, values = self.climb(passes.no_delta, passes.mask, passes.loss)
-        # The loss at the last δ is not computed again: the rise is up to the step before it.
+        # The loss at the last δ is not computed: the rise is measured up to the step before it.
         self.diagnostics = {"attack_loss_rise": values[-1] - values[0]} if len(values) > 1 else {}
         return delta

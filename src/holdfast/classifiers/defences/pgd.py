@@ -1,4 +1,4 @@
-"""PGD: training on the worst of a ball around the embeddings (Madry et al., ICLR 2018)."""
+"""PGD: training on the worst perturbation in a ball around the embeddings (Madry et al., ICLR 2018)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from holdfast.classifiers.defences.perturbation import PerturbationTraining
 
 
 class PGD(PerturbationTraining):
-    r"""The worst perturbation of the embeddings in a ball takes the place of the text (Madry et al. 2018, eq. 2.1).
+    r"""Training on the worst perturbation of the embeddings in a ball instead of the text (Madry et al. 2018, eq. 2.1).
 
     .. math::
         \min_\theta \mathbb{E}\,\max_{\|\delta\| \le \epsilon} L(x + \delta, y; \theta), \qquad
         \delta \leftarrow \Pi_\epsilon(\delta + \alpha\, g / \|g\|_2)
 
     for K steps from noise inside the ball (:class:`~holdfast.adversary.virtual.VirtualAdversary`; in the L∞ ball along
-    sign g), with dropout off and the parameters frozen. x is what enters the first layer, so the embeddings with their
-    positions and after LayerNorm; δ is of the real tokens, [CLS] and [SEP] among them. Norms are the ordinary ones, of
-    a text's δ as one vector.
+    sign g), with dropout off and the parameters frozen. x is the input of the first layer: the embeddings with their
+    positions, after LayerNorm; δ is zero at padding, but not at [CLS] and [SEP]. Norms are those of a text's δ as one
+    vector, not per coordinate.
 
     Args:
-        steps: K; at 0, δ is the noise it starts from.
-        radius: ε, in the units of what enters the first layer: a coordinate of that is about 0.5 large in BERT, and a
-            text has length·d of them.
+        steps: K; with 0, δ is the initial noise.
+        radius: ε, in the units of the input of the first layer, whose coordinates are of size about 0.5 in BERT; a text
+            has length·d coordinates.
         step_size: α, in the same units; None: 2.5·ε/K, with which K steps can cross the ball (Madry et al.'s code).
         norm: "2" or "inf".
         init_std: σ of δ⁰ ~ N(0, σ²I), in units of one coordinate; None: such that ‖δ⁰‖ is about ε/10.
-        share: w of (1−w)·L(x) + w·L(x+δ); 1, the paper's, trains on the perturbed alone.
+        share: w in (1−w)·L(x) + w·L(x+δ); 1, the paper's value, trains on the perturbed texts only.
 
-    Defaults: K = 3 as in FreeLB's scripts; ε is ours (see ``docs/finetune.md``), since published ones are for other
+    Defaults: K = 3 as in FreeLB's scripts; ε is ours (see ``docs/finetune.md``), because published values are for other
     inputs (images, or word vectors before LayerNorm).
 
     Citation:
@@ -60,5 +60,5 @@ class PGD(PerturbationTraining):
         self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std)
 
     def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """K projected steps from noise."""
+        """Return δ after K projected steps from noise, and the losses."""
         return self.adversary.climb(self.adversary.noise(like, mask), mask, loss)

@@ -14,7 +14,7 @@ from holdfast.classifiers.defences.perturbation import PerturbationTraining
 
 
 class RobustEmbedDefence(PerturbationTraining):
-    r"""The text and its worst perturbation by RobustEmbed's mix of PGD and FGSM, with equal weights.
+    r"""Training on the text and its worst perturbation by RobustEmbed's mix of PGD and FGSM.
 
     .. math::
         \delta \leftarrow \lambda\, \Pi_\epsilon(\delta + \alpha\, g/\|g\|_P)
@@ -23,23 +23,23 @@ class RobustEmbedDefence(PerturbationTraining):
 
     where g is the gradient of the task's loss at δ (eq. 3-5 with the loss of the task in place of the contrastive one;
     :class:`~holdfast.adversary.ascent.MixedAscent`, as in the training without labels), with dropout off and the
-    parameters frozen. x is what enters the first layer; δ is of the real tokens.
+    parameters frozen. x is the input of the first layer; δ is zero at padding.
 
     Args:
-        pgd_steps: K.
-        fgsm_steps: T.
+        pgd_steps: K, number of PGD steps.
+        fgsm_steps: T, number of FGSM steps.
         pgd_size: α, step of the PGD part, in units of one embedding coordinate.
         fgsm_size: β, step of the FGSM part in each coordinate.
-        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go, or without
-            an FGSM part K·α.
+        radius: ε, in units of one embedding coordinate. None: T·β, the maximum length of the FGSM part, or K·α without
+            an FGSM part.
         mix: λ in [0, 1], share of the PGD part.
         norm: P of the ball, "1", "2" or "inf", per text over its real tokens, in per-coordinate units.
         init_std: σ of δ⁰ ~ N(0, σ²I); None: ε/10.
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
         share: w in [0, 1].
 
-    Defaults: α, β, K, T, P and λ are the paper's for its training without labels. Of fine-tuning it says only that the
-    approach is "similar" (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are ours.
+    Defaults: α, β, K, T, P and λ are the paper's for its training without labels. The paper says of fine-tuning only
+    that the approach is "similar" (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are ours.
 
     Citation:
         Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
@@ -82,5 +82,5 @@ class RobustEmbedDefence(PerturbationTraining):
         self.init_std = self.ascent.radius / 10 if init_std is None else init_std
 
     def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """max(K, T) mixed steps from noise."""
+        """Return δ after max(K, T) mixed steps from noise, and the losses."""
         return self.ascent.climb(gaussian(like, self.init_std), mask, loss)

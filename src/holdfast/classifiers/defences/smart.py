@@ -16,44 +16,43 @@ from holdfast.classifiers.losses import divergence, task_loss
 from holdfast.models import evaluating
 
 _WARM = 0.1
-"""The share of the training in which the teacher follows faster (§4.1)."""
+"""First share of the training, in which the teacher follows faster (§4.1)."""
 
 
 class SMART(Defence):
-    r"""The output must not change under a small perturbation, nor from one state of the weights to the next.
+    r"""Penalties on changes of the output under a small perturbation and between successive states of the weights.
 
     .. math::
         L(x) + \lambda_s \max_{\|\delta\|_\infty \le \epsilon} \ell_s(f(x+\delta; \theta), f(x; \theta))
              + \mu\, \ell_s(f(x; \theta), f(x; \tilde\theta)), \qquad
         \tilde\theta \leftarrow \beta\,\tilde\theta + (1-\beta)\,\theta
 
-    (§2.1-2.2, Algorithm 1), with :math:`\ell_s(P, Q) = KL(P\|Q) + KL(Q\|P)`, or the squared difference where the task
-    is a score. δ climbs :math:`\ell_s` for K steps from noise, with dropout off, the parameters frozen and f(x; θ) held
-    fixed; the gradient of the smoothness term then flows into both of its arguments, whose dropout masks are the same.
-    The teacher :math:`\tilde\theta` starts from the weights the training starts from and follows after each optimiser
-    step; its dropout is off. x is what enters the first layer; δ is of the real tokens.
+    (§2.1-2.2, Algorithm 1), with :math:`\ell_s(P, Q) = KL(P\|Q) + KL(Q\|P)`, or the squared difference for a
+    regression. δ is found by K steps of ascent on :math:`\ell_s` from noise, with dropout off, the parameters frozen
+    and f(x; θ) fixed; the gradient of the smoothness term then flows into both of its arguments, which have the same
+    dropout masks. The teacher :math:`\tilde\theta` starts from the initial weights of the training and is updated after
+    each optimiser step; its dropout is off. x is the input of the first layer; δ is zero at padding.
 
     Args:
         smoothness: λ_s, weight of the smoothness term; 0 switches it off.
         steps: K, steps of the ascent.
-        radius: ε, in units of one embedding coordinate (in the ordinary norm for norm="2").
+        radius: ε, in units of one embedding coordinate (for norm="2", the L2 norm of a text's δ).
         step_size: η, in the same units.
         norm: "inf" (steps along sign g) or "2" (along g/‖g‖₂), of a text's δ as one vector.
-        init_std: σ of δ⁰ ~ N(0, σ²I), in units of one coordinate; at 0 nothing is climbed, for ℓ_s is flat at δ = 0.
+        init_std: σ of δ⁰ ~ N(0, σ²I), in units of one coordinate; with 0 there is no ascent, as ℓ_s is flat at δ = 0.
         proximity: μ, weight of the proximal term; 0 switches it off, and there is no teacher.
         momentum: β after the first tenth of the training.
         warm_momentum: β in the first tenth.
 
-    Defaults: the paper's (§4.1) but for ε, and λ_s, for which it searches; 1 is its code's. The paper's ε = 10⁻⁵ stops
-    a step of 10⁻³ at a hundredth of its length, and leaves a smoothness term of 3·10⁻⁷ (a MiniLM fine-tuned on MR,
-    beside a loss of 0.16): nothing that could be learnt from. Its code does not project, so that its radius is η; so is
-    ours, and the term 3·10⁻³.
+    Defaults: the paper's (§4.1) except ε and λ_s. The paper searches λ_s; 1 is the default of its code. The paper's
+    ε = 10⁻⁵ cuts a step of 10⁻³ to a hundredth of its length, which gives a smoothness term of 3·10⁻⁷ (a MiniLM
+    fine-tuned on MR, with a loss of 0.16): too small to learn from. Its code does not project, so its radius is η; our
+    default is η too, and gives a term of 3·10⁻³.
 
-    It is trained in fp32: the noise that the ascent starts from is below the rounding of bf16, and so are its slopes.
+    The training is in fp32: the initial noise of the ascent, and its gradients, are below the rounding of bf16.
 
-    Differences from the release: there the step goes along g/‖g‖∞ of each token, and climbs
-    KL(f(x)‖f(x+δ)) with dropout on, with other masks in each pass, so that the term is not zero at δ = 0; the proximal
-    term is not in it.
+    Differences from the release: there the step is along g/‖g‖∞ of each token and increases KL(f(x)‖f(x+δ)) with
+    dropout on and other masks in each pass, so that the term is not zero at δ = 0; it has no proximal term.
 
     Citation:
         Haoming Jiang, Pengcheng He, Weizhu Chen, Xiaodong Liu, Jianfeng Gao, Tuo Zhao. SMART: Robust and Efficient
@@ -92,13 +91,13 @@ class SMART(Defence):
         self.teacher: dict[str, Tensor] = {}
 
     def begin(self, training: Training) -> None:
-        """Let the teacher start from the model's weights."""
+        """Copy the model's weights to the teacher."""
         if self.proximity:
             parameters = training.model.named_parameters()
             self.teacher = {name: parameter.detach().clone() for name, parameter in parameters}
 
     def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
-        """One loss, of up to three terms."""
+        """Yield one loss of up to three terms."""
         passes = Passes(model, batch)
         delta = self.attack(passes) if self.smoothness else None
         logits = passes.logits()
@@ -114,7 +113,7 @@ class SMART(Defence):
         yield loss
 
     def attack(self, passes: Passes) -> Tensor:
-        """δ (B, L, d), detached, zero at padding; leaves no trace in the model or the random state."""
+        """Return δ (B, L, d), detached and zero at padding; the model and the random state are restored."""
         with passes.attack():
             reference = passes.logits().detach()
             noise = self.adversary.noise(passes.no_delta, passes.mask)
@@ -122,14 +121,14 @@ class SMART(Defence):
 
     @torch.no_grad()
     def taught(self, passes: Passes) -> Tensor:
-        """f(x; θ̃), (B, C), without gradient."""
+        """Return the teacher's logits f(x; θ̃), (B, C), without gradient."""
         with evaluating(passes.model):
             logits: Tensor = functional_call(passes.model, self.teacher, kwargs=dict(passes.batch.features)).logits
         return logits
 
     @torch.no_grad()
     def follow(self, model: nn.Module, moment: Moment) -> None:
-        """The teacher's step towards the model."""
+        """Move the teacher's weights towards the model's."""
         if not self.proximity:
             return
         beta = self.warm_momentum if moment.step <= _WARM * moment.steps else self.momentum
@@ -137,10 +136,10 @@ class SMART(Defence):
             self.teacher[name].lerp_(parameter.detach(), 1.0 - beta)
 
     def state(self) -> dict[str, Tensor]:
-        """The teacher's weights."""
+        """Return the teacher's weights."""
         return self.teacher
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a teacher's weights."""
+        """Load a teacher's weights."""
         for name, value in state.items():
             self.teacher[name].copy_(value)

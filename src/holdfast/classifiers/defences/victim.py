@@ -18,13 +18,15 @@ from holdfast.classifiers.losses import task_loss
 
 
 class ClassifierVictim:
-    """z is what enters the last linear layer, the loss is the task's; to be used inside ``attacking(model)``.
+    """A victim for the Geometry Attack, for use inside ``attacking(model)``: z is the input of the last linear layer.
+
+    The loss is the task's loss.
 
     Args:
         model: the classifier.
         tokenizer: its fast tokeniser.
-        originals: n texts, or pairs, of which the second text is attacked.
-        labels: (n,): class numbers; or floating scores, with which no text is ever defeated.
+        originals: n texts, or pairs, in which the second text is attacked.
+        labels: (n,): class numbers; or floating scores, for which `defeated` is always False.
         max_length: tokens per text or pair.
 
     Raises:
@@ -38,7 +40,7 @@ class ClassifierVictim:
         self._layer = classification_layer(model, model.config.num_labels, str(model.name_or_path))
 
     def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
-        """One pass forward and back, to z and to what enters the first layer."""
+        """Return z and the loss's gradients at z and at the first layer's input: one forward and one backward pass."""
         columns = [list(column) for column in zip(*self._whole(texts, rows), strict=True)]
         encoded = self._tokenizer(
             *columns, truncation=True, max_length=self._max_length, return_offsets_mapping=True, verbose=False
@@ -54,7 +56,7 @@ class ClassifierVictim:
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
-        """z of n texts, in batches of like length."""
+        """Return z of n texts, computed in batches of similar length."""
         encoded = tokenise(self._tokenizer, self._whole(texts, rows), self._max_length)
         order: list[int] = []
         vectors = []
@@ -66,11 +68,11 @@ class ClassifierVictim:
         return torch.cat(vectors)[torch.tensor(order).argsort()]
 
     def loss(self, z: Tensor, rows: Sequence[int]) -> Tensor:
-        """The task's mean loss of n vectors."""
+        """Return the task's mean loss of n vectors."""
         return task_loss(self._layer(z), self._labels[list(rows)])
 
     def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
-        """For each of n vectors, whether its class is not that of the label."""
+        """Return, for each of n vectors, True if the predicted class is not the label."""
         if self._labels.is_floating_point():
             return [False] * len(rows)
         with torch.no_grad():
@@ -78,7 +80,7 @@ class ClassifierVictim:
         return wrong
 
     def undefeated(self) -> list[int]:
-        """The numbers of the originals that the classifier has right."""
+        """Return the indices of the originals that the classifier predicts correctly."""
         rows = range(len(self._originals))
         if self._labels.is_floating_point():
             return list(rows)
@@ -89,14 +91,14 @@ class ClassifierVictim:
         return [(*self._originals[row][:-1], text) for text, row in zip(texts, rows, strict=True)]
 
     def _offsets(self, encoded: Any, row: int) -> list[tuple[int, int]]:
-        """The characters of the attacked text that each token stands for; none for the tokens of the other."""
+        """Return the span of characters in the attacked text for each token; (0, 0) for tokens of the other text."""
         attacked = len(self._originals[0]) - 1
         spans: Sequence[tuple[int, int]] = encoded["offset_mapping"][row]
         return [span if of == attacked else (0, 0) for of, span in zip(encoded.sequence_ids(row), spans, strict=True)]
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[list[Tensor]]:
-        """What enters the last layer, pass by pass."""
+        """Record the inputs of the last layer, one entry per pass."""
         entering: list[Tensor] = []
 
         def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:

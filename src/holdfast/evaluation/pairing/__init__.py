@@ -1,4 +1,4 @@
-"""`holdfast compare`: from result files to samples of the items that they share, and to rows of differences."""
+"""`holdfast compare`: samples of the items that result files share, and rows of differences between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacked texts: whether each was brought to the goal."""
+"""Samples of attacked texts: the success of the attack on each text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
 from holdfast.results import examples_of, shown
 
-# What must be equal for two success rates to be of the same attack; thresholds that nobody gave follow from
-# the model.
+# Fields that must be equal for two success rates to belong to the same attack; a threshold that was not given
+# depends on the model.
 _GOAL = ("kind", "margin", "k")
 
-# Results that share less than this part of the smallest one's texts say so: what is compared is another selection.
+# A note is added if the results share less than this part of the texts of the smallest result.
 _ENOUGH = 0.5
 
 
 def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
-    """Samples of the texts that all results attacked with the same recipe: whether the attack succeeded."""
+    """Return samples of the texts that all results attacked with the same recipe: success of the attack, per text."""
     keys = [
         [Key(row["task"], row["split"], str(row.get("recipe")), "success_rate") for row in source.result["results"]]
         for source in sources
@@ -47,16 +47,16 @@ def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list
 
 
 def attacked_by_all(models: Sequence[Sequence[Source]], keys: Sequence[Key]) -> Means | None:
-    """A sample of the texts that several attacks all attacked on all models: what share of the attacks succeeded, x100.
+    """Return a sample of the texts that all of several attacks attacked on all models: share of successes x100.
 
-    An item is a text with all that was made of it: attacks on the same texts are no items of their own.
+    An item is a text with all attacks on it: attacks on the same text are not separate items.
 
     Args:
-        models: for each model its results, one for each of the keys.
-        keys: of attacks on one split.
+        models: the results of each model, one for each of the keys.
+        keys: keys of attacks on one split.
 
     Returns:
-        The sample; None where there is no such text.
+        The sample; None if there is no such text.
     """
     outcomes = [[outcomes_of(source, "recipe", str(key.recipe)) for source, key in zip(own, keys, strict=True)]
                 for own in models]  # fmt: skip
@@ -68,7 +68,7 @@ def attacked_by_all(models: Sequence[Sequence[Source]], keys: Sequence[Key]) -> 
 
 
 def other_resources(sources: Sequence[Source]) -> list[str]:
-    """A line where the results rest on different resources."""
+    """Return a line if the results used different resources, else no line."""
     opened = [_resources(source) for source in sources]
     names = dict.fromkeys(chain.from_iterable(opened))
     other = [name for name in names if any(own.get(name) != opened[0].get(name) for own in opened[1:])]
@@ -79,7 +79,7 @@ def other_resources(sources: Sequence[Source]) -> list[str]:
 
 
 def _resources(source: Source) -> dict[str, Any]:
-    """What a result rests on, by name; an audit's random synonyms also say how words were exchanged for them."""
+    """Return the resources of a result by name; for an audit's random synonyms, also the way words were exchanged."""
     protocol = source.result["protocol"]
     exchanged = {name: protocol[name] for name in ("random_synonyms",) if name in protocol}
     return {**as_object(protocol.get("opened_resources")), **exchanged}
@@ -98,7 +98,7 @@ def _check_attacks(key: Key, sources: Sequence[Source]) -> None:
 
 
 def _check_searched(key: Key, sources: Sequence[Source]) -> None:
-    """Neighbours are lost among the texts that were searched: among others it is another goal."""
+    """Refuse results whose neighbours were searched in different texts: their goals differ."""
     searched = [_searched(source, key) for source in sources]
     for source, texts in zip(sources[1:], searched[1:], strict=True):
         if texts != searched[0]:
@@ -109,7 +109,7 @@ def _check_searched(key: Key, sources: Sequence[Source]) -> None:
 
 
 def _searched(source: Source, key: Key) -> Any:
-    """The hash of the texts that were searched; of earlier results, the texts that were drawn."""
+    """Return the hash of the texts that were searched; for results of earlier versions, the texts that were drawn."""
     goal = as_object(source.result["protocol"].get("goal"))
     if (digest := as_object(goal.get("searched")).get("sha256")) is not None:
         return digest
@@ -128,9 +128,9 @@ def _attack_of(source: Source, key: Key) -> dict[str, Any]:
 
 
 def outcomes_of(source: Source, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
-    """Whether each text that a recipe, or an item, attacked was brought to the goal.
+    """Map each text that a recipe, or an item, attacked to True if the attack succeeded.
 
-    A text that occurs twice is told apart by its place.
+    Occurrences of the same text are numbered, so that they have different keys.
     """
     found: dict[tuple[str | None, str, int], bool] = {}
     times: dict[tuple[str | None, str], int] = {}

@@ -1,4 +1,4 @@
-"""Items of audits, text by text."""
+"""Samples of the items of audits, text by text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.evaluation.pairing.scores import check_data, sample_of
 from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
 from holdfast.results import shown
 
-# What decides an item of an audit besides the texts, the seed and the recipe, as the protocol has it.
+# Key in the protocol of what else decides an item of an audit, besides the texts, the seed and the recipe.
 _DECIDED_BY = {"audit-advsts": "advsts", "audit-advsts-typos": "advsts", "audit-neighbours": "neighbours"}
 
 
 def audited_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
-    """Samples of the items that all audits measured, on the texts that all of them measured it on."""
+    """Return samples of the items that all audits measured, on the texts that all of them measured."""
     _check_audited(sources)
     rows = [{_audit_key(row): row for row in source.result["results"] if is_paired(row)} for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
@@ -46,9 +46,10 @@ def audited_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[
 
 
 def _set_otherwise(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> str | None:
-    """How an item of one audit was set otherwise than that of the first: its recipe's constants, its scale, its k.
+    """Return the difference in an item's settings between one audit and the first: constants of the recipe, scale, k.
 
-    Not a reason to refuse the audits: what is on a machine decides on some of it, and the other items are alike.
+    The audits are not refused for this: some settings depend on what is installed, and the other items agree.
+    Return None if there is no difference.
     """
     first, *others = (_settings_of(key, row, source) for row, source in zip(rows, sources, strict=True))
     for settings, source in zip(others, sources[1:], strict=True):
@@ -62,7 +63,7 @@ def _set_otherwise(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequenc
 
 
 def _settings_of(key: Key, row: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """What decides an item of an audit, besides its texts and its seed, setting by setting."""
+    """Return the settings that decide an item of an audit, besides its texts and its seed."""
     name = _DECIDED_BY.get(key.task)
     found = source.result["protocol"].get(name) if name is not None else None
     decided = found if isinstance(found, dict) else {} if found is None else {str(name): found}
@@ -70,13 +71,13 @@ def _settings_of(key: Key, row: Mapping[str, Any], source: Source) -> dict[str, 
 
 
 def is_paired(row: Mapping[str, Any]) -> bool:
-    """Whether an audit's row says what became of each text."""
+    """Return True if an audit's row has the outcome of each text."""
     items = row.get("items", ())
     return "text" in items or "gold" in items or "recipe" in row
 
 
 def _check_audited(sources: Sequence[Source]) -> None:
-    """All of the same texts, changed alike."""
+    """Refuse audits of different texts, or of texts changed in different ways."""
     first = sources[0].result
     for source in sources[1:]:
         audited = source.result
@@ -96,7 +97,7 @@ def _audit_key(row: Mapping[str, Any]) -> Key:
 
 
 def _by_text(source: Source, row: Mapping[str, Any]) -> Mapping[Any, float]:
-    """What an item's headline is the mean of, by text."""
+    """Return, by text, the values whose mean is the main figure of an item."""
     if "items" not in row:
         return outcomes_of(source, "item", row["task"])
     values = row["items"]["stability" if "stability" in row["items"] else "correct"]

@@ -1,4 +1,4 @@
-"""From the items that two sides share to rows of differences."""
+"""Rows of differences from the items that two sides share."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from holdfast.evaluation.transfer import TRANSFER_TASKS
 _AVERAGES = {("sts average", "spearman"): STS_TASKS, ("transfer average", "accuracy"): TRANSFER_TASKS}
 _WHOLE_SPLITS = ("test", "all")
 _SAMPLES = {"attack": attacked_samples, "audit": audited_samples, "transfer": transferred_samples}
-"""What makes samples of results whose items are not in rows of scores, by the kind of result."""
+"""The functions that make samples of results whose items are not in rows of scores, by kind of result."""
 
 
 def compare(
     baseline: Side, other: Side, *, seed: int = 42, resamples: int = RESAMPLES
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What two sides made of the same items.
+    """Compare two sides on the same items.
 
     Args:
-        baseline: the side that differences are from.
+        baseline: the side that is subtracted in differences.
         other: the other side.
-        seed: of all draws.
-        resamples: of the bootstrap.
+        seed: the seed of all draws.
+        resamples: number of resamples of the bootstrap.
 
     Returns:
-        A row ``{task, split, n, metric, baseline, other, seeds, metrics, test}`` per task that all results hold (and
-        ``recipe`` for attacks, ``seed_by_seed`` where each seed has items of its own), with ``metrics`` as
-        `holdfast.evaluation.comparison.Difference` has them; the averages of the seven similarity and transfer tasks
-        last, where all are there. And what is left out, or has to be known, a line each.
+        Rows and notes. A row ``{task, split, n, metric, baseline, other, seeds, metrics, test}`` for each task that all
+        results hold (and ``recipe`` for attacks, ``seed_by_seed`` if each seed has its own items); ``metrics`` are the
+        fields of `holdfast.evaluation.comparison.Difference`. The averages of the seven similarity and transfer tasks
+        come last, if all seven are there. The notes are lines about what is left out and what the reader must know.
 
     Raises:
-        UserError: nothing in common, other items, items of another attack, or results without items.
+        UserError: the results have nothing in common, different items, items of different attacks, or no items.
     """
     drawn, notes = draw(baseline, other, seed=seed, resamples=resamples)
     groups = {key: [task] for key, task in drawn.items()} | dict(_averages(drawn))
@@ -57,10 +57,10 @@ def compare(
 def draw(
     baseline: Side, other: Side, *, seed: int = 42, resamples: int = RESAMPLES
 ) -> tuple[dict[Key, Resampled], list[str]]:
-    """The items that all results of two sides hold, drawn, by what was measured on them; and notes as of `compare`.
+    """Return resamples of the items that all results of two sides hold, by key, and notes as in `compare`.
 
     Raises:
-        UserError: as `compare`.
+        UserError: as for `compare`.
     """
     sources = [*baseline.sources, *other.sources]
     _check_kinds(sources)
@@ -74,10 +74,10 @@ def draw(
 
 
 def differing(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: int = 42) -> dict[str, Any]:
-    """How two sides differ on one thing that `draw` gives, or on the mean of several: a row of `compare`, unnamed.
+    """Return the difference of two sides on one entry of `draw`, or on the mean of several: a row without its key.
 
     Raises:
-        UserError: too few items for their resamples to have scores.
+        UserError: there are too few different items, so that most resamples have no score.
     """
     found = difference(tasks, len(baseline.sources), seed=seed)
     metrics = {name: value for name, value in vars(found).items() if name != "test" and value is not None}
@@ -93,7 +93,7 @@ def differing(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: 
 
 
 def _averages(drawn: Mapping[Key, Resampled]) -> Iterator[tuple[Key, list[Resampled]]]:
-    # The models of a task that is paired seed by seed have an order of their own.
+    # A task that is paired seed by seed has its models in a different order.
     whole = {
         key: task
         for key, task in drawn.items()

@@ -1,4 +1,4 @@
-"""Rows of scores that hold their items: of evaluations, trainings and fine-tuned classifiers."""
+"""Samples from rows of scores with their items: of evaluations, trainings and fine-tuned classifiers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DRAWN_SPLITS = ("held-out", "held-out-test")
 
 
 class _OtherTexts(UserError):
-    """Rows of one split that are not of the same texts; rows of other splits may be."""
+    """Rows of one split have different texts; rows of other splits may still be comparable."""
 
 
 def scored_samples(sources: Sequence[Source], baselines: int) -> tuple[dict[Key, Sample], list[str]]:
-    """Samples of the rows that all results hold; the first ``baselines`` of these are the baseline's."""
+    """Return samples of the rows that all results hold; the first ``baselines`` results are the baseline's."""
     rows = [_scored(source) for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
     notes += _without_items(sources)
@@ -45,10 +45,10 @@ def scored_samples(sources: Sequence[Source], baselines: int) -> tuple[dict[Key,
 
 
 def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
-    """A result's rows that hold items.
+    """Return a result's rows that hold items.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such row.
     """
     rows = {_key_of(row): row for row in source.result["results"] if _is_of_scores(row)}
     if not rows:
@@ -62,7 +62,7 @@ def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
 
 
 def _without_items(sources: Sequence[Source]) -> list[str]:
-    """A line about the rows that hold scores and no items."""
+    """Return a line about the rows that hold scores but no items."""
     bare = dict.fromkeys(
         f"{row['task']} {row['split']}"
         for source in sources
@@ -86,17 +86,17 @@ def _values(items: Mapping[str, Any]) -> Sequence[float]:
 
 
 def check_data(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
-    """All of the same split, whichever of its items."""
+    """Refuse rows of different data; they may hold different items of the same split."""
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row.get("data_sha256") != rows[0].get("data_sha256"):
             raise _other_data(key, source, sources[0])
 
 
 def sample_of(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> Sample:
-    """What several models made of the same items.
+    """Return the sample of several models' outputs on the same items.
 
     Raises:
-        UserError: they cannot be the same: their number or their gold scores differ.
+        UserError: the items differ: in their number or their gold scores.
     """
     gold = rows[0]["items"].get("gold")
     for row, source in zip(rows[1:], sources[1:], strict=True):
@@ -114,19 +114,19 @@ def _other_data(key: Key, source: Source, first: Source) -> UserError:
     )
 
 
-# --- which items of a split --------------------------------------------------------------------------------------
+# --- the items of a split ----------------------------------------------------------------------------------------
 
 
 def _by_items(
     key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source], baselines: int
 ) -> list[list[int]]:
-    """The numbers of the results that are of the same items of a split.
+    """Return the indices of the results, grouped by equal items of a split.
 
     Returns:
-        One group of all; or, where each seed has items of its own, a pair of a baseline's and another's for each.
+        One group of all; or, if each seed has its own items, for each seed a pair of a baseline's and another's result.
 
     Raises:
-        _OtherTexts: a result whose items none of the other side has, or, of several seeds, more than one.
+        _OtherTexts: the items of a result are in no result of the other side, or in more than one.
     """
     groups: dict[str | None, list[int]] = {}
     for number, items in enumerate(_items_of(rows, sources)):
@@ -148,22 +148,22 @@ def _by_items(
 
 
 def _items_of(rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> list[str | None]:
-    """What tells the items of each result: their hash, or, of earlier versions, what drew them."""
+    """Return an identifier of each result's items: their hash, or, for earlier versions, the seed that drew them."""
     if all("items_sha256" in row for row in rows):
         return [str(row["items_sha256"]) for row in rows]
     return [_drawn_by(row, source) for row, source in zip(rows, sources, strict=True)]
 
 
 def _drawn_by(row: Mapping[str, Any], source: Source) -> str | None:
-    """What drew the items of a row; None: they are the whole split."""
+    """Return the seed that drew the items of a row, in words; None if they are the whole split."""
     sample = as_object(row.get("sample"))
-    if "seed" in sample:  # of `evaluate`, whose samples are the same for every model
+    if "seed" in sample:  # from `evaluate`, whose samples are the same for every model
         return f"the fixed seed {shown(sample['seed'])}"
     return f"seed {source.result['seed']}" if sample or row["split"] in _DRAWN_SPLITS else None
 
 
 def _other_texts(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> _OtherTexts:
-    """Why two results of one split cannot be paired, and what to do."""
+    """Return an error that says why two results of one split cannot be paired, and what to do."""
     first, second = (_drawn_by(row, source) for row, source in zip(rows, sources, strict=True))
     what = f"{sources[1].path}: {key.task} {key.split} is of other texts than in {sources[0].path}"
     if first == second:

@@ -1,4 +1,4 @@
-"""What is compared: results, one a seed, and the tasks that they share."""
+"""The two sides of a comparison: results, one per seed, and the tasks that they share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.values import paths_in
 
 @dataclass(frozen=True)
 class Source:
-    """A result and the file that it comes from, and whether that was changed since it was written."""
+    """A result, its file, and a flag that is True if the file was changed since it was written."""
 
     path: Path
     result: dict[str, Any]
@@ -23,7 +23,7 @@ class Source:
 
     @property
     def is_attack(self) -> bool:
-        """Whether its items are attacked texts."""
+        """True if the items of the result are attacked texts."""
         return bool(self.result["kind"] == "attack")
 
 
@@ -36,7 +36,7 @@ class Side:
 
 
 class Key(NamedTuple):
-    """What results are compared by; the recipe of attacks alone."""
+    """The key by which results are compared; ``recipe`` is set for attacks only."""
 
     task: str
     split: str
@@ -45,10 +45,10 @@ class Key(NamedTuple):
 
 
 def read_side(words: str) -> Side:
-    """The side that a path names, or several joined by commas: one result per seed.
+    """Read a side from a path, or from several paths joined by commas: one result per seed.
 
     Raises:
-        UserError: no result; a file or a model given twice.
+        UserError: no path is given, a file is not a result, or a file or a model is given twice.
     """
     paths = [Path(word) for word in paths_in(words)]
     if not paths:
@@ -57,7 +57,7 @@ def read_side(words: str) -> Side:
     sources = tuple(Source(path, result, state == "changed") for path, result, state in read)
     seen: dict[tuple[str, Any], Path] = {}
     for source in sources:
-        # The same encoder measured twice is one seed; an attack has draws of its own.
+        # The same encoder measured twice is one seed; an attack has its own draws.
         key = (source.result["model_sha256"], source.result["seed"] if source.is_attack else None)
         if key in seen:
             raise UserError(f"{seen[key]} and {source.path} hold the same model: seeds are models of several trainings")
@@ -68,10 +68,10 @@ def read_side(words: str) -> Side:
 
 
 def common(keys: Sequence[Sequence[Key]], sources: Sequence[Source]) -> tuple[list[Key], list[str]]:
-    """What all results hold, and lines about the rest.
+    """Return the keys that all results hold, and lines about the other keys.
 
     Raises:
-        UserError: nothing.
+        UserError: the results have no key in common.
     """
     shared = [key for key in keys[0] if all(key in others for others in keys[1:])]
     if not shared:
@@ -86,10 +86,10 @@ def common(keys: Sequence[Sequence[Key]], sources: Sequence[Source]) -> tuple[li
 
 
 def name_of(key: Key) -> str:
-    """As messages have it."""
+    """Return the key as it is written in messages."""
     return " ".join(part for part in (key.task, key.split, key.recipe) if part)
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """What a file holds under a name, or nothing where that is no object."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Adversarial texts made against one model: whether each deceived another that was tried on them."""
+"""Samples of adversarial texts made against one model and tried on another: success of the deception, per text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holdfast.results import shown
 
 
 def transferred_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
-    """Samples of the texts that were tried on the models of all results: whether each deceived the model.
+    """Return samples of the texts that were tried on the models of all results: True where a text deceived the model.
 
-    Which texts of an attack were tried depends on the model: it had to have their originals right.
+    A text of an attack is tried on a model only if the model classifies its original correctly.
     """
     rows = [_rows_of(source) for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
@@ -34,7 +34,7 @@ def transferred_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], l
 
 
 def _rows_of(source: Source) -> dict[Key, Mapping[str, Any]]:
-    """What a result says of one model, by whose texts it was tried on."""
+    """Return a result's rows about one model, by the attack and the model that the texts were made against."""
     rows = source.result["results"]
     if len({row.get("on") for row in rows}) > 1:
         raise UserError(
@@ -55,7 +55,7 @@ def _rows_of(source: Source) -> dict[Key, Mapping[str, Any]]:
 
 
 def _check_texts(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
-    """All of the texts of one attack."""
+    """Refuse rows with texts of different attacks."""
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row.get("items_sha256") != rows[0].get("items_sha256"):
             raise UserError(
