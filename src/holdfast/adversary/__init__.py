@@ -1,1 +1,1 @@
-"""Small pure parts that adversarial objectives are made of."""
+"""Building blocks of adversarial objectives and attacks."""

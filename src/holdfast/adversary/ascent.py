@@ -20,19 +20,19 @@ class MixedAscent:
     """RobustEmbed's perturbation generator (RobustEmbed, eq. 3-5 and Algorithm 1).
 
     At each of max(K, T) steps the gradient g at δ gives a PGD point ``Π(δ + α·g/‖g‖_P)`` (the first K steps) and an
-    FGSM point ``Π(δ + β·sign g)`` (the first T steps), and δ moves to ``λ·pgd + (1−λ)·fgsm``; where only one part is
-    still active, to that part. Both points lie in the convex ball, hence so does δ.
+    FGSM point ``Π(δ + β·sign g)`` (the first T steps), and δ moves to ``λ·pgd + (1−λ)·fgsm``; if only one part is
+    still active, δ moves to its point. Both points lie in the convex ball, hence so does δ.
 
-    The paper leaves open what the next gradient is taken at ("separately"; one mix at the end).
-    ``trajectory="separate"`` is that other reading: two chains with a gradient each, mixed once at the end; it costs
-    one more gradient per step.
+    The paper does not say where the next gradient is taken ("separately"; one mix at the end). The alternative reading
+    is ``trajectory="separate"``: two chains with a gradient each, mixed once at the end; it costs one more gradient per
+    step.
 
     Attributes:
         pgd_steps: K, steps of the PGD part.
         fgsm_steps: T, steps of the FGSM part.
-        pgd_size: α, step of the PGD part in the norm P, in units of one embedding coordinate.
-        fgsm_size: β, step of the FGSM part in every coordinate.
-        mix: λ in [0, 1], the share of the PGD part; a part with share 0 is not computed.
+        pgd_size: α, step size of the PGD part in the norm P, in units of one embedding coordinate.
+        fgsm_size: β, step size of the FGSM part in every coordinate.
+        mix: λ in [0, 1], weight of the PGD part; a part with weight 0 is not computed.
         radius: ε, radius of the ball, in units of one embedding coordinate.
         norm: P, "1", "2" or "inf" (see :mod:`holdfast.adversary.balls`).
         trajectory: "mixed" or "separate".
@@ -60,10 +60,10 @@ class MixedAscent:
         norm: Norm,
         trajectory: Trajectory,
     ) -> MixedAscent:
-        """An attack that can move δ; without a radius, in the ball that the FGSM part (or else the PGD part) can reach.
+        """Return a checked attack; without a radius, the ball is what the FGSM part (else the PGD part) can reach.
 
         Raises:
-            ValueError: λ lies outside [0, 1], or no part with a share of the mix makes a step.
+            ValueError: λ lies outside [0, 1], or no part with a positive weight makes a step.
         """
         if not 0.0 <= mix <= 1.0:
             raise ValueError(f"mix must lie in [0, 1], got {mix:g}")
@@ -77,7 +77,7 @@ class MixedAscent:
         return cls(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
 
     def run(self, start: Tensor, mask: Tensor, gradient: Gradient) -> Tensor:
-        """Climb from ``start`` (B, L, d), with ``gradient(δ)`` the gradient of the loss at δ; returns δ (B, L, d)."""
+        """Climb from ``start`` (B, L, d) with ``gradient(δ)``, the gradient of the loss at δ; return δ (B, L, d)."""
         start = project(start, mask, self.norm, self.radius)
         if self.trajectory == "separate":
             return self._mixed(*self._chains(start, mask, gradient))
@@ -90,7 +90,7 @@ class MixedAscent:
         return delta
 
     def climb(self, start: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """:meth:`run` on a loss of δ: the detached δ (B, L, d), and the loss at every point a gradient was taken."""
+        """Call :meth:`run` on a loss of δ; return the detached δ (B, L, d), and the loss at each gradient."""
         losses: list[Tensor] = []
 
         def gradient(delta: Tensor) -> Tensor:
@@ -129,14 +129,14 @@ class MixedAscent:
 
 
 def gaussian(x: Tensor, std: float) -> Tensor:
-    """A start N(0, σ²I) of the shape of x, in fp32 or better: its steps can be below the spacing of bf16 numbers."""
+    """Draw N(0, σ²I) of the shape of x, in fp32 or better: ascent steps can be below the spacing of bf16 numbers."""
     return torch.randn(x.shape, device=x.device, dtype=torch.promote_types(x.dtype, torch.float32)) * std
 
 
 def perturbation_gradient(loss: Callable[[Tensor], Tensor], delta: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of ``loss`` at ``delta`` and the loss's value, both detached.
+    """Return the gradient of ``loss`` at ``delta`` and the loss's value, both detached.
 
-    Only δ's gradient is formed: nothing is added to any parameter's ``.grad``.
+    Only δ's gradient is computed: no parameter's ``.grad`` changes.
     """
     leaf = delta.detach().requires_grad_()
     with torch.enable_grad():

@@ -2,9 +2,9 @@
 
 A perturbation δ has shape (B, L, d). Norms are taken *per sentence over its real tokens*: the n = length·d coordinates
 where ``mask`` is 1. They are power means, ``‖δ‖_P = (Σ|δ|^P / n)^(1/P)``, so a radius is in units of one coordinate
-whatever the norm and however long the sentence: the vector with every coordinate ±ε lies on the surface of all three
+for every norm and sentence length: the vector with every coordinate ±ε lies on the surface of all three
 balls. For P = ∞ this is the ordinary norm, the one of RobustEmbed's main experiments; for P = 1 and 2 it is the
-rescaling that lets its Table 5 compare balls of like effect (ordinary radius ε·n and ε·√n).
+rescaling with which its Table 5 compares balls of similar effect (ordinary radius ε·n and ε·√n).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 def sentence_norm(delta: Tensor, mask: Tensor, norm: Norm) -> Tensor:
-    """The norm of each sentence's perturbation, (B,).
+    """Return the norm of each sentence's perturbation, (B,).
 
     Args:
         delta: (B, L, d).
@@ -38,15 +38,15 @@ def sentence_norm(delta: Tensor, mask: Tensor, norm: Norm) -> Tensor:
 
 
 def unit_direction(gradient: Tensor, mask: Tensor, norm: Norm) -> Tensor:
-    """``g / ‖g‖_P`` per sentence, (B, L, d); zero where the gradient is zero or the token is padding."""
+    """Return ``g / ‖g‖_P`` per sentence, (B, L, d); zero where the gradient is zero or the token is padding."""
     gradient = gradient * mask.unsqueeze(-1)
-    # Scaled first: squares of 1e-20 are zero in fp32.
+    # Scale first: squares of 1e-20 are zero in fp32.
     gradient = gradient / gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(_TINY)
     return gradient / sentence_norm(gradient, mask, norm).clamp_min(_TINY)[:, None, None]
 
 
 def per_coordinate(size: float, mask: Tensor, dimension: int, norm: Norm) -> Tensor:
-    """A size in the ordinary norm, in units of one coordinate, (B,): size/n for P = 1, size/√n for 2, size for ∞.
+    """Convert a size in the ordinary norm to units of one coordinate, (B,): size/n, size/√n, size for P = 1, 2, ∞.
 
     Args:
         size: a radius or a step, the same for each sentence.
@@ -61,9 +61,9 @@ def per_coordinate(size: float, mask: Tensor, dimension: int, norm: Norm) -> Ten
 
 
 def project(delta: Tensor, mask: Tensor, norm: Norm, radius: float | Tensor) -> Tensor:
-    """The nearest point (in Euclidean distance) of the ball ``‖δ‖_P ≤ radius``, (B, L, d); padding becomes zero.
+    """Project δ onto the ball ``‖δ‖_P ≤ radius`` (nearest point in Euclidean distance), (B, L, d); padding becomes 0.
 
-    A ball, not a sphere: what is already inside does not move. The radius may be one of each sentence's own, (B,).
+    It is a ball, not a sphere: points inside do not move. The radius may be one number per sentence, (B,).
     """
     delta = delta * mask.unsqueeze(-1)
     if norm == "inf":

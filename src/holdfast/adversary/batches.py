@@ -15,26 +15,26 @@ from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, p
 def padded(
     tokenizer: Any, encoded: Mapping[str, Sequence[Any]], rows: Sequence[int], device: torch.device
 ) -> dict[str, Tensor]:
-    """Some rows of a tokeniser's unpadded lists as tensors (len(rows), longest row), on ``device``."""
+    """Return some rows of a tokeniser's unpadded lists as tensors (len(rows), longest row), on ``device``."""
     fill = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id, "attention_mask": 0}
     names = [name for name in fill if name in encoded]
     columns = [
         pad_sequence([torch.tensor(encoded[name][row]) for row in rows], True, fill[name], tokenizer.padding_side)
         for name in names
     ]
-    # In one piece, since a copy to a GPU is waited for.
+    # One copy for all, since each copy to a GPU waits.
     return dict(zip(names, torch.stack(columns).to(device), strict=True))
 
 
 def in_batches(
     tokenizer: Any, encoded: Mapping[str, Sequence[Any]], device: torch.device
 ) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
-    """All rows in batches of like length, longest first: the numbers of the rows, and their features.
+    """Yield all rows in batches of similar length, longest first: the row numbers, and their features.
 
     Args:
         tokenizer: a Hugging Face tokeniser.
-        encoded: what it returned, without padding and as lists.
-        device: where the features go; batches are smaller on a CPU.
+        encoded: output of the tokeniser, as lists without padding.
+        device: device of the features; batches are smaller on a CPU.
     """
     tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else GPU_TOKENS_PER_BATCH
     for rows in plan_batches([len(ids) for ids in encoded["input_ids"]], tokens):

@@ -1,8 +1,8 @@
-"""Small changes inside a word: typing slips, look-alike letters, case. Pure functions of a word and a source of chance.
+"""Small changes inside a word: typos, look-alike letters, case. Pure functions of a word and a random generator.
 
-The edits of TextBugger (Li et al. 2019, §III-C): a space inside the word, an inner letter deleted, two inner letters
-exchanged, a letter replaced by one that looks like it or that lies beside it on the keyboard. None of them keeps a list
-of which words it may touch; that is the recipe's decision. Each returns None for a word that it cannot change.
+The edits of TextBugger (Li et al. 2019, §III-C): insert a space into the word, delete an inner letter, swap two inner
+letters, replace a letter by one that looks similar or by one beside it on the keyboard. The attack decides which words
+are changed. Each function returns None for a word that it cannot change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
 
 def _keyboard() -> dict[str, str]:
-    """Each letter's neighbours on a QWERTY keyboard, where every row is shifted right by about half a key."""
+    """Return each letter's neighbours on a QWERTY keyboard; each row is shifted right by about half a key."""
     position = {letter: (r, c) for r, row in enumerate(_ROWS) for c, letter in enumerate(row)}
     near = {(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)}
     return {a: "".join(b for b, (s, d) in position.items() if (s - r, d - c) in near) for a, (r, c) in position.items()}
@@ -30,14 +30,14 @@ HOMOGLYPHS: Mapping[str, str] = dict(
         strict=True,
     )
 )
-"""A letter of another script (Cyrillic, Greek, Armenian, IPA) that looks like the Latin one.
+"""Similar letters of other scripts (Cyrillic, Greek, Armenian, IPA), by Latin letter.
 
-All are letters, so that a word stays one word; TextBugger's own examples (o to 0, l to 1, a to @) are not.
+All are letters, so that a word remains one word; TextBugger's own examples (o to 0, l to 1, a to @) are not.
 """
 
 
 def insert_space(word: str, rng: random.Random) -> str | None:
-    """A space before one of the letters after the first; None below two letters."""
+    """Insert a space before a random letter, not the first; None if the word has less than two letters."""
     if len(word) < 2:
         return None
     i = rng.randrange(1, len(word))
@@ -45,7 +45,7 @@ def insert_space(word: str, rng: random.Random) -> str | None:
 
 
 def delete_letter(word: str, rng: random.Random, *, keep_last: bool = True) -> str | None:
-    """One letter after the first is lost, with ``keep_last`` (TextBugger) never the last; None where there is none."""
+    """Delete a random letter, not the first and, with ``keep_last`` (TextBugger), not the last; None if impossible."""
     end = len(word) - keep_last
     if end < 2:
         return None
@@ -54,7 +54,7 @@ def delete_letter(word: str, rng: random.Random, *, keep_last: bool = True) -> s
 
 
 def swap_letters(word: str, rng: random.Random) -> str | None:
-    """Two unequal adjacent inner letters change places; None where there are none."""
+    """Swap two adjacent, different inner letters; None if there are none."""
     places = [i for i in range(1, len(word) - 2) if word[i] != word[i + 1]]
     if not places:
         return None
@@ -63,7 +63,7 @@ def swap_letters(word: str, rng: random.Random) -> str | None:
 
 
 def homoglyph(word: str, rng: random.Random) -> str | None:
-    """One letter becomes one that looks like it (`HOMOGLYPHS`); None where no letter has such a one."""
+    """Replace a random letter by a similar one (`HOMOGLYPHS`); None if impossible."""
     places = [i for i, letter in enumerate(word) if letter in HOMOGLYPHS]
     if not places:
         return None
@@ -72,7 +72,7 @@ def homoglyph(word: str, rng: random.Random) -> str | None:
 
 
 def keyboard_typo(word: str, rng: random.Random) -> str | None:
-    """One letter after the first becomes a neighbouring key (`KEYBOARD`), in the same case; None where none can."""
+    """Replace a random letter, not the first, by a neighbouring key (`KEYBOARD`), in its case; None if impossible."""
     places = [i for i in range(1, len(word)) if word[i].lower() in KEYBOARD]
     if not places:
         return None
@@ -82,6 +82,6 @@ def keyboard_typo(word: str, rng: random.Random) -> str | None:
 
 
 def change_case(word: str, rng: random.Random) -> str | None:
-    """The word in small letters, with a capital, or in capitals, as it is not yet; None where these do not differ."""
+    """Change the word to lower case, capitalised or upper case; None if all forms are equal to the word."""
     forms = [form for form in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if form != word]
     return rng.choice(forms) if forms else None

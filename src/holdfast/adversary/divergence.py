@@ -1,4 +1,4 @@
-"""How far apart two distributions over the coordinates of a projected vector are (V-advCSE, eq. 11-14)."""
+"""Divergences of two distributions over the coordinates of a projected vector (V-advCSE, eq. 11-14)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Divergence = Literal["js", "kl", "symmetric-kl"]
 
 
 def divergence_between(clean: Tensor, perturbed: Tensor, kind: Divergence) -> Tensor:
-    """F(P, Q) of each row, (B,) ≥ 0, with P = softmax(clean) and Q = softmax(perturbed) over the coordinates.
+    """Return F(P, Q) of each row, (B,) ≥ 0, with P = softmax(clean) and Q = softmax(perturbed) over the coordinates.
 
     ``"kl"``: ``Σ_x P(x) log(P(x)/Q(x))`` (eq. 11); ``"symmetric-kl"``: ``(KL(P‖Q) + KL(Q‖P))/2`` (eq. 12); ``"js"``:
     ``(KL(P‖M) + KL(Q‖M))/2`` with ``M = (P+Q)/2`` (eq. 13-14), at most ln 2; gradient flows through M.
 
     Args:
-        clean: (B, d), unnormalised logarithms of P.
-        perturbed: (B, d), of Q.
-        kind: which of the three.
+        clean: (B, d), logits of P.
+        perturbed: (B, d), logits of Q.
+        kind: "kl", "symmetric-kl" or "js".
     """
     log_p, log_q = clean.log_softmax(dim=-1), perturbed.log_softmax(dim=-1)
     if kind == "kl":
@@ -32,5 +32,5 @@ def divergence_between(clean: Tensor, perturbed: Tensor, kind: Divergence) -> Te
 
 
 def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """KL(P‖Q) of each row, (B,), from the logarithms of distributions (B, d)."""
+    """Return KL(P‖Q) of each row, (B,), from log-probabilities (B, d)."""
     return (log_p.exp() * (log_p - log_q)).sum(dim=-1)

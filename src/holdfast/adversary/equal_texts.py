@@ -1,8 +1,8 @@
-"""Which texts of a batch are equal, told by what the encoder reads of them: their token ids.
+"""Detection of duplicate texts in a batch, by their token ids.
 
-Equal texts in a contrastive batch are false negatives. Rows are compared by a hash of their real tokens, so that the
-answer depends neither on the padding nor on the width of the batch, is the same on every process, can be kept beside
-old keys, and costs no wait for a GPU.
+Equal texts in a contrastive batch are false negatives. Rows are compared by a hash of their real tokens. The result
+does not depend on the padding, is the same on every process, can be stored with old keys, and needs no synchronisation
+with a GPU.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Duplicates = Literal["mask", "keep"]
 NO_TEXT = 0
 """The hash of a key that belongs to no text."""
 
-# SplitMix64 (Steele, Lea and Flood 2014), whose constants are written as signed numbers of 64 bits.
+# The constants of SplitMix64 (Steele, Lea and Flood 2014), as signed 64-bit numbers.
 _INCREMENT, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
 def text_hashes(*columns: Features) -> Tensor:
     """Hash the texts of each row, (B, columns), 64-bit integers.
 
-    The hash of a text is a sum over its real tokens of a pseudo-random number for each pair of token id and place, the
-    first real token's place being 1. Two different texts have the same hash with a probability of about 2⁻⁶⁴.
+    The hash of a text is the sum of a pseudo-random number per real token, which depends on its token id and position
+    (from 1). Two different texts have the same hash with a probability of about 2⁻⁶⁴.
 
     Args:
-        columns: the features of the sentences, and of their positives where the data has a second column.
+        columns: features of the sentences and, if the data has a second column, of their positives.
     """
     return torch.stack([_hashes(features["input_ids"], features["attention_mask"]) for features in columns], dim=1)
 
 
 def share_a_text(first: Tensor, second: Tensor) -> Tensor:
-    """Tell which rows of two batches have a text in common, (B, N).
+    """Return which rows of two batches have a text in common, (B, N), boolean.
 
     Args:
         first: hashes of the texts of each row, (B, columns).
-        second: hashes of others, (N, columns).
+        second: hashes of the other batch, (N, columns).
     """
     pairs = [(one, other) for one in first.unbind(dim=1) for other in second.unbind(dim=1)]
     return functools.reduce(operator.or_, (one[:, None] == other[None, :] for one, other in pairs))
@@ -62,5 +62,5 @@ def _mixed(numbers: Tensor) -> Tensor:
 
 
 def _shifted(numbers: Tensor, bits: int) -> Tensor:
-    """Shift to the right with zeros from the left, which torch's shift of signed numbers does not do."""
+    """Shift right and fill with zeros; torch's shift of signed numbers fills with the sign bit."""
     return (numbers >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,7 +1,7 @@
-"""The Geometry Attack: exchange words one by one so that a vector moves where a loss rises (ADCL, §3.3, Algorithm 1).
+"""The Geometry Attack: replace words one by one so that a vector moves where a loss rises (ADCL, §3.3, Algorithm 1).
 
-After Meng and Wattenhofer (COLING 2020). What is attacked is a :class:`Victim`, where candidate words come from is a
-:class:`Proposer`; the attack itself knows neither encoders nor language models.
+After Meng and Wattenhofer (COLING 2020). A :class:`Victim` is attacked, and a :class:`Proposer` gives candidate words;
+the attack itself does not depend on encoders or language models.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Slopes:
-    """Where n texts are, and where their losses rise. A positive factor common to a text's gradients is immaterial.
+    """Vectors and gradients of n texts. A positive factor of all gradients of a text has no effect.
 
     Attributes:
         z: the vectors, (n, d).
         direction: v, the gradient of each text's loss at its vector, (n, d).
-        tokens: its gradient at the input embeddings of the text's tokens, (n, L, e).
-        offsets: the characters of the text that each token stands for, n lists of at most L pairs; a special token
-            has an empty one.
+        tokens: the gradient of the loss at the input embeddings of the text's tokens, (n, L, e).
+        offsets: character span (begin, end) of each token, n lists of at most L pairs; the span of a special token is
+            empty.
     """
 
     z: Tensor
@@ -41,41 +41,41 @@ class Slopes:
 
 
 class Victim(Protocol):
-    """What is attacked. ``rows`` says which of the attack's original texts each text descends from."""
+    """A target of the attack. ``rows`` gives the number of the original text of each text."""
 
     def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
-        """Vectors and gradients of n texts, in one pass."""
+        """Return vectors and gradients of n texts, in one pass."""
 
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
-        """Vectors of n texts, (n, d), without gradients."""
+        """Return the vectors of n texts, (n, d), without gradients."""
 
     def loss(self, z: Tensor, rows: Sequence[int]) -> Tensor:
-        """The mean loss of n vectors (n, d), a scalar."""
+        """Return the mean loss of n vectors (n, d), a scalar."""
 
     def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
-        """For each of n vectors of changed texts, whether the goal is reached and the text needs no further change."""
+        """Return, for each of n vectors of changed texts, True if the goal is reached and the text is finished."""
 
 
 class Proposer(Protocol):
-    """Where candidate words come from."""
+    """A source of candidate words."""
 
     @property
     def source(self) -> str:
-        """What it is, for the record."""
+        """The description of the source, for the record."""
 
     def candidates(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
-        """Words that could stand in the place of each sentence's word ``places[i]``."""
+        """Return candidate replacements for the word ``places[i]`` of each sentence."""
 
 
 @dataclass
 class Cost:
-    """What an attack took.
+    """The cost of an attack.
 
     Attributes:
-        gradients: texts of which gradients were taken.
-        proposals: places for which candidates were asked for.
-        scored: candidate texts that were encoded.
-        seconds: time for each of these, by the same names.
+        gradients: number of texts whose gradients were computed.
+        proposals: number of words for which candidates were requested.
+        scored: number of candidate texts that were encoded.
+        seconds: seconds spent on each of these, by the same names.
     """
 
     gradients: int = 0
@@ -85,7 +85,7 @@ class Cost:
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the time of the block to a part."""
+        """Add the time of the block to the entry ``part`` of :attr:`seconds`."""
         began = time.perf_counter()
         try:
             yield
@@ -95,15 +95,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Attacked:
-    """What an attack made of n texts.
+    """The result of an attack on n texts.
 
     Attributes:
         texts: the adversarial texts; unchanged ones are equal to the originals.
-        replaced: how many words of each were exchanged.
-        words: how many words each has.
-        rise: how much the mean loss of the texts that could be attacked rose, a scalar; 0 where there were none.
-        source: where the candidates came from.
-        cost: what it took.
+        replaced: number of replaced words of each text.
+        words: number of words of each text.
+        rise: increase of the mean loss over the attacked texts, a scalar; 0 if there are none.
+        source: description of the source of candidates.
+        cost: cost of the attack.
     """
 
     texts: list[str]
@@ -134,29 +134,29 @@ class _Target:
         return self.budget > 0 and bool(self.open)
 
     def move(self, words: Words, z: Tensor) -> None:
-        """Take another text, one exchange away, and its vector."""
+        """Set the text after one more replacement, and its vector."""
         self.words, self.z, self.moved = words, z, True
         self.replaced, self.budget = self.replaced + 1, self.budget - 1
 
 
 @dataclass(frozen=True)
 class GeometryAttack:
-    """Exchange, in each of N iterations, the word that matters most by the candidate that moves z farthest along v.
+    """In each of N iterations, replace the most important word by the candidate that moves z farthest along v.
 
-    With v = ∇_z ℓ: the word whose input embedding has the largest gradient is taken, of the content words not yet
-    changed; of its candidates that with the largest projection ``(z_cand − z)·v/‖v‖`` replaces it. The projection is
-    signed (the paper's absolute value would also accept a step that lowers the loss), and where none is positive the
-    text is left as it is from there on. A word without candidates is passed over, which also takes an iteration. All
-    texts of a batch are attacked together; each fares as it would alone. Nothing is random.
+    With v = ∇_z ℓ: among the content words not yet changed, the one whose input embedding has the largest gradient is
+    selected; its candidate with the largest projection ``(z_cand − z)·v/‖v‖`` replaces it. The projection is signed
+    (the paper's absolute value would also accept a step that lowers the loss); if none is positive, the attack on the
+    text ends. A word without candidates is skipped, which also takes an iteration. All texts of a batch are attacked
+    together; the result for each is the same as alone. The attack is deterministic.
 
-    Stop words, numbers, single letters and punctuation are never changed, nor is a word that was changed before.
+    Stop words, numbers, single letters and punctuation are never changed, and no word is changed twice.
 
     Attributes:
-        proposer: where candidates come from.
+        proposer: source of the candidates.
         iterations: N.
-        max_share: at most ``min(N, ⌊max_share · words⌋)`` words are exchanged; a text too short for one stays as it is.
-        importance: of a word of several sub-words: "mean-l2", the L2 norm of the mean of their gradients (ADCL, §3.3
-            (2)), or "sum-l1", the L1 norm of the sum (its release).
+        max_share: at most ``min(N, ⌊max_share · words⌋)`` words are replaced; if this is 0, the text is not attacked.
+        importance: importance of a word of several sub-words: "mean-l2", the L2 norm of the mean of their gradients
+            (ADCL, §3.3 (2)), or "sum-l1", the L1 norm of the sum (its released code).
     """
 
     proposer: Proposer
@@ -171,7 +171,7 @@ class GeometryAttack:
             raise ValueError(f"the share of words that may change must lie in (0, 1], got {self.max_share}")
 
     def run(self, texts: Sequence[str], victim: Victim) -> Attacked:
-        """Attack n texts."""
+        """Attack n texts and return the result."""
         targets = self._targets([Words.of(text) for text in texts])
         attacked = [target for target in targets if target.alive]
         cost = Cost()
@@ -201,7 +201,7 @@ class GeometryAttack:
         ]
 
     def _iterate(self, targets: list[_Target], victim: Victim, cost: Cost) -> None:
-        """One round for all targets: steps 1 and 2 of ADCL, §3.3, for those whose text has changed, then 3 and 4."""
+        """Make one iteration: steps 1 and 2 of ADCL, §3.3, for targets whose text has changed, then 3 and 4 for all."""
         with cost.timed("gradients"):
             self._look([target for target in targets if target.moved], victim, cost)
         targets = [target for target in targets if target.alive]
@@ -216,7 +216,7 @@ class GeometryAttack:
             self._exchange(choices, victim, cost)
 
     def _look(self, targets: list[_Target], victim: Victim, cost: Cost) -> None:
-        """Take z, v and the importance of the words of texts that are new."""
+        """Compute z, v and the importance of the words of texts that have changed."""
         if not targets:
             return
         rows = [target.row for target in targets]
@@ -228,11 +228,11 @@ class GeometryAttack:
             if not target.replaced:
                 target.first_z = target.z
             target.importance = word_importance(gradients[i], slopes.offsets[i], target.words.spans, self.importance)
-            # A word without a gradient lies beyond the model's window, or there is nothing to climb.
+            # A word has no gradient if it is beyond the maximum length, or if the loss is flat.
             target.open = {place for place in target.open if target.importance[place] > 0.0}
 
     def _exchange(self, choices: Sequence[tuple[_Target, int, list[str]]], victim: Victim, cost: Cost) -> None:
-        """Encode all candidates of all texts at once and let each text take its best."""
+        """Encode all candidates of all texts at once and replace each text by its best candidate."""
         if not choices:
             return
         options = [
@@ -262,7 +262,7 @@ class GeometryAttack:
                 target.budget = 0 if enough else target.budget
 
     def _rise(self, attacked: list[_Target], victim: Victim) -> Tensor:
-        """The mean loss at the last vectors less that at the first."""
+        """Return the mean loss at the last vectors minus that at the first."""
         if not attacked:
             return torch.zeros(())
         rows = [target.row for target in attacked]
@@ -271,22 +271,22 @@ class GeometryAttack:
 
 
 def word_importance(gradients: Tensor, offsets: Spans, spans: Spans, kind: Importance) -> list[float]:
-    """How much each of W words matters, from the gradients at its sub-words' input embeddings (ADCL, §3.3 (2)).
+    """Return the importance of W words, from the gradients at their sub-words' input embeddings (ADCL, §3.3 (2)).
 
     Args:
-        gradients: (L, e), in the order of ``offsets``; rows beyond them are ignored.
-        offsets: the characters that each token stands for.
-        spans: the characters of each word.
+        gradients: (L, e), in the order of ``offsets``; further rows are ignored.
+        offsets: character span of each token.
+        spans: character span of each word.
         kind: "mean-l2" or "sum-l1".
 
     Returns:
-        W numbers; 0 for a word that no token belongs to.
+        W numbers; 0 for a word without tokens.
     """
     if not spans:
         return []
     begins, ends = np.array(offsets).T
     starts, stops = np.array(spans).T
-    word = np.searchsorted(stops, begins, side="right").clip(max=len(spans) - 1)  # the first that ends after it begins
+    word = np.searchsorted(stops, begins, side="right").clip(max=len(spans) - 1)  # the first to end after it begins
     tokens = np.flatnonzero((starts[word] < ends) & (begins < stops[word]))
     members = torch.from_numpy(word[tokens])
     sums = gradients.new_zeros(len(spans), gradients.shape[1]).index_add_(0, members, gradients[tokens])

@@ -1,4 +1,4 @@
-"""A masked language model that says which words could stand in a place, and whose embeddings say how near they are."""
+"""A masked language model as a source of candidate words, and its embeddings as a similarity of words."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from holdfast.loading import loading
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
-"""How many of the most probable words are considered for a place, before any filter (ADCL's release: 4·25)."""
+"""Number of most probable words considered per place, before any filter (ADCL's released code: 4·25)."""
 
 _LOGIT_STEP = 2.0**-13
-_SPARE = 8  # a few more than are asked for, so that rounding may still reorder those at the end
-_REMEMBERED = 50_000  # words whose vectors are kept: more than a vocabulary has, less than a corpus
+_SPARE = 8  # extra words, so that rounding can still reorder the last ones
+_REMEMBERED = 50_000  # words whose vectors are cached: more than a vocabulary has, less than a corpus
 
 
 class MaskedLM:
-    """The most probable whole words for a place in a text.
+    """A masked language model that proposes the most probable whole words for a place in a text.
 
-    Deliberately no ``nn.Module``: whoever holds it does not train, save or move the language model with itself.
+    It is deliberately not an ``nn.Module``, so that an objective that holds it does not train, save or move it.
 
     Args:
         spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`.
 
     Raises:
-        UserError: there is no such model, it is not safe to load, or it has no masked-LM head or mask token.
+        UserError: the model does not exist, is not safe to load, or has no masked-LM head or mask token.
     """
 
     def __init__(self, spec: str) -> None:
@@ -48,16 +48,16 @@ class MaskedLM:
         self._proposable = int(self._usable.sum())
 
     def to(self, device: torch.device) -> MaskedLM:
-        """Move the model to a device, if it is not there."""
+        """Move the model to a device."""
         self.model.to(device)
         self._usable = self._usable.to(device)
         return self
 
     @torch.no_grad()
     def propose(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
-        """For each sentence, whole content words for the place of word ``places[i]``, most probable first.
+        """Return, for each sentence, whole content words for the place of word ``places[i]``, most probable first.
 
-        None for a word that lies beyond the model's window.
+        The list is empty for a word beyond the model's window.
         """
         if not sentences:
             return []
@@ -79,11 +79,11 @@ class MaskedLM:
 
     @torch.no_grad()
     def read(self, sentences: Sequence[Words], limit: int) -> list[list[list[str]]]:
-        """For each word of each sentence, shown whole, its ``limit`` likeliest readings, likeliest first.
+        """Return the ``limit`` most probable words at each word of each sentence, without masking, best first.
 
-        A word of several sub-words is read as the likeliest combinations of theirs, by the sum of their
-        log-probabilities (BERT-Attack ranks them by perplexity, which for equally many sub-words is the same order).
-        Readings that are no content words are left out, so there may be fewer; none for a word beyond the window.
+        For a word of several sub-words these are the most probable combinations, by the sum of their log-probabilities
+        (BERT-Attack ranks them by perplexity, which is the same order for equally many sub-words). Words that are not
+        content words are left out, so there may be fewer; none for a word beyond the window.
         """
         encoded = self._tokenised(sentences)
         readings: list[list[list[str]]] = [[] for _ in sentences]
@@ -95,19 +95,19 @@ class MaskedLM:
                 options = [
                     list(zip(v, t, strict=True)) for v, t in zip(values[i].tolist(), tokens[i].tolist(), strict=True)
                 ]
-                # Some tokenisers count the blank before a word to its first token: what overlaps with a word is of it.
+                # Some tokenisers count the space before a word to its first token: test for overlap.
                 placed = [(*span, at) for at, span in enumerate(encoded["offset_mapping"][row]) if span[0] < span[1]]
                 read = max((last for _, last, _ in placed), default=0)
                 readings[row] = [
                     self._combined([options[at] for first, last, at in placed if first < end and begin < last], limit)
                     if begin < read
-                    else []  # not looked for among the tokens: of a long text most words are beyond the window
+                    else []  # skip the search: most words of a long text are beyond the window
                     for begin, end in sentences[row].spans
                 ]
         return readings
 
     def _combined(self, pieces: list[list[tuple[float, int]]], limit: int) -> list[str]:
-        """The likeliest words made of one option for each sub-word; sums only fall, so the best of the best suffice."""
+        """Return the most probable words with one option per sub-word; the best ones extend the best prefixes."""
         if not pieces:
             return []
         if len(pieces) == 1:
@@ -120,12 +120,12 @@ class MaskedLM:
         return [word for word in dict.fromkeys(words) if is_content_word(word)]
 
     def _tokenised(self, sentences: Sequence[Words]) -> Any:
-        """The tokens within the window, with their offsets."""
+        """Tokenise sentences, truncated to the window, with offsets."""
         texts = shortened_for(self.tokenizer, [sentence.text for sentence in sentences], self._window)
         return self.tokenizer(texts, truncation=True, max_length=self._window, return_offsets_mapping=True)
 
     def _mask_position(self, encoded: Any, row: int, start: int) -> int | None:
-        """Where the mask that begins at character ``start`` is; the text may hold other masks."""
+        """Return the token position of the mask that begins at character ``start``; the text may hold other masks."""
         tokens = zip(encoded["input_ids"][row], encoded["offset_mapping"][row], strict=True)
         for position, (token, (begin, end)) in enumerate(tokens):
             if token == self.tokenizer.mask_token_id and begin <= start < end:
@@ -133,14 +133,14 @@ class MaskedLM:
         return None
 
     def pieces(self, words: Sequence[str]) -> list[list[int]]:
-        """The sub-words of words that stand inside a text."""
+        """Return the sub-word ids of words, as inside a text (after a space)."""
         pieces: list[list[int]] = self.tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
         return pieces
 
     def _whole_words(self) -> list[str | None]:
-        """For each token of the vocabulary, the content word that it alone stands for inside a text, or None.
+        """Return, for each token of the vocabulary, the content word that this single token encodes, or None.
 
-        Found by tokenising each token's own text, so that it holds for every kind of sub-words.
+        The text of each token is tokenised again, so that this works with every kind of tokeniser.
         """
         words: list[str | None] = [None] * self.model.config.vocab_size
         surfaces = {token: self.tokenizer.decode([token]).strip() for token in self.tokenizer.get_vocab().values()}
@@ -152,13 +152,13 @@ class MaskedLM:
 
 
 class EmbeddingSimilarity:
-    """Words are near where the cosine of the masked LM's input embeddings is at least a threshold.
+    """Similarity of words by the cosine of the masked LM's input embeddings, with a threshold.
 
-    The embedding of a word of several sub-words is the mean of theirs. Computed in fp32 on the CPU.
+    The embedding of a word is the mean of the embeddings of its sub-words. Computed in fp32 on the CPU.
 
     Args:
         masked_lm: the model.
-        threshold: the smallest cosine that passes.
+        threshold: minimum cosine of similar words.
     """
 
     def __init__(self, masked_lm: MaskedLM, *, threshold: float) -> None:
@@ -169,14 +169,14 @@ class EmbeddingSimilarity:
         self._vectors: dict[str, Tensor] = {}
 
     def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
-        """The candidates that are near enough."""
+        """Return the candidates whose cosine with ``word`` is at least the threshold."""
         vectors = self._stacked([word, *candidates])
-        near = ((vectors[1:] * vectors[0]).sum(dim=1) >= self.threshold).tolist()  # autocast spares sums
+        near = ((vectors[1:] * vectors[0]).sum(dim=1) >= self.threshold).tolist()  # no matmul: fp32 in autocast
         return [candidate for candidate, passes in zip(candidates, near, strict=True) if passes]
 
     def _stacked(self, words: Sequence[str]) -> Tensor:
-        """Normalised vectors, (len(words), e)."""
-        if len(self._vectors) > _REMEMBERED:  # a corpus has ever new words
+        """Return the normalised vectors, (len(words), e)."""
+        if len(self._vectors) > _REMEMBERED:  # the words of a corpus are not bounded
             self._vectors.clear()
         new = sorted(set(words) - self._vectors.keys())
         if new:
@@ -186,12 +186,12 @@ class EmbeddingSimilarity:
 
 
 class Fillers:
-    """Candidates for a word: what a masked LM proposes in its place, as far as it is near in meaning (ADCL, §3.3 (3)).
+    """Candidates for a word: proposals of a masked LM that are similar in meaning (ADCL, §3.3 (3)).
 
     Args:
         masked_lm: the model that proposes.
         similarity: the filter.
-        limit: T, the most candidates for a word.
+        limit: T, maximum number of candidates for a word.
     """
 
     def __init__(self, masked_lm: MaskedLM, similarity: Similarity, *, limit: int) -> None:
@@ -201,7 +201,7 @@ class Fillers:
         self.source = f"masked LM {masked_lm.source}; {similarity.source}"
 
     def candidates(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
-        """At most T other words for each sentence's word ``places[i]``, most probable first."""
+        """Return at most T other words for the word ``places[i]`` of each sentence, most probable first."""
         proposals = self.masked_lm.propose(sentences, places)
         words = [sentence.words[place] for sentence, place in zip(sentences, places, strict=True)]
         return [
@@ -211,9 +211,9 @@ class Fillers:
 
 
 def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest ``count`` along the last dimension, and where: rounded, equal ones in the order of the vocabulary.
+    """Return the ``count`` largest logits, rounded, and their token ids; equal ones in the order of the vocabulary.
 
-    The last digits of a logit change with the batch it is computed in; what an attack is offered must not.
+    Rounding makes the candidates independent of the batch, which changes the last digits of a logit.
     """
     spare = min(count + _SPARE, logits.shape[-1])
     values, tokens = logits.topk(spare)
@@ -225,7 +225,7 @@ def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 @contextlib.contextmanager
 def _head_at(model: Any, positions: Tensor) -> Iterator[None]:
-    """Let the masked-LM head see one position of each row alone: over all of them it costs more than the layers do."""
+    """Apply the masked-LM head to one position per row only: on all positions it costs more than the layers."""
 
     def pick(_module: nn.Module, _args: Any, output: Any) -> Any:
         hidden = output.last_hidden_state

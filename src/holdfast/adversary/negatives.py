@@ -1,4 +1,4 @@
-"""Learned negatives: vectors that climb the loss the encoder descends (Hu et al. 2021; AdCSE, eq. 7)."""
+"""Learned negatives: vectors that maximise the loss that the encoder minimises (Hu et al. 2021; AdCSE, eq. 7)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from holdfast.distributed import mean_over_processes
 
 
 class LearnedNegatives(nn.Module):
-    """M vectors of unit length that move against the encoder, by gradient ascent on the loss they are used in.
+    """M negatives of unit length, trained by gradient ascent on the loss they are used in.
 
-    Calling the module gives the vectors; backward passes through them add up their gradient; :meth:`ascend` takes one
-    step of SGD with momentum, v ← μ·v + g − w·n and n ← n + α·v, with g averaged over processes. Not parameters: the
-    optimiser descends, and has a learning rate of its own.
+    Calling the module returns the vectors; backward passes through them accumulate their gradient; :meth:`ascend` makes
+    one step of SGD with momentum, v ← μ·v + g − w·n and n ← n + α·v, with g averaged over processes. They are buffers,
+    not parameters, since the optimiser descends and has another learning rate.
 
-    The gradient is that of what was differentiated: a loss scaled for fp16 would scale the step. Several batches whose
-    gradients are accumulated before a step count as the trainer weighs them.
+    A loss scaled for fp16 would also scale the step. With gradient accumulation the batches are weighted as by the
+    trainer.
 
     Args:
-        count: M; 0 for none.
+        count: M; may be 0.
         dimension: d.
         learning_rate: α.
         momentum: μ in [0, 1).
-        weight_decay: w. The vectors are normalised in use, so it only changes how far a step turns them.
+        weight_decay: w. Since the vectors are normalised in use, it only changes the angle of a step.
 
     Attributes:
-        vectors: (M, d), the negatives before normalisation, at first N(0, 1); a buffer.
+        vectors: (M, d), the negatives before normalisation, initialised with N(0, 1); a buffer.
         velocity: (M, d), v; a buffer.
-        gradient_norm: ‖g‖₂ of the last step over all M·d coordinates, 0-dim; 0 before the first.
+        gradient_norm: ‖g‖₂ of the last step over all M·d coordinates, a scalar; 0 before the first step.
     """
 
     vectors: Tensor
@@ -54,14 +54,14 @@ class LearnedNegatives(nn.Module):
         self._gradient: Tensor | None = None
 
     def forward(self) -> Tensor:
-        """The negatives, (M, d), each of length 1; backward passes through them are counted."""
+        """Return the negatives, (M, d), each of length 1; backward passes through them accumulate a gradient."""
         leaf = self.vectors.detach().requires_grad_()
         leaf.register_hook(self._collect)  # type: ignore[no-untyped-call]
         return F.normalize(leaf, dim=-1)
 
     @torch.no_grad()
     def ascend(self) -> None:
-        """One step up; nothing where no backward pass came since the last."""
+        """Make one ascent step; do nothing if there was no backward pass since the last one."""
         if self._gradient is None:
             return
         gradient = mean_over_processes(self._gradient)

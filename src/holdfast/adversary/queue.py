@@ -1,4 +1,4 @@
-"""A queue of keys: the many negatives of momentum contrast (He et al. 2020; ADCL, §3.2)."""
+"""A queue of keys as negatives, as in momentum contrast (He et al. 2020; ADCL, §3.2)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from holdfast.distributed import gather_keys
 
 
 class KeyQueue(nn.Module):
-    """The last Q keys, first in, first out; slots that were never filled do not count.
+    """A first-in-first-out queue of the last Q keys; slots that were never filled are ignored.
 
-    The hashes of the texts that a key comes from are kept beside it, so that a later equal text can be told. Everything
-    is a buffer, so that a checkpoint keeps it.
+    The hashes of the texts of each key are stored as well, so that later duplicates can be detected. All tensors are
+    buffers, so that checkpoints contain them.
 
     Args:
         size: Q.
         dimension: d, the length of a key.
-        columns: how many texts a key comes from: 2 where the data holds sentences and their positives.
-        random_start: begin with Q random keys tanh(N(0, I)) that count as filled, as ADCL's released code does.
+        columns: number of texts per key: 2 if the data has sentences and their positives.
+        random_start: start with Q random keys tanh(N(0, I)) that count as filled, as in ADCL's released code.
     """
 
     def __init__(self, size: int, dimension: int, *, columns: int = 1, random_start: bool = False) -> None:
@@ -38,12 +38,12 @@ class KeyQueue(nn.Module):
         self.register_buffer("filled", torch.tensor(size if random_start else 0))
 
     def vectors(self) -> Tensor:
-        """All slots, (Q, d); which of them hold a key is in :attr:`valid`."""
+        """Return all slots, (Q, d); :attr:`valid` tells which of them hold a key."""
         return self.keys
 
     @property
     def valid(self) -> Tensor:
-        """Whether a slot holds a key, (Q,)."""
+        """The mask of the slots that hold a key, (Q,), boolean."""
         return torch.arange(len(self.keys), device=self.keys.device) < self.filled
 
     @property
@@ -52,18 +52,18 @@ class KeyQueue(nn.Module):
         return self.filled / len(self.keys)
 
     def equal_to(self, texts: Tensor) -> Tensor:
-        """Tell which slots hold a key of an equal text, (B, Q), for hashes of texts (B, columns)."""
+        """Return which slots hold a key of an equal text, (B, Q), boolean, for hashes of texts (B, columns)."""
         return share_a_text(texts, self.texts) & self.valid
 
     @torch.no_grad()
     def push(self, keys: Tensor, texts: Tensor | None = None) -> None:
-        """Take in the keys (B, d) of every process, in the order of their ranks; the oldest make room.
+        """Add the keys (B, d) of every process, in the order of their ranks, in place of the oldest keys.
 
-        All processes hold the same queue afterwards. Of more than Q keys the last Q stay.
+        All processes hold the same queue afterwards. Of more than Q keys the last Q are kept.
 
         Args:
-            keys: of this process.
-            texts: the hashes of the texts that they come from, (B, columns); None: of none that could come again.
+            keys: keys of this process.
+            texts: hashes of their texts, (B, columns); None: the keys have no texts that can occur again.
         """
         texts = self.texts.new_full((len(keys), self.texts.shape[1]), NO_TEXT) if texts is None else texts
         keys, _ = gather_keys(keys.detach())

@@ -1,4 +1,4 @@
-"""Which words are near enough in meaning to stand for each other: word vectors, and lists of neighbours."""
+"""Similarity of words in meaning, as a filter of candidates: by word vectors, or by lists of neighbours."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Similarity(Protocol):
 
     @property
     def source(self) -> str:
-        """What the judgement rests on, for the record."""
+        """The description of the similarity, for the record."""
 
     def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
-        """The candidates that may stand for ``word``, in the order given."""
+        """Return the candidates that may replace ``word``, in the given order."""
 
 
 class WordVectors:
-    """Words are near where the cosine of their vectors is at least a threshold; ADCL §3.3 (3), after TextFooler.
+    """Similarity by the cosine of word vectors, with a threshold (ADCL, §3.3 (3), after TextFooler).
 
     Args:
         vectors: (V, d).
         index: row of each of the V words, in lower case.
-        threshold: ε, the smallest cosine that passes.
-        source: where the vectors are from.
+        threshold: ε, minimum cosine of similar words.
+        source: origin of the vectors.
     """
 
     def __init__(self, vectors: npt.ArrayLike, index: Mapping[str, int], *, threshold: float, source: str) -> None:
@@ -54,14 +54,14 @@ class WordVectors:
         ``vectors`` (V, d).
 
         Raises:
-            UserError: the file cannot be read or is not of this form.
+            UserError: the file cannot be read or has another format.
         """
         words, vectors = read_vectors(path)
-        index = {word.lower(): row for row, word in reversed(list(enumerate(words)))}  # of equal words the first
+        index = {word.lower(): row for row, word in reversed(list(enumerate(words)))}  # the first of equal words
         return cls(vectors, index, threshold=threshold, source=f"word vectors of {path.name}")
 
     def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
-        """The candidates near enough; none where ``word`` has no vector."""
+        """Return the candidates whose cosine is at least the threshold; none if ``word`` has no vector."""
         row = self._index.get(word.lower())
         known = [(candidate, self._index.get(candidate.lower())) for candidate in candidates]
         return [
@@ -72,11 +72,11 @@ class WordVectors:
 
 
 class Neighbours:
-    """Lists of neighbours, nearest first, in place of vectors: those in the list are near enough.
+    """Similarity by lists of neighbours, nearest first: the words in the list pass.
 
     Args:
         lists: the neighbours of each word, all in lower case.
-        source: where the lists are from.
+        source: origin of the lists.
     """
 
     def __init__(self, lists: Mapping[str, Sequence[str]], *, source: str) -> None:
@@ -85,34 +85,34 @@ class Neighbours:
 
     @classmethod
     def read(cls, path: Path) -> Neighbours:
-        """Read a TSV with the columns ``word`` and ``neighbors``, neighbours apart by blanks; ``.gz`` too.
+        """Read a TSV with the columns ``word`` and ``neighbors`` (separated by spaces); ``.gz`` too.
 
         Raises:
-            UserError: the file cannot be read or is not of this form.
+            UserError: the file cannot be read or has another format.
         """
         return cls(read_lists(path), source=f"neighbour lists of {path.name}")
 
     def similar(self, word: str, candidates: Sequence[str]) -> list[str]:
-        """The candidates that are among the word's neighbours."""
+        """Return the candidates that are neighbours of ``word``."""
         near = set(self._lists.get(word.lower(), ()))
         return [candidate for candidate in candidates if candidate.lower() in near]
 
 
 def read_similarity(path: Path, *, threshold: float) -> WordVectors | Neighbours:
-    """Neighbour lists where the name ends in ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
+    """Read neighbour lists if the name ends in ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
     if path.name.endswith((".tsv", ".tsv.gz")):
         return Neighbours.read(path)
     return WordVectors.read(path, threshold=threshold)
 
 
 def read_lists(path: Path) -> dict[str, list[str]]:
-    """The neighbours of each word, in lower case, from the file that :meth:`Neighbours.read` takes."""
+    """Read the neighbours of each word, in lower case, from a file as for :meth:`Neighbours.read`."""
     rows = read_columns(path, ["word", "neighbors"])
     return {word.lower(): neighbours.lower().split() for _, (word, neighbours) in rows}
 
 
 def read_vectors(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Words and their vectors (V, d), from the files that :meth:`WordVectors.read` takes."""
+    """Read words and their vectors (V, d) from a file as for :meth:`WordVectors.read`."""
     return _read_npz(path) if path.suffix == ".npz" else _read_text(path)
 
 

@@ -1,4 +1,4 @@
-"""Texts that say the same in a slightly different way: slips of the fingers, and words exchanged for synonyms."""
+"""Small changes of a text that keep its meaning: typos and synonyms."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from holdfast.adversary import characters
 from holdfast.adversary.synonyms import Synonyms
 from holdfast.adversary.words import Words, is_content_word
 
-_NEAREST = 8  # synonyms of a word that are drawn from: further ones are less sure to mean the same
+_NEAREST = 8  # number of nearest synonyms to draw from: further ones are less certain
 
 
 class Edit(Protocol):
-    """A small change of a word; None for a word that it cannot change."""
+    """A small change of a word; returns None for a word that it cannot change."""
 
     def __call__(self, word: str, rng: random.Random) -> str | None:
-        """The changed word."""
+        """Return the changed word."""
 
 
 SLIPS: Mapping[str, Edit] = {
@@ -36,13 +36,13 @@ SYNONYM = "synonym"
 
 @dataclass(frozen=True)
 class Slips:
-    """Random changes of a text's content words that leave its meaning alone.
+    """Random changes of a text's content words that keep its meaning.
 
     Attributes:
-        edits: names of :data:`SLIPS`, and "synonym". Each touched word gets one of them: half of those that have one a
-            synonym, the others a slip, all equally likely.
-        share: the share of content words that is touched, in (0, 1]; one at least.
-        synonyms: where synonyms come from; needed by the edit of that name.
+        edits: names from :data:`SLIPS`, and "synonym". Each changed word gets one of them: with probability ½ a
+            synonym, if it has one, else a slip; all slips are equally likely.
+        share: share of the content words to change, in (0, 1]; at least one word.
+        synonyms: source of synonyms; required for the edit "synonym".
     """
 
     edits: tuple[str, ...]
@@ -61,7 +61,7 @@ class Slips:
             raise ValueError("the edit 'synonym' needs a source of synonyms")
 
     def of(self, text: str, rng: random.Random) -> str:
-        """The text with some of its words changed; the text itself where no word can be."""
+        """Return the text with some words changed; the unchanged text if no word can be changed."""
         words = Words.of(text)
         places = [place for place, word in enumerate(words.words) if is_content_word(word)]
         rng.shuffle(places)
@@ -75,9 +75,9 @@ class Slips:
         return words.text
 
     def _changed(self, word: str, rng: random.Random) -> str | None:
-        """The word after the first edit, of all in random order, that can change it."""
+        """Apply the edits in random order, and return the result of the first one that changes the word."""
         order = rng.sample(self.edits, len(self.edits))
-        if SYNONYM in order:  # not one of many: there are many more synonyms to be learned than slips
+        if SYNONYM in order:  # not one edit of many: there are many more synonyms than slips to learn
             order.remove(SYNONYM)
             order.insert(0 if rng.random() < 0.5 else len(order), SYNONYM)
         for edit in order:

@@ -1,4 +1,4 @@
-"""Words near another in meaning: by word vectors, or from lists of neighbours."""
+"""Synonyms of a word: by word vectors, from lists of neighbours, or from WordNet."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from holdfast.adversary.wordnet import WordNet
 from holdfast.adversary.words import others
 
 NEAR = 0.5
-"""The cosine of counter-fitted vectors from which on two words are synonyms to TextFooler (Jin et al. 2020, §2.2)."""
+"""The minimum cosine of synonyms for counter-fitted vectors, as in TextFooler (Jin et al. 2020, §2.2)."""
 
-_MEMO = 1 << 15  # words; an attack asks for the same ones again and again
+_MEMO = 1 << 15  # words; an attack asks for the same words many times
 
 
 class Synonyms(Protocol):
-    """Something that knows the neighbours of a word in meaning."""
+    """A source of synonyms."""
 
     source: str
-    """What the neighbours rest on, for the record."""
+    """Description of the source, for the record."""
 
     complete: bool
-    """Whether it knows every neighbour that its measure admits, or only the first few of a list."""
+    """True if the source has every word above the minimum cosine, False if it has only the first few of a list."""
 
     def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
-        """At most ``limit`` other words, nearest first, in the word's case; none for an unknown word.
+        """Return at most ``limit`` other words, nearest first, in the word's case; none for an unknown word.
 
         Args:
-            word: as it stands in a text.
-            limit: how many.
-            minimum: the smallest cosine of a neighbour; what has no cosines does not look at it.
+            word: the word, as in a text.
+            limit: maximum number of words.
+            minimum: minimum cosine of a neighbour; ignored by sources without cosines.
         """
 
 
 class VectorNeighbours:
-    """The words whose vectors have the largest cosine with the word's own: TextFooler §2.2 (2), TextBugger's Sub-W.
+    """Synonyms by the largest cosine of word vectors (TextFooler, §2.2 (2); TextBugger's Sub-W).
 
-    Exact: one matrix-vector product a word, remembered.
+    The search is exact: one matrix-vector product per word, cached.
 
     Args:
-        words: V words. Of those that differ in case alone the first is used.
+        words: V words. Of words that differ only in case, the first one is used.
         vectors: (V, d).
-        source: where the vectors are from.
+        source: origin of the vectors.
     """
 
     complete = True
@@ -62,20 +62,20 @@ class VectorNeighbours:
 
     @classmethod
     def read(cls, path: Path, *, source: str | None = None) -> VectorNeighbours:
-        """Read ``word number number …`` lines or an ``.npz`` file, as `holdfast.adversary.similarity.WordVectors`.
+        """Read ``word number number …`` lines or an ``.npz`` file; see `holdfast.adversary.similarity.WordVectors`.
 
         Args:
             path: the file.
-            source: where the vectors are from; by default the file's name.
+            source: origin of the vectors; by default the file's name.
 
         Raises:
-            UserError: the file cannot be read or is not of this form.
+            UserError: the file cannot be read or has another format.
         """
         words, vectors = read_vectors(path)
         return cls(words, vectors, source=source or f"word vectors {path.name}")
 
     def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
-        """At most ``limit`` other words, nearest first, in the word's case; none for an unknown word."""
+        """Return at most ``limit`` other words, nearest first, in the word's case; none for an unknown word."""
         return others(word, self._near(word.lower(), limit, minimum))
 
     def _find(self, word: str, limit: int, minimum: float) -> tuple[str, ...]:
@@ -90,36 +90,36 @@ class VectorNeighbours:
 
 
 class ListedNeighbours(Neighbours):
-    """The neighbours that a list names, in its order.
+    """Synonyms from lists of neighbours, in the order of the lists.
 
     Args:
         lists: the neighbours of each word, all in lower case.
-        source: where the lists are from.
+        source: origin of the lists.
     """
 
     complete = False
 
     @classmethod
     def read(cls, path: Path) -> ListedNeighbours:
-        """Read a TSV with the columns ``word`` and ``neighbors``, neighbours apart by blanks; ``.gz`` too.
+        """Read a TSV with the columns ``word`` and ``neighbors`` (separated by spaces); ``.gz`` too.
 
         Raises:
-            UserError: the file cannot be read or is not of this form.
+            UserError: the file cannot be read or has another format.
         """
         lists = read_lists(path)
         longest = max(map(len, lists.values()), default=0)
         return cls(lists, source=f"neighbour lists {path.name} (at most {longest} a word, without cosines)")
 
     def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
-        """At most ``limit`` other words, in the list's order, in the word's case; none for an unknown word."""
+        """Return at most ``limit`` other words, in the list's order, in the word's case; none for an unknown word."""
         return others(word, self._lists.get(word.lower(), ()))[:limit]
 
 
 class JoinedSynonyms:
-    """What several sources know, the first one's words first.
+    """The union of several sources of synonyms; the words of the first source come first.
 
     Args:
-        sources: one or more; each is asked for as many words as a caller wants in all.
+        sources: one or more sources; ``limit`` applies to each of them.
     """
 
     def __init__(self, sources: Sequence[Synonyms]) -> None:
@@ -128,17 +128,17 @@ class JoinedSynonyms:
         self.complete = all(each.complete for each in sources)
 
     def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
-        """At most ``limit`` words *of each source*, in the word's case, each once."""
+        """Return at most ``limit`` words *of each source*, in the word's case, each once."""
         return list(dict.fromkeys(near for each in self._sources for near in each.nearest(word, limit, minimum)))
 
 
 def is_wordnet(path: Path) -> bool:
-    """Whether a path of synonyms is of WordNet, a folder or ``.zip``, and not of lists or vectors, which are files."""
+    """Return True if a path of synonyms is that of WordNet: a folder or ``.zip``; lists and vectors are other files."""
     return path.is_dir() or path.suffix == ".zip"
 
 
 def read_synonyms(path: Path) -> VectorNeighbours | ListedNeighbours | WordNet:
-    """WordNet from a folder or ``.zip``, neighbour lists from ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
+    """Read WordNet from a folder or ``.zip``, neighbour lists from ``.tsv`` or ``.tsv.gz``, otherwise word vectors."""
     if is_wordnet(path):
         return WordNet.read(path)
     if path.name.endswith((".tsv", ".tsv.gz")):

@@ -1,4 +1,4 @@
-"""Back-translation: a sentence said again by way of another language, ADCL's milder positive (BTCL, §3.2)."""
+"""Back-translation: translate to another language and back, for milder positives (BTCL in ADCL, §3.2)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from holdfast.loading import loading
 
 
 class Translator:
-    """A sequence-to-sequence model that translates sentences by beam search; nothing is random.
+    """A sequence-to-sequence model that translates sentences by beam search; it is deterministic.
 
     Args:
-        spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`: a Marian model, a T5, a BART.
-        prefix: what a sentence must be prefixed by, such as T5's "translate English to German: ".
-        beams: the width of the beam.
-        longest: the most tokens of a translation.
-        device: where to put the model; None: the machine's best.
+        spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`, of a Marian, T5 or BART model.
+        prefix: text put before each sentence, such as T5's "translate English to German: ".
+        beams: width of the beam.
+        longest: maximum number of tokens of a translation.
+        device: device of the model; None: the best available one.
 
     Raises:
-        UserError: there is no such model, it is not safe to load, or it does not translate.
+        UserError: the model does not exist, is not safe to load, or has no sequence-to-sequence head.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Translator:
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[str]) -> list[str]:
-        """The sentences' translations, in the order given."""
+        """Return the translations of the sentences, in the given order."""
         encoded = self.tokenizer([self.prefix + sentence for sentence in sentences], truncation=True)
         translations = [""] * len(sentences)
         for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
@@ -58,10 +58,10 @@ class Translator:
 
 
 def back_translate(sentences: Sequence[str], there: Translator, back: Translator) -> list[str]:
-    """Each sentence, translated by ``there`` into another language and by ``back`` into its own again.
+    """Translate each sentence with ``there`` into another language and with ``back`` into the original one.
 
-    A sentence that comes back empty is returned as it was. The result is the second column of the training data for
-    ``ADCL(positives="given")``.
+    A sentence whose back-translation is empty is returned unchanged. The result can be used as the second column of the
+    training data, for ``ADCL(positives="given")``.
     """
     again = back(there(sentences))
     return [new or old for new, old in zip(again, sentences, strict=True)]

@@ -1,4 +1,4 @@
-"""An encoder, and a loss on what comes out of it, as a victim of attacks that exchange words."""
+"""An encoder with a loss on its output, as the victim of attacks that replace words."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Loss = Callable[[Tensor, Sequence[int]], Tensor]
 
 
 class EncoderVictim:
-    """z = g(f(text)) with f an encoder and g a head, and a loss of z; to be used inside the encoder's ``attack_mode``.
+    """The vector z = g(f(text)) of an encoder f and a head g, and a loss of z; use it in the encoder's ``attack_mode``.
 
     Args:
         encoder: f.
         head: g, (n, d) → (n, c).
-        loss: the mean loss, a scalar, of n vectors (n, c) and the numbers of the originals that they descend from.
-        defeated: for n vectors and numbers, whether each has gone far enough; None: never.
-        steer: turns z and v = ∇_z ℓ into the direction to climb, where that is not v.
+        loss: returns the mean loss, a scalar, of n vectors (n, c), given the numbers of their original texts.
+        defeated: returns, for n vectors and numbers, True for each text that is finished; None: never.
+        steer: returns the ascent direction from z and v = ∇_z ℓ; None: v.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EncoderVictim:
     ) -> None:
         self._encoder, self._head, self.loss = encoder, head, loss
         self._defeated, self._steer = defeated, steer
-        # Batches of candidates are of one length each already.
+        # Batches of candidates are already grouped by length.
         self._scoring = Encoder(encoder.model, length_groups=1)
 
     @property
@@ -46,7 +46,7 @@ class EncoderVictim:
         return self._encoder.model.tokenizer
 
     def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
-        """One pass forward and back, to z and to what enters the encoder's first layer."""
+        """Return z, and the gradients at z and at the input of the encoder's first layer, in one pass."""
         encoded = self._tokenizer(list(texts), truncation=True, return_offsets_mapping=True)
         features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
         with torch.no_grad():
@@ -60,7 +60,7 @@ class EncoderVictim:
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
-        """z of n texts, in batches of like length."""
+        """Return z of n texts, computed in batches of similar length."""
         encoded = self._tokenizer(list(texts), truncation=True)
         order, vectors = [], []
         for numbers, features in in_batches(self._tokenizer, encoded, self._encoder.model.device):
@@ -69,14 +69,14 @@ class EncoderVictim:
         return torch.cat(vectors)[torch.tensor(order).argsort()]
 
     def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
-        """Whether each text has gone far enough."""
+        """Return, for each text, True if it is finished."""
         return [False] * len(z) if self._defeated is None else self._defeated(z, rows)
 
 
 def recovered_texts(model: Any, features: Features) -> list[str | None]:
-    """The texts of tokenised rows; None for a row whose text would not be tokenised to the same ids again.
+    """Decode tokenised rows; None for a row whose text would not be tokenised to the same ids again.
 
-    Such rows hold an unknown token, or were cut off inside a word.
+    Such rows hold an unknown token, or were truncated inside a word.
     """
     tokenizer = model.tokenizer
     ids = _unpadded(features, ["input_ids"])["input_ids"]
@@ -86,7 +86,7 @@ def recovered_texts(model: Any, features: Features) -> list[str | None]:
 
 
 def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[str, Any]:
-    """The features with some rows, by number, tokenised anew from other texts."""
+    """Return the features with some rows, by number, replaced by other texts."""
     if not texts:
         return dict(features)
     tokenizer = model.tokenizer
@@ -102,7 +102,7 @@ def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[st
 
 def _unpadded(features: Features, names: Sequence[str]) -> dict[str, list[list[int]]]:
     """Return some of the features as a tokeniser's lists, without padding."""
-    # In one piece, since a copy from a GPU is waited for.
+    # One copy for all, since each copy from a GPU waits.
     mask, *tensors = torch.stack([features["attention_mask"], *(features[name] for name in names)]).cpu()
     kept = mask.bool()
     return {

@@ -1,4 +1,4 @@
-"""A virtual adversary: the perturbation that changes an output most, found without labels (V-advCSE, eq. 9, Alg. 1)."""
+"""Virtual adversarial perturbation: the one that changes the output most, without labels (V-advCSE, eq. 9, Alg. 1)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BallNorm = Literal["2", "inf"]
 class VirtualAdversary:
     """K projected ascent steps r ← Π(r + η·g/‖g‖₂), or η·sign g in the L∞ ball, from noise (V-advCSE, appendix A).
 
-    The ball has the *ordinary* norm of a sentence's r, over its real tokens where r is of token embeddings.
+    The ball uses the *ordinary* norm of a sentence's r, over the real tokens according to the mask.
 
     Attributes:
-        steps: K; at 0, r is the start.
+        steps: K; with 0 steps r is the start.
         radius: ε.
         step_size: η; None: ε.
         norm: "2" or "inf".
-        init_std: σ of r⁰ ~ N(0, σ²I); None: such that ‖r⁰‖ is about ε/10 for every sentence.
-        as_released: as in the authors' code, r is scaled to the sphere of radius ε and a step is η·g.
+        init_std: σ of r⁰ ~ N(0, σ²I); None: chosen so that ‖r⁰‖ is about ε/10 for every sentence.
+        as_released: as in the authors' code, r is scaled to length ε per token and a step is η·g.
     """
 
     steps: int = 1
@@ -38,7 +38,7 @@ class VirtualAdversary:
     as_released: bool = False
 
     def noise(self, x: Tensor, mask: Tensor) -> Tensor:
-        """r⁰ of inputs x (B, L, d) with a mask (B, L) of real tokens, in fp32; not confined yet."""
+        """Draw r⁰ for inputs x (B, L, d) with a mask (B, L) of real tokens, in fp32; not projected yet."""
         if self.init_std is not None:
             return gaussian(x, self.init_std)
         std = per_coordinate(self.radius, mask, x.shape[-1], self.norm) / 10
@@ -47,7 +47,7 @@ class VirtualAdversary:
         return gaussian(x, 1.0) * std[:, None, None]
 
     def climb(self, start: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Climb ``loss``, a function of r, from ``start`` (B, L, d): r, and the loss where gradients were taken."""
+        """Climb ``loss``, a function of r, from ``start`` (B, L, d); return r, and the loss at each gradient."""
         r, values = self._confined(start, mask), []
         for _ in range(self.steps):
             slope, value = perturbation_gradient(loss, r)

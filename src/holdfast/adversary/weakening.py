@@ -13,24 +13,24 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 class Weakening(NamedTuple):
-    """A number for each token and each feature of k layers: keep-probabilities, the masks made of them, or gradients.
+    """One number per token and per feature for k layers: keep-probabilities, their masks, or gradients.
 
     Attributes:
-        tokens: (k, rows, L); None where tokens are never weakened, which is a mask of ones that is not learned.
-        features: (k, rows, d), or (k, 1, d) where all rows share one; None where features are never weakened.
+        tokens: (k, rows, L); None: tokens are never weakened (a constant mask of ones).
+        features: (k, rows, d), or (k, 1, d) if all rows share one mask; None: features are never weakened.
     """
 
     tokens: Tensor | None
     features: Tensor | None
 
     def pairs(self) -> list[tuple[Tensor, Tensor]]:
-        """The two halves of each layer's M (eq. 2), (rows, L, 1) and (rows, 1, d), as ``Encoder.perturbed`` takes them.
+        """Return the two terms of each layer's M (eq. 2), (rows, L, 1) and (rows, 1, d), as for ``Encoder.perturbed``.
 
-        Their sum, which is all of M but its ones at padding, is never made for the whole batch.
+        Their sum, which is M except at padding, is never materialised for the whole batch.
         """
         some = next(part for part in self if part is not None)
         one = some.new_full((1, 1, 1), 0.5)
-        # Halved while they are small: the sum is as large as what it weakens.
+        # Halve the small terms: their sum is as large as the activations.
         tokens = None if self.tokens is None else self.tokens.unsqueeze(-1) / 2
         features = None if self.features is None else self.features.unsqueeze(-2) / 2
         return [
@@ -39,35 +39,35 @@ class Weakening(NamedTuple):
         ]
 
     def fused(self, real: Tensor) -> list[Tensor]:
-        """M of each layer, the mean of its two masks (eq. 2), in {0, ½, 1}, and 1 at padding.
+        """Return M of each layer, the mean of its two masks (eq. 2), in {0, ½, 1}, and 1 at padding.
 
-        Of shape (rows, L, d), or (rows, L, 1) where features are never weakened.
+        The shape is (rows, L, d), or (rows, L, 1) if features are never weakened.
 
         Args:
-            real: (rows, L), true at the tokens that are no padding.
+            real: (rows, L), true at tokens, false at padding.
         """
         return [torch.where(real.unsqueeze(-1), token + feature, 1.0) for token, feature in self.pairs()]
 
     def whole_at_padding(self, real: Tensor) -> Weakening:
-        """The same, with tokens that are padding kept: 1 where ``real`` (rows, L) is false."""
+        """Return a copy whose token part is 1 at padding, where ``real`` (rows, L) is false."""
         return self if self.tokens is None else self._replace(tokens=torch.where(real, self.tokens, 1.0))
 
 
 @dataclass(frozen=True)
 class WeakeningAscent:
-    """Learns keep-probabilities P by gradient ascent on a loss of their masks (L2P-CSR, eq. 1 and 5-8).
+    """Gradient ascent on keep-probabilities P, for a loss of their masks (L2P-CSR, eq. 1 and 5-8).
 
-    A mask is 1 where ``P ≥ φ`` and 0 elsewhere. The loss's gradient g with respect to the mask is taken for that of the
-    probabilities (straight through): ``P ← clip(P + β·g/‖g‖₂, 0, 1)``. The norm of a token mask is over the tokens of
-    one row and one layer, that of a feature mask over its d features; where g is zero, P stays.
+    A mask is 1 where ``P ≥ φ`` and 0 elsewhere. The gradient g of the loss with respect to the mask is used as that of
+    the probabilities (straight-through): ``P ← clip(P + β·g/‖g‖₂, 0, 1)``. The norm is over the tokens of one row and
+    one layer for a token mask, and over the d features for a feature mask; P stays where g is zero.
 
     Attributes:
         steps: t.
         size: β.
         threshold: φ.
-        continuous: the probability itself is the mask.
-        as_released: as in the authors' code, each token is normalised by itself, hence moves by ±β, and what has no
-            gradient becomes 1.
+        continuous: use the probabilities themselves as masks.
+        as_released: as in the authors' code, the gradient of each token is normalised alone, so that P moves by ±β, and
+            P becomes 1 where the gradient is zero.
     """
 
     steps: int
@@ -80,7 +80,7 @@ class WeakeningAscent:
         """Climb ``loss``, a function of masks, from the probabilities ``start``.
 
         Returns:
-            The probabilities, detached, and the loss at every point a gradient was taken.
+            The probabilities, detached, and the loss at each gradient.
         """
         keep, losses = start, []
         for _ in range(self.steps):
@@ -90,7 +90,7 @@ class WeakeningAscent:
         return keep, losses
 
     def masks(self, keep: Weakening) -> Weakening:
-        """The masks of keep-probabilities (eq. 1)."""
+        """Return the masks of keep-probabilities (eq. 1)."""
         if self.continuous:
             return keep
         return Weakening(*(None if part is None else (part >= self.threshold).to(part.dtype) for part in keep))
@@ -113,14 +113,14 @@ class WeakeningAscent:
 def uniform_start(
     x: Tensor, layers: int, *, tokens: bool = True, features: bool = True, shared: bool = False
 ) -> Weakening:
-    """P⁰ ~ U(0, 1) (L2P-CSR, eq. 4), in fp32, for embeddings x (rows, L, d).
+    """Draw P⁰ ~ U(0, 1) (L2P-CSR, eq. 4), in fp32, for embeddings x (rows, L, d).
 
     Args:
         x: the embeddings.
         layers: k.
-        tokens: whether there are token masks.
-        features: whether there are feature masks.
-        shared: one feature mask for all rows.
+        tokens: create token masks.
+        features: create feature masks.
+        shared: use one feature mask for all rows.
     """
     rows, length, width = x.shape
     kind: dict[str, Any] = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}
@@ -131,9 +131,9 @@ def uniform_start(
 
 
 def weakening_gradient(loss: Callable[[Weakening], Tensor], masks: Weakening) -> tuple[Weakening, Tensor]:
-    """The gradient of ``loss`` with respect to each mask and the loss's value, all detached (eq. 7-8).
+    """Return the gradient of ``loss`` with respect to each mask and the loss's value, all detached (eq. 7-8).
 
-    Only the masks' gradients are formed: nothing is added to any parameter's ``.grad``.
+    Only the gradients of the masks are computed: no parameter's ``.grad`` changes.
     """
     leaves = Weakening(*(None if part is None else part.detach().requires_grad_() for part in masks))
     with torch.enable_grad():
@@ -143,7 +143,7 @@ def weakening_gradient(loss: Callable[[Weakening], Tensor], masks: Weakening) ->
 
 
 def _unit(slope: Tensor) -> Tensor:
-    """``g / ‖g‖₂`` over the last dimension; zero where g is. Scaled first: squares of 1e-20 are zero in fp32."""
+    """Return ``g / ‖g‖₂`` over the last dimension; 0 where g is 0. Scales first: squares of 1e-20 are zero in fp32."""
     scaled = slope / slope.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)
     length: Tensor = scaled.norm(dim=-1, keepdim=True)
     return scaled / length.clamp_min(_TINY)

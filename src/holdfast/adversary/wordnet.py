@@ -1,6 +1,6 @@
-"""Synonyms from WordNet (Miller 1995), read from its own database files or from tables made of them; no other package.
+"""Synonyms from WordNet (Miller 1995), read from its database files or from tables made of them, without NLTK.
 
-Only what synonyms need is kept: which words are in which synset, and the exceptions of the inflection.
+Only the data for synonyms is kept: the words of each synset, and the exceptions of the inflection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POS_OF_TAG = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
 _FILE_OF_POS = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _POS_OF_FILE = {name: pos for pos, name in _FILE_OF_POS.items()}
 
-# The detachment rules of morphy(7WN): endings and what stands in their place in the base form.
+# The detachment rules of morphy(7WN): endings and their replacements in the base form.
 _DETACHMENTS = {
     "n": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
     "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",
@@ -30,7 +30,7 @@ _DETACHMENTS = {
 }
 _RULES = {pos: [tuple(rule.split(":")) for rule in rules.split()] for pos, rules in _DETACHMENTS.items()}
 
-# The Penn tags of the inflected forms, as lemminflect takes them.
+# The Penn tags of the inflected forms, for lemminflect.
 _INFLECTIONS = {"n": ("NNS",), "v": ("VBD", "VBN", "VBG", "VBZ"), "a": ("JJR", "JJS"), "r": ("RBR", "RBS")}
 
 _MAX_LINE = 1 << 16
@@ -42,20 +42,20 @@ _Folder = Path | zipfile.Path
 
 @dataclass
 class _Lexicon:
-    """What is kept: ``senses[pos][lemma]``, synsets as tuples of the words in them; ``exceptions[pos][form]``."""
+    """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``."""
 
     senses: dict[str, dict[str, list[Synset]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
     exceptions: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
 
 
 class WordNet:
-    """The synonyms of a word.
+    """Synonyms from WordNet's synsets.
 
     Args:
-        senses: for each part of speech (``n``, ``v``, ``a``, ``r``), the synsets of each lower-case lemma, each the
-            tuple of its lemmas, the most frequent sense first.
+        senses: for each part of speech (``n``, ``v``, ``a``, ``r``), the synsets of each lower-case lemma, the most
+            frequent sense first; a synset is a tuple of lemmas.
         exceptions: for each part of speech, the base forms of each irregular form.
-        source: where it is from, for the record.
+        source: origin of the data, for the record.
     """
 
     complete = False
@@ -73,16 +73,16 @@ class WordNet:
 
     @classmethod
     def read(cls, path: Path) -> WordNet:
-        """Read WordNet from a folder, or from the archive of it that NLTK downloads.
+        """Read WordNet from a folder, or from the archive that NLTK downloads.
 
         Args:
-            path: with the database files (``data.noun``, ``index.noun``, ``noun.exc``, …), or with the tables
-                ``synsets.tsv[.gz]`` (columns ``pos``, ``lemmas``: apart by ``|``) and ``exceptions.tsv[.gz]`` (``pos``,
-                ``inflected``, ``lemmas``: apart by blanks). The tables do not say which sense is the most frequent:
-                senses are then in the order of the rows.
+            path: folder or archive with the database files (``data.noun``, ``index.noun``, ``noun.exc``, …), or folder
+                with the tables ``synsets.tsv[.gz]`` (columns ``pos``, ``lemmas``: separated by ``|``) and
+                ``exceptions.tsv[.gz]`` (``pos``, ``inflected``, ``lemmas``: separated by spaces). The tables do not
+                give the frequency of senses: they are in the order of the rows.
 
         Raises:
-            UserError: there are no such files, or one is damaged.
+            UserError: the files are missing, or one is damaged.
         """
         folder = _folder(path)
         tables = _tables(path)
@@ -95,29 +95,29 @@ class WordNet:
         return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({how})")
 
     def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
-        """Other words of the synsets that the word's base forms are in: single words of letters, in the word's case.
+        """Return the other words in the synsets of the word's base forms: single words of letters, in the word's case.
 
-        The order is WordNet's: nouns, verbs, adjectives, adverbs; base forms as morphy(7WN) finds them; their senses.
+        The order is WordNet's: nouns, verbs, adjectives, adverbs; base forms as found by morphy(7WN); their senses.
 
         Args:
-            word: as it stands in a text.
-            tag: a universal part of speech, to have the synsets of that alone. WordNet has four: NOUN, VERB, ADJ, ADV.
-            inflected: give each synonym the inflection that the word has (films: movies). A word whose inflection, or
-                whose synonym's, is not known has none then.
+            word: the word, as in a text.
+            tag: a universal part of speech; only its synsets are used. WordNet has four: NOUN, VERB, ADJ, ADV.
+            inflected: inflect each synonym like the word (films: movies). Synonyms of unknown inflection are left out;
+                if the inflection of the word is unknown, there are none.
 
         Raises:
-            UserError: inflected, and lemminflect is not installed.
+            UserError: ``inflected`` is set, and lemminflect is not installed.
         """
         if tag is not None and tag not in UNIVERSAL_TAGS:
             raise ValueError(f"{tag!r} is no universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
         return others(word, self._found(word.lower(), tag, inflected))
 
     def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
-        """At most ``limit`` of its synonyms, in WordNet's order: `holdfast.adversary.synonyms.Synonyms`."""
+        """Return at most ``limit`` synonyms, in WordNet's order; see `holdfast.adversary.synonyms.Synonyms`."""
         return self.synonyms(word)[:limit]
 
     def bases(self, word: str, pos: str) -> list[str]:
-        """The base forms of a lower-case word that are in WordNet: itself, then irregular or else regular ones."""
+        """Return the base forms of a lower-case word in WordNet: itself, then irregular or else regular ones."""
         exceptions = self._exceptions[pos].get(word)
         forms = exceptions if exceptions is not None else _detached(word, pos)
         return [form for form in dict.fromkeys([word, *forms]) if form in self._senses[pos]]
@@ -140,7 +140,7 @@ def _detached(word: str, pos: str) -> list[str]:
 
 
 def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str, pos: str) -> Iterator[str]:
-    """The lemmas as ``word`` is of ``base``; themselves where it is the base form."""
+    """Yield the lemmas, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form."""
     if word == base:
         yield from lemmas
         return
@@ -151,7 +151,7 @@ def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str,
     tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
     if tag is None:
         return
-    # The rules for words it does not know are right for nouns and verbs, but make "honester" of an adjective.
+    # lemminflect's rules for unknown words are right for nouns and verbs, but give "honester" for an adjective.
     by_rule = pos in "nv"
     for lemma in lemmas:
         yield from getInflection(lemma.lower(), tag, inflect_oov=by_rule)[:1]
@@ -195,13 +195,13 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
 
 
 def _read_database(folder: _Folder) -> _Lexicon:
-    """The files that wndb(5WN) describes."""
+    """Read database files, whose format is described in wndb(5WN)."""
     lexicon = _Lexicon()
     for pos, name in _FILE_OF_POS.items():
         synsets = {}
         for where, fields in _fields(folder / f"data.{name}"):
             with_cases = fields[4 : 4 + 2 * _number(fields[3], 16, where) : 2]
-            # An adjective's syntactic marker stands after it: galore(ip).
+            # The syntactic marker of an adjective follows it: galore(ip).
             synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
         for where, fields in _fields(folder / f"index.{name}"):
             if "_" in fields[0]:
@@ -219,15 +219,15 @@ def _read_database(folder: _Folder) -> _Lexicon:
 
 
 def _usable(words: Sequence[str]) -> Synset:
-    """The single words of letters alone; phrases have blanks or underscores."""
+    """Return the words that consist of letters only; phrases have spaces or underscores."""
     return tuple(word for word in words if word.isalpha())
 
 
 def _fields(path: _Folder) -> Iterator[tuple[str, list[str]]]:
-    """Place and blank-separated fields of each line, without the gloss and the licence, whose lines are indented."""
+    """Yield ``file:line`` and the fields of each line, without the gloss and the (indented) lines of the licence."""
     try:
         stream = path.open("rb")
-    except (OSError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile) as error:  # packed in a way not read here
+    except (OSError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile) as error:  # or its compression
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     exceptions = path.name.endswith(".exc")
     with stream:

@@ -1,4 +1,4 @@
-"""Texts as words that can be exchanged one by one, and the words that never are."""
+"""Texts split into replaceable words, and the stop words, which attacks never replace."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ STOP_WORDS = frozenset(
     won wouldn ma
     """.split()
 )
-"""English function words, and what is left of contractions when they are cut at the apostrophe; lower case."""
+"""English function words, and the parts of contractions split at the apostrophe; lower case."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """A text cut into words and what stands between them; joined, the parts are the text again, to the letter.
+    """A text split into words and gaps; the joined parts are exactly the text.
 
-    A word is a run of letters and digits: hyphens, apostrophes and other punctuation stand between words.
+    A word is a run of letters and digits; hyphens, apostrophes and other punctuation belong to gaps.
 
     Attributes:
         parts: gap, word, gap, word, …, gap; gaps may be empty.
@@ -52,7 +52,7 @@ class Words:
 
     @classmethod
     def of(cls, text: str) -> Words:
-        """Cut a text."""
+        """Split a text."""
         return cls(tuple(_WORD.split(text)))
 
     @property
@@ -67,7 +67,7 @@ class Words:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each word begins and ends in the text, in characters."""
+        """The begin and end of each word in the text, in characters."""
         spans, begin = [], 0
         for place, part in enumerate(self.parts):
             if place % 2:
@@ -76,12 +76,12 @@ class Words:
         return spans
 
     def exchanged(self, index: int, word: str) -> Words:
-        """The same text with another word, or any other string, in the place of word ``index``."""
+        """Return a copy with word ``index`` replaced by another word or any other string."""
         place = 2 * index + 1
         return Words((*self.parts[:place], word, *self.parts[place + 1 :]))
 
     def without(self, index: int) -> str:
-        """The text without word ``index``, and without the blank that stood before or after it."""
+        """Return the text without word ``index`` and without one space before or after it."""
         place = 2 * index + 1
         before, after = "".join(self.parts[:place]), "".join(self.parts[place + 1 :])
         if after[:1].isspace() and (not before or before[-1:].isspace()):
@@ -91,9 +91,9 @@ class Words:
         return before + after
 
     def around(self, index: int, width: int) -> str:
-        """The text of at most ``width`` words, of which word ``index`` is the middle one where the text allows it.
+        """Return a window of at most ``width`` words around word ``index``, which is in the middle if possible.
 
-        As TextAttack cuts its windows: shifted, not shortened, at the ends of the text.
+        As in TextAttack, the window is shifted, not shortened, at the ends of the text.
         """
         count = len(self.parts) // 2
         begin = max(0, min(index - width // 2, count - width))
@@ -102,13 +102,13 @@ class Words:
 
 
 def pieces(original: str, adversarial: str, changes: Sequence[Sequence[Any]]) -> list[str | tuple[str, str]]:
-    """A text and what was made of it, cut for reading: what stayed, and ``(old, new)`` for what was exchanged.
+    """Split a text for a display of its changes: unchanged parts as strings, changed ones as ``(old, new)``.
 
     Args:
-        original: the text.
-        adversarial: what became of it.
-        changes: ``(place, word, what stands there now)`` for each changed word. A change of no word, as of a full stop
-            or a blank, is one from the first difference to the end.
+        original: the original text.
+        adversarial: the changed text.
+        changes: ``(index, old word, new word)`` for each changed word. If there are none, but the texts differ (as in a
+            full stop), everything from the first difference to the end counts as one change.
     """
     if not changes and adversarial != original:
         pairs = enumerate(zip(original, adversarial, strict=False))
@@ -126,12 +126,12 @@ def pieces(original: str, adversarial: str, changes: Sequence[Sequence[Any]]) ->
 
 
 def is_content_word(word: str) -> bool:
-    """Whether an attack may change a word, or put it into a text: letters alone, two at least, and no stop word."""
+    """Return True if an attack may replace or insert a word: at least two letters, only letters, not a stop word."""
     return len(word) > 1 and word.isalpha() and word.lower() not in STOP_WORDS
 
 
 def others(word: str, candidates: Iterable[str]) -> list[str]:
-    """The candidates that are other words than ``word``, each once, whatever their case; in the word's case."""
+    """Return the candidates other than ``word``, each once (ignoring case), in the word's case."""
     seen, found = {word.casefold()}, []
     for candidate in candidates:
         if candidate.casefold() not in seen:
@@ -141,7 +141,7 @@ def others(word: str, candidates: Iterable[str]) -> list[str]:
 
 
 def in_case_of(word: str, candidate: str) -> str:
-    """``candidate`` with a capital where ``word`` begins with one, in capitals where ``word`` is."""
+    """Return ``candidate`` capitalised if ``word`` is, and in upper case if ``word`` is."""
     if len(word) > 1 and word.isupper():
         return candidate.upper()
     return candidate[:1].upper() + candidate[1:] if word[:1].isupper() else candidate

@@ -26,7 +26,7 @@ METHODS: dict[str, type[Objective]] = {
     "combined": Combined,
     "anchored": Anchored,
 }
-"""The methods by their names on the command line."""
+"""The methods by their command-line names."""
 
 __all__ = [
     "ADCL",

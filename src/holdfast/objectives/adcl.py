@@ -31,55 +31,55 @@ ProjectionKind = Literal["mlp", "linear"]
 
 
 class ADCL(Objective):
-    r"""Momentum contrast whose positives are the sentence with words exchanged so that the loss rises most.
+    r"""Momentum contrast; the positive is the sentence with words replaced so that the loss rises most.
 
-    A query encoder f_q with projection g_q is trained; momentum copies f_k, g_k make the keys, and a queue holds the
+    A query encoder f_q with projection g_q is trained; momentum copies f_k, g_k compute the keys, and a queue holds the
     last Q of them (§3.2). With :math:`z_i = g_q(f_q(x_i))` and :math:`z_i' = g_k(f_k(x_i'))` (eq. 1)
 
     .. math::
         \ell_i = -\log \frac{e^{z_i \cdot z_i'/\tau}}{e^{z_i \cdot z_i'/\tau} + \sum_{k \in \text{queue}}
         e^{z_i \cdot z_k/\tau}}, \qquad \theta_k \leftarrow m\,\theta_k + (1-m)\,\theta_q
 
-    where the queue holds earlier batches alone, so that the positive counts exactly once; the keys of the batch are
-    enqueued after the optimiser's step. That is MoCo's order. The paper's differs (§3.2): it enqueues the batch's keys
-    before the loss, so that the batch's other examples are negatives too. x' is made while training by the Geometry
+    where the queue holds only earlier batches, so that the positive counts exactly once; the keys of the batch are
+    enqueued after the optimiser's step, as in MoCo. The paper differs (§3.2): it enqueues the batch's keys before the
+    loss, so that the other examples of the batch are negatives too. x' is computed during training by the Geometry
     Attack (§3.3, Algorithm 1; :class:`~holdfast.adversary.geometry.GeometryAttack`), which moves z_i away from the key
-    of x_i itself, with dropout off and all weights frozen. As long as the queue is empty there is nothing to climb, and
-    x' = x.
+    of x_i itself, with dropout off and all weights frozen. While the queue is empty the loss is constant, and x' = x.
 
     Args:
         model: the ``SentenceTransformer`` to train.
-        positives: "geometry" (x' by the attack), "given" (x' is the data's second column: adversarial sentences made
-            beforehand, or back-translations for BTCL) or "dropout" (x' = x, under other dropout masks).
+        positives: "geometry" (x' from the attack), "given" (x' is the data's second column: precomputed adversarial
+            sentences, or back-translations for BTCL) or "dropout" (x' = x, with other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
-        queue_size: Q, the number of keys; slots not filled yet do not count.
+        queue_size: Q, the number of keys; unfilled slots are ignored.
         momentum: m in [0, 1].
         temperature: τ.
-        normalize: whether z is scaled to unit length: cosines in place of inner products.
+        normalize: scale z to unit length: cosines instead of inner products.
         projection: g: "mlp" for Linear(d, d), Sigmoid, Linear(d, c), Tanh; "linear" for Linear(d, c), Tanh.
         projection_size: c.
-        iterations: N, iterations of the attack (the paper: 15 for IMDB).
-        max_share: at most min(N, max_share · words) words are exchanged; sentences too short for one are not attacked.
-        candidates: T, how many candidates for a word are tried at most.
-        min_similarity: ε, the smallest cosine of a candidate's word vector to the original's; −1 for no filter.
-        masked_lm: folder or hub name of the masked language model that proposes candidates; by default the model that
-            is trained, as it was loaded, which must have a masked-LM head.
+        iterations: N, iterations of the attack (15 for IMDB in the paper).
+        max_share: at most min(N, max_share · words) words are replaced; if this is below 1, there is no attack.
+        candidates: T, maximum number of candidates to try for a word.
+        min_similarity: ε, minimum cosine of the word vectors of candidate and original; −1 for no filter.
+        masked_lm: folder or hub name of the masked language model that proposes candidates; by default the trained
+            model with its original weights, which must have a masked-LM head.
         word_vectors: file of word vectors for the filter (text, .npz), or of neighbour lists (.tsv, .tsv.gz, without
             cosines, so min_similarity does not apply); by default the input embeddings of the masked LM.
-        duplicates: "mask": a key in the queue is no negative of an equal text; "keep": it is, as in the paper.
-        as_released: reproduce what else the authors' code does otherwise; see ``PRESETS["as_released"]``.
+        duplicates: "mask": keys of equal texts in the queue are not used as negatives; "keep": they are, as in the
+            paper.
+        as_released: reproduce the other differences of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: Q, N, T, the share and g are the paper's (g from §3.2 and appendix F together); m and τ are the release's,
-    since the paper has none. ε is 0.5, the paper's reference for it (TextFooler); under input embeddings, which are no
-    counter-fitted vectors, few words have candidates that near, and words without are passed over.
+    since the paper gives none. ε is 0.5, that of the paper's reference (TextFooler). Input embeddings are not
+    counter-fitted: with them few words have candidates above 0.5, and words without candidates are skipped.
 
-    Differences from the release (``preset="as_released"`` reproduces these): there the adversarial sentence is the
-    query and the sentence the key; g is a single linear map and tanh; the queue has 65,536 places and starts full of
-    tanh(N(0, I)); dropout is off for the whole training, since the attack leaves the model in evaluation mode; words
+    Differences from the release (``preset="as_released"`` reproduces these): in the release the adversarial sentence is
+    the query and the sentence the key; g is a single linear map and tanh; the queue has 65,536 places and starts full
+    of tanh(N(0, I)); dropout is off for the whole training, since the attack leaves the model in evaluation mode; words
     are ranked by the L1 norm of the summed gradients; v is the gradient *before* the tanh while displacements are
-    measured after it; and as its commands are written no filter by similarity applies. Not reproduced: h is BERT's
-    pooler output there; word gradients are taken before positions and LayerNorm are added; the attack goes on after an
-    iteration without gain, and once its budget is spent it changes words regardless of stop words and budget.
+    measured after it; and its documented commands use no similarity filter. Not reproduced: h is BERT's pooler output;
+    word gradients are taken before positions and LayerNorm; the attack continues after an iteration without gain, and
+    when its budget is spent it changes words regardless of stop words and budget.
 
     Inputs:
         A column of sentences, (B,), and for positives="given" a second one. Returns ``{"contrastive"}``.
@@ -156,7 +156,7 @@ class ADCL(Objective):
             self.attack = GeometryAttack(fillers, iterations, max_share, "sum-l1" if as_released else "mean-l2")
 
     def check_columns(self, columns: int) -> None:
-        """As inherited: a second column with positives=given, and with nothing else."""
+        """Check the number of columns: two with positives=given, otherwise one."""
         super().check_columns(columns)
         if columns == 1 and self.positives == "given":
             raise ValueError("ADCL takes two columns with positives=given: sentences and their positives")
@@ -164,11 +164,11 @@ class ADCL(Objective):
             raise ValueError(f"ADCL takes one column, of sentences, with positives={self.positives}")
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The attack, one pass of f_q, one of f_k; returns ``{"contrastive": scalar}``."""
+        """Run the attack, one pass of f_q and one of f_k; return ``{"contrastive": scalar}``."""
         self.catch_up()
         sentences, given = self.columns(sentence_features)
         encoder = self.encoder
-        self.equal_texts(sentences, given)  # counted alone: the batch's other keys are no negatives
+        self.equal_texts(sentences, given)  # only for the diagnostic: the other keys of the batch are not negatives
         counts, texts = self.equal_in_queue(self.queue, sentences, given)
         with self._modes(encoder):
             queries, keys = self._queries_and_keys(encoder, sentences, given, counts)
@@ -179,13 +179,13 @@ class ADCL(Objective):
         return {"contrastive": self.compute_loss(z, keys, counts)}
 
     def compute_loss(self, z: Tensor, keys: Tensor, counts: Tensor | None = None) -> Tensor:
-        """Compute eq. 1 with the present queue as negatives.
+        """Compute eq. 1 with the current queue as negatives.
 
         Args:
             z: queries, (B, c).
             keys: their own keys, (B, c).
-            counts: (B, Q), true for the keys in the queue that are negatives of a query, as `equal_in_queue` gives it;
-                None: all that the queue holds.
+            counts: (B, Q), true for the keys in the queue that are negatives of a query, as returned by
+                `equal_in_queue`; None: all keys in the queue.
         """
         return info_nce(
             z,
@@ -198,7 +198,7 @@ class ADCL(Objective):
         )
 
     def follow(self) -> None:
-        """The momentum step, and the keys of the batches since the last one into the queue."""
+        """Make the momentum step, and enqueue the keys of the batches since the last one."""
         if not self._pending:
             return
         self.follower.update(self.model, self.head)
@@ -209,12 +209,12 @@ class ADCL(Objective):
     def hard_positives(
         self, encoder: Encoder, sentences: Features, keys: Tensor, counts: Tensor | None = None
     ) -> Features:
-        """The sentences with words exchanged so that the loss against their own keys (B, c) rises.
+        """Return the sentences with words replaced so that the loss against their own keys (B, c) rises.
 
         ``counts`` is (B, Q), as for `compute_loss`.
 
-        The texts are recovered from the token ids. A row whose text would not give the same ids again (an unknown
-        token, a word that was cut off) is left as it is; their share is the diagnostic ``unattacked``.
+        The texts are decoded from the token ids. A row whose text would not give the same ids again (an unknown token,
+        a truncated word) is not attacked; the share of such rows is the diagnostic ``unattacked``.
         """
         recovered = recovered_texts(encoder.model, sentences)
         rows = [row for row, text in enumerate(recovered) if text is not None]
@@ -233,7 +233,7 @@ class ADCL(Objective):
     def attack_texts(
         self, encoder: Encoder, texts: Sequence[str], keys: Tensor, counts: Tensor | None = None
     ) -> Attacked:
-        """The Geometry Attack on texts whose keys are (len(texts), c); leaves no trace in model or random state.
+        """Run the Geometry Attack on texts with keys (len(texts), c); model and random state are left unchanged.
 
         ``counts`` is (len(texts), Q), as for `compute_loss`.
         """
@@ -254,7 +254,7 @@ class ADCL(Objective):
     def _queries_and_keys(
         self, encoder: Encoder, sentences: Features, given: Features | None, counts: Tensor
     ) -> tuple[Features, Tensor]:
-        """What f_q encodes, and the keys it is drawn to."""
+        """Return the input of f_q, and the positive keys."""
         if self.positives == "geometry" and self.roles == "swapped":
             keys = self.follower.keys(sentences)
             return self.hard_positives(encoder, sentences, keys, counts), keys
@@ -268,7 +268,7 @@ class ADCL(Objective):
 
     @contextlib.contextmanager
     def _modes(self, encoder: Encoder) -> Iterator[None]:
-        """As in the release: no dropout anywhere."""
+        """Turn dropout off everywhere inside the block with ``as_released``."""
         with contextlib.ExitStack() as stack:
             if self.as_released:
                 stack.enter_context(evaluating(encoder.model))
@@ -282,7 +282,7 @@ class Projection(nn.Module):
     Args:
         dimension: d.
         size: c.
-        kind: "mlp", or "linear" without the first two.
+        kind: "mlp", or "linear" without the first two layers.
     """
 
     def __init__(self, dimension: int, size: int, kind: ProjectionKind = "mlp") -> None:
@@ -292,14 +292,14 @@ class Projection(nn.Module):
         self.layers = nn.Sequential(*hidden, nn.Linear(dimension, size), nn.Tanh())
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """(rows, d) → (rows, c), each in (−1, 1)."""
+        """Project (rows, d) → (rows, c), with values in (−1, 1)."""
         with full_precision(vectors):
             projected: Tensor = self.layers(vectors if vectors.dtype == torch.float64 else vectors.float())
             return projected
 
 
 def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
-    """The masked LM of that name, or the model to be trained as it was loaded."""
+    """Load the masked LM of that name, by default that of the model to train."""
     if encoder.prompt is not None:
         raise UserError("the attack cannot tell a prompt from the sentence in it: train a model without prompt pooling")
     backbone: Any = encoder.backbone.model

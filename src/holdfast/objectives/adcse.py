@@ -23,10 +23,10 @@ KeyStart = Literal["copied", "random"]
 
 
 class AdCSE(Objective):
-    r"""Negatives that are learned against the encoder, and positives from a second encoder that follows it.
+    r"""Negatives learned adversarially, and positives from a momentum encoder.
 
-    A sentence is encoded once by the encoder q that is trained and once by a momentum copy p of it (eq. 2-4), each with
-    its own head and its dropout on. With M learned vectors n of unit length as negatives (eq. 5)
+    A sentence is encoded once by the trained encoder q and once by its momentum copy p (eq. 2-4), each with its own
+    head and dropout on. With M learned vectors n of unit length as negatives (eq. 5)
 
     .. math::
         L = -\frac{1}{N} \sum_i \log \frac{e^{\mathrm{sim}(z_i, z_i^+)/\tau}}
@@ -34,36 +34,36 @@ class AdCSE(Objective):
         \theta_p \leftarrow m\,\theta_p + (1-m)\,\theta_q
 
     θ_q descends and n ascends on the same loss of the same forward pass (eq. 6-8). With ``in_batch_negatives`` the
-    other sentences' keys :math:`z_k^+` stand in the denominator too.
+    other sentences' keys :math:`z_k^+` are in the denominator too.
 
     Args:
         model: the ``SentenceTransformer`` to train.
         temperature: τ.
         negatives: M, the number of learned negatives; 0 for the ablation without adversaries.
-        negatives_learning_rate: α_n, of the ascent of the negatives; it does not decay.
+        negatives_learning_rate: α_n, learning rate of the negatives' ascent; it is constant.
         negatives_momentum: momentum of that ascent.
         negatives_weight_decay: weight decay of that ascent.
-        momentum: m in [0, 1], of the encoder p.
-        in_batch_negatives: whether the other sentences' keys are negatives as well.
-        untied: whether the keys come from the encoder p; false for the ablation without it, where they come from a
-            second dropout pass of q, with gradient, as in SimCSE.
+        momentum: m in [0, 1], momentum of the encoder p.
+        in_batch_negatives: use the other sentences' keys as negatives as well.
+        untied: the keys come from the encoder p; false for the ablation without p: they come from a second dropout pass
+            of q, with gradient, as in SimCSE.
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
-        key_head: "own" (p's copy of the head, which follows q's) or "shared" (q's present head).
-        key_start: "copied" (p starts as q) or "random" (p starts from new weights, as the backbone initialises them).
+        key_head: "own" (momentum copy of the head) or "shared" (current head of q).
+        key_start: "copied" (p starts as q) or "random" (p starts from random weights, initialised by the backbone).
         mask_as_token_types: give every real token the type of a second segment in training (BERT's "segment B").
-        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
     Defaults: τ, M, m, α_n and the momentum of the ascent are the paper's. Eq. 5 has no in-batch negatives
     (``preset="paper"``), the release has. ``negatives=0``, ``untied=false`` and both together are the rows of the
     paper's Table 2; both together is SimCSE exactly (the paper prints 73.16 for it and 76.25 for SimCSE).
 
-    Differences from the release (``preset="as_released"`` reproduces these): there the keys of the batch are negatives
-    too; p has no head of its own; p starts random, since it is copied before the pretrained weights are read; the
-    attention mask is passed as the token types in training and not at evaluation; the negatives decay by 1e-4.
-    Not reproduced: half precision with a scaled loss.
+    Differences from the release (``preset="as_released"`` reproduces these): in the release the keys of the batch are
+    negatives too; p has no head of its own; p starts random, since it is copied before the pretrained weights are read;
+    the attention mask is passed as the token types in training and not at evaluation; the negatives have a weight decay
+    of 1e-4. Not reproduced: half precision with a scaled loss.
 
     Inputs:
-        A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive"}``.
+        A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive"}``.
 
     Example:
         >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
@@ -139,7 +139,7 @@ class AdCSE(Objective):
             self.follower.randomise()
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """One pass of q and one of p; returns ``{"contrastive": scalar}``."""
+        """Run one pass of q and one of p; return ``{"contrastive": scalar}``."""
         self.catch_up()
         sentences, positives = self.columns(map(self._typed, sentence_features))
         if self.follower is None and positives is None:
@@ -151,9 +151,9 @@ class AdCSE(Objective):
         return {"contrastive": self.compute_loss(z, z_positive, self.negatives(), equal)}
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, negatives: Tensor, equal: Tensor | None = None) -> Tensor:
-        """Eq. 5, from projected vectors of the sentences and their positives, both (B, d), and negatives (M, d).
+        """Compute eq. 5 from projected vectors of sentences and their positives, both (B, d), and negatives (M, d).
 
-        ``equal`` is (B, N), as `equal_texts` gives it.
+        ``equal`` is (B, N), as returned by `equal_texts`.
         """
         self._diagnose(z.detach(), z_positive.detach(), negatives.detach())
         keys, offset = gather_keys(z_positive) if self.in_batch_negatives else (z_positive, 0)
@@ -168,7 +168,7 @@ class AdCSE(Objective):
         )
 
     def follow(self) -> None:
-        """Eq. 7 and 4: the negatives ascend; p follows q."""
+        """Make an ascent step of the negatives (eq. 7), and update p towards q (eq. 4)."""
         self.negatives.ascend()
         self.diagnostics["negatives_gradient_norm"] = self.negatives.gradient_norm
         if self.follower is not None:
@@ -178,7 +178,7 @@ class AdCSE(Objective):
         return self.head if self.key_head == "own" else nn.Identity()
 
     def _keys(self, sentences: Features) -> Tensor:
-        """Projected positives, (B, d): detached where p makes them."""
+        """Return the projected positives, (B, d); detached if p computes them."""
         if self.follower is None:
             tied: Tensor = self.head(self.encoder.encode(sentences))
             return tied

@@ -1,4 +1,4 @@
-"""Anchored hardening: an encoder in use learns to give a changed text the vector that it always gave the clean one."""
+"""Anchored hardening: the encoder learns to give a changed text the original vector of the clean text."""
 
 from __future__ import annotations
 
@@ -30,43 +30,41 @@ _SLIPS = "key,swap,drop,space,case"
 
 
 class Anchored(Objective):
-    r"""The vectors of clean sentences stay where they were, and those of changed ones come back to them.
+    r"""Keep the vectors of clean sentences, and move those of changed sentences towards them.
 
-    f₀ is the encoder as it was loaded, frozen; x̃ is the sentence with slips of the fingers in some of its words, or
-    with words exchanged for synonyms; δ climbs the distance of f(x + δ) from f₀(x) inside a norm ball. With
-    d(a, b) = 1 − cos(a, b),
+    f₀ is a frozen copy of the encoder as loaded; x̃ is the sentence with typos or synonyms in some of its words; δ is
+    found by gradient ascent on the distance of f(x + δ) from f₀(x) in a norm ball. With d(a, b) = 1 − cos(a, b),
 
     .. math::
         L = w_c\, d\big(f(x), f_0(x)\big) + w_n\, d\big(f(\tilde x), f_0(x)\big)
             + w_a \max_{\|\delta\| \le \epsilon} d\big(f(x + \delta), f_0(x)\big)
 
-    No other sentence is needed: nothing is contrasted, so that the space keeps its shape and what was indexed with the
-    old encoder can still be searched with the new one.
+    The loss has no negatives, so that the vector space is preserved: an index made with the old encoder can still be
+    searched with the new one.
 
     Args:
         model: the ``SentenceTransformer`` to harden.
-        clean: w_c; at 0 nothing but the changed sentences holds the space in place.
-        noise: w_n; at 0 no text is changed.
-        adversarial: w_a; at 0 no δ is sought.
-        edits: what changes a word, joined by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
-            (one inside the word), "case", "look-alike" (a letter of another script), "synonym". Each word that is
-            touched gets one; with "synonym" among them it is that for half of the words that have one.
-        share: share of a sentence's content words that is touched, in (0, 1]; one at least.
-        synonyms: for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or of
-            word vectors, or a folder of WordNet; several joined by commas.
-        tries: how many changed versions of a sentence are drawn; it is trained on the one whose vector lies farthest
-            from the anchor.
+        clean: w_c, weight of the clean term; at 0 only the other terms preserve the vector space.
+        noise: w_n, weight of the term of changed texts; 0: no texts are changed.
+        adversarial: w_a, weight of the adversarial term; 0: no δ is computed.
+        edits: changes of a word, separated by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
+            (inside the word), "case", "look-alike" (a letter of another script), "synonym". Each changed word gets
+            one; with "synonym", half of the words that have a synonym get it.
+        share: share of a sentence's content words to change, in (0, 1]; at least one word.
+        synonyms: source for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or
+            of word vectors, or a folder of WordNet; several separated by commas.
+        tries: number of changed versions of a sentence to draw; the one farthest from the anchor is used.
         steps: ascent steps of δ.
         radius: ε, in units of one embedding coordinate (a power-mean norm).
-        norm: of the ball, "1", "2" or "inf", per sentence over its real tokens. A step is ε/2 along the gradient's
-            direction in it.
-        dropout: whether the encoder's dropout is on in training.
+        norm: norm of the ball, "1", "2" or "inf", per sentence over its real tokens. A step is ε/2 along the gradient's
+            direction in this norm.
+        dropout: use the encoder's dropout in training.
 
     The changed words are a function of the seed, the optimiser step and the sentence: the same in any batch, on any
     process and after a resume.
 
     Inputs:
-        A column of sentences, (B,). Returns ``{"anchor", "noise", "adversarial"}``, those with a weight.
+        A column of sentences, (B,). Returns those of ``{"anchor", "noise", "adversarial"}`` whose weight is not 0.
 
     Example:
         >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
@@ -113,20 +111,20 @@ class Anchored(Objective):
             raise ValueError(f"tries must be 1 or more, got {tries}")
         check_words(norm=(norm, Norm))
         if noise and self.encoder.prompt is not None:
-            # The texts recovered from its rows hold the template too, and none would ever be changed.
+            # The decoded texts would include the template, and no text could be changed.
             raise UserError("the changes cannot tell a prompt from the sentence in it: choose another --pooling")
         self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
         self.slips = _slips(edits, share, synonyms)
-        # A step of ε/2: from the start near the middle, two reach the ball's edge.
+        # Steps of ε/2: two steps from the centre reach the edge of the ball.
         self.ascent = MixedAscent(steps, 0, radius / 2, 0.0, 1.0, radius, norm)
-        # Not called "model": sentence-transformers' trainer puts the model it trains in every place of that name.
+        # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
         self.original = copy.deepcopy(unwrap(model)).requires_grad_(False).eval()
-        # A seed and the number of optimiser steps, which decide how a sentence is changed.
+        # A seed and the number of optimiser steps, which determine the changes of a sentence.
         self.register_buffer("draws", torch.stack([torch.randint(2**31, ()), torch.tensor(0)]))
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """One pass of f₀, one of f for each term; returns the terms with a weight, scalars."""
+        """Run one pass of f₀ and one of f per term; return the terms with a positive weight, scalars."""
         self.catch_up()
         sentences, _ = self.columns(sentence_features)
         with torch.no_grad(), evaluating(self.original):
@@ -136,14 +134,14 @@ class Anchored(Objective):
             return self._terms(encoder, sentences, anchors)
 
     def follow(self) -> None:
-        """Count the optimiser step: in the next, a sentence is changed in another way."""
+        """Count the optimiser step, so that the next one draws other changes."""
         self.draws[1] += 1
 
     def changed(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> Features:
-        """The sentences with slips in them, tokenised anew: of several tries those that lie farthest from the anchors.
+        """Return the changed sentences, tokenised; of several tries the one farthest from the anchor.
 
-        The texts are recovered from the token ids. A row whose text would not give the same ids again (an unknown
-        token, a word that was cut off) is left as it is; their share is the diagnostic ``unchanged``.
+        The texts are decoded from the token ids. A row whose text would not give the same ids again (an unknown token,
+        a truncated word) is not changed; the share of unchanged rows is the diagnostic ``unchanged``.
         """
         texts = recovered_texts(encoder.model, sentences)
         seed, step = self.draws.tolist()
@@ -158,7 +156,7 @@ class Anchored(Objective):
         return with_texts(encoder.model, sentences, chosen)
 
     def _draw(self, texts: Sequence[str | None], seed: str, number: int) -> dict[int, str]:
-        """The rows that a draw changes, and their new texts."""
+        """Return the new texts of the rows that a draw changes, by row number."""
         which = f" {number}" if number else ""
         drawn = {
             row: self.slips.of(text, random.Random(f"{seed} {text}{which}"))
@@ -168,9 +166,9 @@ class Anchored(Objective):
         return {row: text for row, text in drawn.items() if text != texts[row]}
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, anchors: Tensor) -> Tensor:
-        """The perturbation δ of embeddings x, both (B, L, d), that takes the vectors away from the anchors (B, d).
+        """Compute the perturbation δ of embeddings x, both (B, L, d), that moves vectors away from the anchors (B, d).
 
-        Leaves parameters, their gradients, the module's mode and the random state as they were.
+        Parameters, their gradients, the module's mode and the random state are left unchanged.
         """
         mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
 
@@ -181,12 +179,12 @@ class Anchored(Objective):
         with encoder.attack_mode(dropout=self.dropout):
             delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
         self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
-        if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
+        if len(losses) > 1:  # the loss at the last δ is not computed: the rise is up to the step before
             self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
         return delta
 
     def initial_noise(self, x: Tensor) -> Tensor:
-        """δ⁰ ~ N(0, (ε/10)²I), (B, L, d), in fp32: at δ = 0 and f = f₀ the distance has no slope."""
+        """Draw δ⁰ ~ N(0, (ε/10)²I), (B, L, d), in fp32: at δ = 0 and f = f₀ the gradient of the distance is zero."""
         return gaussian(x, self.ascent.radius / 10)
 
     def _terms(self, encoder: Encoder, sentences: Features, anchors: Tensor) -> dict[str, Tensor]:
@@ -209,12 +207,12 @@ class Anchored(Objective):
 
 
 def distance(vectors: Tensor, anchors: Tensor) -> Tensor:
-    """The mean of 1 − cosine over the rows of two matrices (B, d), a scalar."""
+    """Return the mean of 1 − cosine over the rows of two matrices (B, d), a scalar."""
     return distances(vectors, anchors).mean()
 
 
 def distances(vectors: Tensor, anchors: Tensor) -> Tensor:
-    """1 − cosine of each row of two matrices (B, d), (B,)."""
+    """Return 1 − cosine of each pair of rows of two matrices (B, d), (B,)."""
     with full_precision(vectors):
         first, second = (each if each.dtype == torch.float64 else each.float() for each in (vectors, anchors))
         return 1 - F.cosine_similarity(first, second, dim=1)

@@ -1,4 +1,4 @@
-"""What all objectives share: the sentence-transformers loss contract and saved state."""
+"""The base class of objectives: interface of sentence-transformers losses, saved state, duplicates."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ class Objective(nn.Module, ABC):
     """A sentence-transformers loss over an :class:`~holdfast.encoder.Encoder`.
 
     Subclasses implement :meth:`forward`, which returns named terms: the trainer sums them and logs each by name.
-    Everything a method keeps besides the encoder (heads, queues, copies) is a registered parameter or buffer, so that
-    it is trained, saved and moved with the module.
+    All further state of a method (heads, queues, copies) is a registered parameter or buffer, so that it is trained,
+    saved and moved with the module.
 
-    Some of that state follows the optimiser instead of being trained by it: a momentum copy, a queue, negatives that
-    ascend. :meth:`follow` moves it on, once per optimiser step. Holdfast's trainer calls it after each. Under any other
-    trainer nobody does, and each training pass begins with it (:meth:`catch_up`): the same, unless gradients are
-    accumulated over several batches. No other pass moves anything (:attr:`is_training_pass`).
+    Some state is updated after each optimiser step, not trained by the optimiser: a momentum copy, a queue, learned
+    negatives. :meth:`follow` updates it. Holdfast's trainer calls it after each step. With other trainers each training
+    pass begins with it (:meth:`catch_up`), which is equivalent without gradient accumulation. Passes in evaluation
+    update nothing (:attr:`is_training_pass`).
 
-    Equal texts in a batch, or in a queue of old keys, are false negatives of one another. :meth:`equal_texts` and
-    :meth:`equal_in_queue` find and count them for any method; with ``duplicates="mask"`` they are left out of each
-    other's negatives, with "keep" they stay there, as in the papers.
+    Equal texts in a batch, or in a queue of old keys, are false negatives of each other. :meth:`equal_texts` and
+    :meth:`equal_in_queue` find and count them for any method; with ``duplicates="mask"`` they are not used as negatives
+    of each other, with "keep" they are, as in the papers.
 
     Attributes:
         model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
         duplicates: "mask" or "keep".
         diagnostics: scalars of the last forward pass that are logged and not optimised.
-        followed_by_trainer: whether a trainer calls :meth:`follow`.
+        followed_by_trainer: True if a trainer calls :meth:`follow`.
     """
 
     TITLE: ClassVar[str]
-    """The method's name as its authors write it."""
+    """The name of the method, as written by its authors."""
 
     IDEA: ClassVar[str]
-    """What it does, in one line, with the equations it implements."""
+    """Summary of the method in one line, with the equations it implements."""
 
     CITATION: ClassVar[str]
     """The paper."""
 
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Named sets of options, by name: what ``preset=...`` stands for."""
+    """Sets of options by name, for ``preset=...``."""
 
     COST: ClassVar[float | None] = None
-    """Time of a training step, as a multiple of SimCSE's with the same batch, if measured (benchmarks/RESULTS.md)."""
+    """Time of a training step relative to SimCSE with the same batch, if measured (benchmarks/RESULTS.md)."""
 
     TRAINING: ClassVar[Mapping[str, Any]] = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
-    """The paper's training hyper-parameters that become the trainer's defaults for this method; here SimCSE's."""
+    """The trainer's defaults for this method: hyper-parameters of the paper; here those of SimCSE."""
 
     OWN_POSITIVES: ClassVar[str | None] = None
-    """What the positives are that the method makes itself; None: a second column of the data may hold them."""
+    """The positives that the method makes itself, for messages; None: a second column of the data may hold them."""
 
     def __init__(self, model: nn.Module, *, duplicates: Duplicates = "mask") -> None:
         super().__init__()
@@ -76,21 +76,21 @@ class Objective(nn.Module, ABC):
 
     @property
     def is_training_pass(self) -> bool:
-        """Whether a forward pass now is one of training.
+        """True if a forward pass now belongs to training.
 
-        The mode alone does not tell: a stock trainer that evaluates sets that of the model and not of its loss.
+        The mode alone is not enough: in evaluation a stock trainer sets the mode of the model, not of its loss.
         """
         return self.training and torch.is_grad_enabled()
 
     @abstractmethod
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
+        """Return the named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
 
     def check_columns(self, columns: int) -> None:
-        """Refuse data of a number of columns that the method does not take: sentences, or these and their positives.
+        """Check the number of data columns: sentences, or sentences and their positives.
 
         Raises:
-            ValueError: it does not.
+            ValueError: the method does not support this number of columns.
         """
         if not 1 <= columns <= 2:
             raise ValueError(
@@ -100,25 +100,25 @@ class Objective(nn.Module, ABC):
             raise ValueError(f"{self.TITLE} takes one column, of sentences: {self.OWN_POSITIVES}")
 
     def columns(self, sentence_features: Iterable[Features]) -> tuple[Features, Features | None]:
-        """The features of the sentences, and of their positives where the data has a second column.
+        """Return the features of the sentences and, if the data has a second column, of their positives.
 
         Raises:
-            ValueError: as `check_columns`.
+            ValueError: as in `check_columns`.
         """
         columns = list(sentence_features)
         self.check_columns(len(columns))
         return columns[0], columns[1] if len(columns) == 2 else None
 
     def equal_texts(self, sentences: Features, positives: Features | None = None) -> Tensor | None:
-        """Tell which keys of the joined batch belong to a text equal to the query's, (B, N); its own among them.
+        """Return which keys of the joined batch have a text equal to the query's, (B, N); its own key included.
 
-        What `info_nce` takes as ``equal``. Two rows are equal if they share a text, be it a sentence or a positive.
-        The share of the sentences that have an equal one is logged as ``duplicates``. With several processes all must
+        The result is the argument ``equal`` of `info_nce`. Two rows are equal if they share a text, sentence or
+        positive. The share of sentences with a duplicate is logged as ``duplicates``. With several processes all must
         call it together.
 
         Args:
-            sentences: this process's.
-            positives: where the data has a second column.
+            sentences: features of this process's sentences.
+            positives: features of their positives, if the data has a second column.
 
         Returns:
             None with ``duplicates="keep"``.
@@ -132,19 +132,19 @@ class Objective(nn.Module, ABC):
     def equal_in_queue(
         self, queue: KeyQueue, sentences: Features, positives: Features | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Tell which keys of a queue count as negatives of each query, (B, Q).
+        """Return which keys of a queue are negatives of each query, (B, Q), and the hashes of the texts.
 
-        Left out are empty slots and, with ``duplicates="mask"``, the keys of texts equal to the query's. The share of
-        the sentences that have an equal one in the queue is logged as ``duplicates_in_queue``. With several processes
-        all must call it together.
+        Empty slots are excluded and, with ``duplicates="mask"``, also keys of texts equal to the query's. The share of
+        sentences with a duplicate in the queue is logged as ``duplicates_in_queue``. With several processes all must
+        call it together.
 
         Args:
-            queue: of old keys.
-            sentences: this process's.
-            positives: where the data has a second column.
+            queue: queue of old keys.
+            sentences: features of this process's sentences.
+            positives: features of their positives, if the data has a second column.
 
         Returns:
-            What counts; and the hashes of the texts, (B, columns), to push into the queue with their keys.
+            The mask (B, Q); and the hashes of the texts, (B, columns), to push into the queue with their keys.
         """
         texts = _hashes_of(sentences, positives)
         equal = queue.equal_to(texts)
@@ -152,29 +152,29 @@ class Objective(nn.Module, ABC):
         return (queue.valid & ~equal if self.duplicates == "mask" else queue.valid.expand_as(equal)), texts
 
     def follow(self) -> None:
-        """Move on the state that follows the optimiser: called once after each of its steps."""
+        """Update the state that follows the optimiser; called once after each optimiser step."""
 
     def catch_up(self) -> None:
-        """What a stateful method's training pass begins with: :meth:`follow`, unless a trainer calls that."""
+        """Call :meth:`follow` at the begin of a training pass, unless the trainer calls it after each step."""
         if self.is_training_pass and not self.followed_by_trainer:
             self.follow()
 
     def own_state(self) -> dict[str, Tensor]:
-        """The state that belongs to the objective and not to the encoder: what a checkpoint must add."""
+        """Return the state of the objective without that of the encoder, for checkpoints."""
         return {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
 
     def load_own_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what :meth:`own_state` returned.
 
         Raises:
-            ValueError: the state is of another objective.
+            ValueError: the state belongs to another objective.
         """
         if set(state) != set(self.own_state()):
             raise ValueError(f"state holds {sorted(state)}, this objective has {sorted(self.own_state())}")
         self.load_state_dict(dict(state), strict=False)
 
     def own_parameters(self) -> list[nn.Parameter]:
-        """The trainable parameters that belong to the objective and not to the encoder."""
+        """Return the trainable parameters of the objective without those of the encoder."""
         return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]
 
 

@@ -1,4 +1,4 @@
-"""What objectives refuse in their options; the command line turns it into its one line."""
+"""Checks of the options of objectives; the command line reports their errors in one line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 
 def check_words(**options: tuple[str, Any]) -> None:
-    """Each option's value, given with the ``Literal`` of its words, must be one of them.
+    """Check that the value of each option, given as (value, ``Literal``), is one of the words of the ``Literal``.
 
     Raises:
-        ValueError: it is not.
+        ValueError: a value is not.
     """
     for name, (value, words) in options.items():
         if value not in get_args(words):

@@ -1,4 +1,4 @@
-"""The parts of the papers' methods in one run, in any combination."""
+"""Any combination of the parts of the papers' methods."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NEGATIVES = ("batch", "queue", "adversaries")
 
 
 class Counted(NamedTuple):
-    """Which keys are negatives of which queries.
+    """The masks of the negatives of each query.
 
     Attributes:
-        equal: (B, N), those of the batch that are not, as `Objective.equal_texts` gives it.
-        queue: (B, Q), those of the queue that are, as `Objective.equal_in_queue` gives it; None: there is no queue.
+        equal: (B, N), true at keys of the batch that are not negatives, as returned by `Objective.equal_texts`.
+        queue: (B, Q), true at keys of the queue that are negatives, from `Objective.equal_in_queue`; None: no queue.
     """
 
     equal: Tensor | None
@@ -42,7 +42,7 @@ class Counted(NamedTuple):
 
 
 class Combined(Objective):
-    r"""What none of the papers has: their parts together. With none of them it is SimCSE.
+    r"""A combination of the parts of several methods; without any part it is SimCSE.
 
     .. math::
         L = -\frac1B \sum_i \log \frac{e^{\mathrm{sim}(z_i, z_i^+)/\tau} + e^{\mathrm{sim}(z_i, z_i^{adv})/\tau}}
@@ -50,36 +50,36 @@ class Combined(Objective):
              + \sum_{n \in N} e^{\mathrm{sim}(z_i, n)/\tau}}
             + \gamma\, L_{con}(x^{adv}, \{x^+\}) + \lambda\, F\big(p(x; \hat\theta), p(x + r; \theta)\big)
 
-    Each part is the code of the method it comes from. The keys z⁺ come from a second dropout pass or from a momentum
-    encoder (AdCSE, ADCL); N holds the momentum encoder's last keys (ADCL's queue), learned vectors that climb the loss
-    (AdCSE), or both; x_adv is a worst-case perturbation of the token embeddings (RobustEmbed); the views can be
-    weakened by learned masks (L2P-CSR); r is a worst-case perturbation of the sentence vector (V-advCSE).
+    Each part uses the code of its method. The keys z⁺ come from a second dropout pass or from a momentum encoder
+    (AdCSE, ADCL); N holds the momentum encoder's last keys (ADCL's queue), learned negatives (AdCSE), or both; x_adv is
+    a worst-case perturbation of the token embeddings (RobustEmbed); the views can be weakened by learned masks
+    (L2P-CSR); r is a worst-case perturbation of the sentence vector (V-advCSE).
 
     Args:
         model: the ``SentenceTransformer`` to train.
-        keys: "encoder": keys are a second dropout pass, with gradient; "momentum": they come from a momentum encoder.
-        momentum: m in [0, 1], of that encoder.
-        negatives: joined by "+": "batch" (the other sentences' keys), "queue" (the momentum encoder's earlier keys)
-            and "adversaries" (learned negatives).
-        queue_size: Q, keys that the queue holds.
+        keys: "encoder": keys from a second dropout pass, with gradient; "momentum": keys from a momentum encoder.
+        momentum: m in [0, 1], momentum of that encoder.
+        negatives: one or more, joined by "+": "batch" (the other sentences' keys), "queue" (the momentum encoder's
+            earlier keys) and "adversaries" (learned negatives).
+        queue_size: Q, number of keys in the queue.
         adversaries: M, the number of learned negatives.
-        adversaries_learning_rate: α_n, of their ascent.
-        adversarial_positive: whether x_adv is a second positive.
-        ascent_steps: K = T, steps of its attack, of size 1e-3 (FGSM) and 1e-5 (PGD) in half shares.
+        adversaries_learning_rate: α_n, learning rate of their ascent.
+        adversarial_positive: use x_adv as a second positive.
+        ascent_steps: K = T, steps of its attack, of size 1e-3 (FGSM) and 1e-5 (PGD), mixed in equal shares.
         gamma: γ, weight of x_adv's own contrastive term.
-        weakening: whether the views are weakened by learned masks; with momentum keys, the query's view alone.
-        weakening_layers: k, where masks act: the embedding output and the first k−1 layers.
-        weakening_steps: t, ascent steps of their probabilities.
-        regularisation: λ, weight of F, the Jensen-Shannon divergence; at 0 there is no virtual adversary.
+        weakening: weaken the views by learned masks; with momentum keys, only the query's view.
+        weakening_layers: k, number of weakened outputs: of the embeddings and of the first k−1 layers.
+        weakening_steps: t, ascent steps of the probabilities of the masks.
+        regularisation: λ, weight of F, the Jensen-Shannon divergence; 0: no virtual adversary.
         temperature: τ.
         head: "tanh", "bn" or "none".
-        duplicates: "mask": equal texts, of the batch and of the queue, are no negatives of one another; "keep": they
-            are, as in the papers.
+        duplicates: "mask": equal texts in batch and queue are not used as negatives of each other; "keep": they are,
+            as in the papers.
 
-    Defaults: those of the methods the parts come from.
+    Defaults: those of the methods of the parts.
 
     Inputs:
-        A column of sentences, (B,). Returns ``{"contrastive"}``, and with the parts ``{"adversarial"}`` and
+        A column of sentences, (B,). Returns ``{"contrastive"}`` and, with their parts, ``{"adversarial"}`` and
         ``{"regulariser"}``.
 
     Example:
@@ -155,7 +155,7 @@ class Combined(Objective):
         self._pending: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The keys, the masks, the training pass, the attacks; a scalar for each part that is on."""
+        """Compute keys, masks, training pass and attacks; return a scalar for each term."""
         self.catch_up()
         sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
@@ -179,7 +179,7 @@ class Combined(Objective):
         return terms
 
     def follow(self) -> None:
-        """The negatives ascend, the momentum encoder follows, the keys of the last batches enter the queue."""
+        """Make an ascent step of the negatives, update the momentum encoder, and enqueue the last keys."""
         if self.negatives is not None:
             self.negatives.ascend()
         if self.follower is not None:
@@ -190,7 +190,7 @@ class Combined(Objective):
         self._pending.clear()
 
     def contrast(self, z: Tensor, positives: list[Tensor], counted: Counted) -> Tensor:
-        """InfoNCE of z with its positives in one or more views, all (B, d), and whatever negatives there are."""
+        """Return the InfoNCE loss of z with positives in one or more views, all (B, d), and all negatives."""
         joined = [gather_keys(keys) for keys in positives]
         extra, counts = self._extra_negatives(counted.queue)
         return info_nce(
@@ -205,20 +205,20 @@ class Combined(Objective):
         )
 
     def initial_noise(self, x: Tensor) -> Tensor:
-        """δ⁰ ~ N(0, (ε/10)²I) of the adversarial positive, (B, L, d), in fp32."""
+        """Draw δ⁰ ~ N(0, (ε/10)²I) of the adversarial positive, (B, L, d), in fp32."""
         assert self.ascent is not None
         return gaussian(x, self.ascent.radius / 10)
 
     def initial_probabilities(self, x: Tensor) -> Weakening:
-        """P⁰ ~ U(0, 1) of the weakening, for embeddings x (rows, L, d)."""
+        """Draw P⁰ ~ U(0, 1) of the weakening, for embeddings x (rows, L, d)."""
         return uniform_start(x, self.weakening_layers)
 
     def initial_perturbation(self, h: Tensor, mask: Tensor) -> Tensor:
-        """r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
+        """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
         return self.virtual.noise(h, mask)
 
     def _counted(self, sentences: Features) -> tuple[Counted, Tensor | None]:
-        """Tell which keys are negatives; and with a queue the hashes of the texts to push into it."""
+        """Return the masks of the negatives and, with a queue, the hashes of the texts to push into it."""
         equal = self.equal_texts(sentences)
         if self.queue is None:
             return Counted(equal, None), None
@@ -226,7 +226,7 @@ class Combined(Objective):
         return Counted(equal, counts), texts
 
     def _extra_negatives(self, queued: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Learned negatives and queued keys, (M, d), and which of them count: (M,), or (B, M) with a queue."""
+        """Return learned negatives and queued keys, (M, d), and with a queue the mask of valid ones, (B, M)."""
         learned = None if self.negatives is None else self.negatives()
         if self.queue is None or queued is None:
             return learned, None
@@ -238,7 +238,7 @@ class Combined(Objective):
     def _weakened(
         self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None, counted: Counted
     ) -> Sequence[Weakener] | None:
-        """L2P-CSR's learned masks for embeddings x (rows, L, d) of one view with given keys, or of both views."""
+        """Learn L2P-CSR's masks for embeddings x (rows, L, d) of one view with given keys, or of both views."""
         if self.weakening is None:
             return None
         views = len(x) // len(sentences["attention_mask"])
@@ -266,7 +266,7 @@ class Combined(Objective):
         statistics: Statistics,
         counted: Counted,
     ) -> dict[str, Tensor]:
-        """The contrastive terms, with RobustEmbed's second positive where it is on."""
+        """Return the contrastive terms, with RobustEmbed's second positive if it is on."""
         if self.ascent is None:
             return {"contrastive": self.contrast(z, [keys], counted)}
         mask = sentences["attention_mask"].to(x.dtype)
@@ -289,7 +289,7 @@ class Combined(Objective):
         }
 
     def _regulariser(self, encoder: Encoder, h: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
-        """V-advCSE's λF for sentence vectors h (B, d) and their detached projections z."""
+        """Return V-advCSE's λF for sentence vectors h (B, d) and their detached projections z."""
         x, mask = h[:, None], torch.ones(len(h), 1, device=h.device, dtype=z.dtype)
 
         def distance(vectors: Tensor) -> Tensor:

@@ -42,39 +42,39 @@ class ConSERT(Objective):
     .. math::
         \ell_{i,j} = -\log \frac{e^{\mathrm{sim}(z_i, z_j)/\tau}}{\sum_{k \ne i} e^{\mathrm{sim}(z_i, z_k)/\tau}}
 
-    where j is the other view of the same sentence; the loss is the mean over the 2B anchors. Under several processes
-    the vectors of all of them are joined, with gradient. The views (§3.2) are made where the embeddings enter the first
-    layer, and differ in nothing else: the encoder's own dropout is off.
+    where j is the other view of the same sentence; the loss is the mean over the 2B anchors. With several processes the
+    vectors of all of them are joined, with gradient. The views (§3.2) are made where the embeddings enter the first
+    layer; there is no other difference, since the encoder's own dropout is off.
 
-    - "none": as it is.
-    - "shuffle": the tokens change places; positions stay. The special tokens that frame a sentence stay where they are.
-    - "token-cutoff": ⌊rate·n⌋ of a sentence's n tokens become zero, special tokens among them.
-    - "feature-cutoff": ⌊rate·d⌋ features become zero, the same ones in the whole sentence.
-    - "dropout": each element becomes zero by itself; what is left keeps its scale.
-    - "adversarial": one gradient step that raises the loss against the other view, whose vectors are kept fixed.
+    - "none": unchanged.
+    - "shuffle": the tokens are shuffled; position embeddings stay. Special tokens such as [CLS] and [SEP] do not move.
+    - "token-cutoff": ⌊rate·n⌋ of a sentence's n tokens become zero, possibly special tokens.
+    - "feature-cutoff": ⌊rate·d⌋ features become zero, the same ones for all tokens of a sentence.
+    - "dropout": each element becomes zero independently; the others are not rescaled.
+    - "adversarial": one gradient step that raises the loss against the other view, whose vectors are fixed.
 
     Args:
         model: the ``SentenceTransformer`` to train.
         first_view: "none", "shuffle", "token-cutoff", "feature-cutoff", "dropout" or "adversarial".
         second_view: the same choices; at most one view is adversarial.
-        token_cutoff: the share of tokens that token cutoff sets to zero.
-        feature_cutoff: the share of features that feature cutoff sets to zero.
-        dropout: the probability with which the dropout view sets an element to zero.
+        token_cutoff: share of the tokens that token cutoff sets to zero.
+        feature_cutoff: share of the features that feature cutoff sets to zero.
+        dropout: probability with which the dropout view sets an element to zero.
         radius: ε, length of the adversarial step, in units of one embedding coordinate.
         attack_norm: "2" for ε·g/‖g‖ per sentence (the paper's fast gradient value), "inf" for ε·sign g.
         encoder_dropout: leave the encoder's dropout on.
         temperature: τ.
         head: "none", or "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training).
-        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Defaults: the views and the rates of cutoff are the paper's best; τ = 0.05 and the learning rate 2e-5 are what the
-    authors later found better than the printed 0.1 (``preset="paper"``) and 5e-7. The dropout rate and ε are ours.
+    Defaults: the views and the rates of cutoff are the paper's best; τ = 0.05 and the learning rate 2e-5 were later
+    found by the authors to be better than the printed 0.1 (``preset="paper"``) and 5e-7. The dropout rate and ε are
+    holdfast's.
 
-    Differences from the release: there shuffling gives [CLS] and [SEP] new positions, too (under [CLS] pooling of
-    shuffled tokens that would pool another token); dropout zeroes an exact share; the two directions of the loss are
-    added, not averaged, and weighted with 0.15; the negatives of other processes are not used; and the adversarial view
-    climbs a supervised loss, a step of length 1 for each token. Its vectors are means over tokens: choose that by the
-    model's pooling.
+    Differences from the release: in the release shuffling moves [CLS] and [SEP], too (with [CLS] pooling of shuffled
+    tokens another token would be pooled); dropout zeroes an exact share; the two directions of the loss are added, not
+    averaged, and weighted with 0.15; the negatives of other processes are not used; and the adversarial view climbs a
+    supervised loss, with a step of length 1 for each token. It pools the mean: choose that by the model's pooling.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.
@@ -133,12 +133,12 @@ class ConSERT(Objective):
         self.radius, self.attack_norm, self.temperature = radius, attack_norm, temperature
         self.encoder_dropout = encoder_dropout
         self.head = Head(self.encoder.dimension, head)
-        # Moved with the module, not saved: what the tokeniser says of itself.
+        # Moved with the module, but not saved: it follows from the tokeniser.
         self.framing_tokens: Tensor
         self.register_buffer("framing_tokens", _framing_tokens(self.encoder.model.tokenizer), persistent=False)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The pass of both views; returns ``{"contrastive": scalar}``."""
+        """Run the pass of both views; return ``{"contrastive": scalar}``."""
         sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
         encoder, equal = self.encoder, self.equal_texts(sentences)
@@ -151,22 +151,22 @@ class ConSERT(Objective):
         return {"contrastive": self.compute_loss(z, z_positive, equal)}
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
-        """NT-Xent of the projected vectors of both views, each (B, d) (eq. 1); ``equal`` as `equal_texts` gives it."""
+        """Return NT-Xent of projected vectors of both views, each (B, d) (eq. 1); ``equal`` is from `equal_texts`."""
         vectors = torch.cat([z, z_positive])
         keys, offset = gather_keys(vectors)
         rows = torch.arange(len(vectors), device=vectors.device)
         with full_precision(vectors):
             logits = cosine_matrix(vectors, keys) / self.temperature  # (2B, 2B) or more
-            logits = logits.scatter(1, (rows + offset)[:, None], float("-inf"))  # not with itself
+            logits = logits.scatter(1, (rows + offset)[:, None], float("-inf"))  # without itself
             partners = rows.roll(len(z)) + offset
             return F.cross_entropy(without_equal(logits, _of_both_views(equal, len(z)), partners), partners)
 
     def draw(self, view: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
-        """The random numbers of the first (0) or second (1) view, U(0, 1), of the shape that its augmentation needs."""
+        """Draw random numbers U(0, 1) of the given shape, for the first (0) or second (1) view."""
         return torch.rand(shape, device=device)
 
     def _augmented(self, encoder: Encoder, sentences: Features, view: int) -> tuple[Features, Tensor | None]:
-        """A view's features, and what it keeps of what enters the first layer, boolean, or None for all of it."""
+        """Return a view's features, and the mask of the values to keep at the first layer; None: all."""
         real = sentences["attention_mask"].bool()
         rows, length = real.shape
         backbone: Any = encoder.backbone.model
@@ -194,16 +194,16 @@ class ConSERT(Objective):
         delta, unperturbed = self.attack(encoder, sentences, x.detach(), z_other.detach(), equal)
         with encoder.perturbed(embeddings=x, delta=delta):
             z_adversarial = self.head(encoder.encode(sentences))
-        loss = self.compute_loss(z_adversarial, z_other, equal)  # the same in whichever order
+        loss = self.compute_loss(z_adversarial, z_other, equal)  # symmetric in both views
         self.diagnostics["attack_loss_rise"] = loss.detach() - unperturbed
         return loss
 
     def attack(
         self, encoder: Encoder, sentences: Features, x: Tensor, z_other: Tensor, equal: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The step δ (B, L, d) from embeddings x (B, L, d) against fixed z_other (B, d), and the loss at δ = 0.
+        """Return the step δ (B, L, d) from embeddings x (B, L, d) against fixed z_other (B, d), and the loss at δ = 0.
 
-        Leaves parameters, their gradients, the module's mode and the random state as they were.
+        Parameters, their gradients, the module's mode and the random state are left unchanged.
         """
         mask: Tensor = sentences["attention_mask"].to(x.dtype)
 
@@ -220,9 +220,9 @@ class ConSERT(Objective):
 
 
 def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
-    """Repeat what is said of B sentences and N keys, (B, N), for the vectors of both views, (2B, 2N).
+    """Expand the mask of B sentences and N keys, (B, N), to the vectors of both views, (2B, 2N).
 
-    Each process's keys are its B sentences in their first view, then in their second.
+    The keys of each process are its B sentences in their first view, then in their second view.
     """
     if equal is None:
         return None
@@ -231,12 +231,12 @@ def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
 
 
 def _framing_tokens(tokenizer: Any) -> Tensor:
-    """The ids of the tokens that frame a sentence, such as [CLS] and [SEP]; an unknown word is no such token."""
+    """Return the ids of the special tokens such as [CLS] and [SEP], without [UNK]."""
     return torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}))
 
 
 def _joined_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """What both views keep, the rows of the first, then of the second, no larger than their shapes ask for."""
+    """Concatenate the masks of both views, broadcast to their smallest common shape; None if both are None."""
     given = next((keep for keep in (first, second) if keep is not None), None)
     if given is None:
         return None

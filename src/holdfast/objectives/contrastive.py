@@ -1,4 +1,4 @@
-"""InfoNCE, the contrastive loss that every method here builds on, as a pure function of vectors."""
+"""InfoNCE, the contrastive loss of most methods, as a pure function of vectors."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ def info_nce(
     in_batch_negatives: bool = True,
     similarity: Similarity = "cosine",
 ) -> Tensor:
-    """InfoNCE with one or more positives per query (RobustEmbed, eq. 2; SimCSE, eq. 4; AdCSE, eq. 5; ADCL, eq. 1).
+    """Return InfoNCE with one or more positives per query (RobustEmbed, eq. 2; SimCSE, 4; AdCSE, 5; ADCL, 1).
 
     ``mean over i of −log( Σ_v exp(sim(q_i, k_i^v)/τ) / Σ_v Σ_j exp(sim(q_i, k_j^v)/τ) )``. The sum over the positive
-    views v is inside the logarithm, above and below; the negatives are the other sentences' keys of the same views.
-    With one view it is the loss of SimCSE. Extra negatives n add ``Σ_n exp(sim(q_i, n)/τ)`` below.
+    views v is inside the logarithm, in numerator and denominator; the negatives are the other sentences' keys of the
+    same views. With one view it is the loss of SimCSE. Extra negatives n add ``Σ_n exp(sim(q_i, n)/τ)`` to the
+    denominator.
 
     Args:
         queries: (B, d), this process's queries.
-        positives: one or more tensors (N, d), a key of every sentence in each view; N ≥ B when the keys of several
+        positives: one tensor (N, d) per view, with a key of every sentence; N ≥ B when the keys of several
             processes are joined.
         temperature: τ.
         offset: row of ``positives`` that belongs to ``queries[0]``.
-        equal: (B, N), true for the keys of texts equal to the query's own (`Objective.equal_texts`): they are no
-            negatives of it, in any view. The query's own keys stay its positives.
+        equal: (B, N), true for the keys of texts equal to the query's own (`Objective.equal_texts`): they are not
+            negatives, in any view. The query's own keys remain its positives.
         extra_negatives: (M, d), negatives of every query, such as a queue of old keys or learned vectors.
-        extra_mask: (M,), or (B, M) for each query by itself, true for the extra negatives that count.
-        in_batch_negatives: whether the other sentences' keys are negatives; without them j is i alone.
+        extra_mask: (M,), or (B, M) per query, true for the extra negatives to use.
+        in_batch_negatives: use the other sentences' keys as negatives; without them j is only i.
         similarity: "cosine", or "dot" for the inner product.
 
     Returns:
@@ -62,12 +63,12 @@ def info_nce(
 
 
 def without_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
-    """Leave the keys of equal texts out of a softmax: their logits become −∞, but for each query's own key.
+    """Set the logits of keys of equal texts to −∞, except those of each query's own key.
 
     Args:
         logits: (B, N), or (B, views, N).
-        equal: (B, N), true for the keys of texts equal to the query's; None: nothing is left out.
-        own: (B,), the number of each query's own key.
+        equal: (B, N), true for the keys of texts equal to the query's; None: nothing changes.
+        own: (B,), the index of each query's own key.
     """
     if equal is None:
         return logits
@@ -76,7 +77,7 @@ def without_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
 
 
 def cosine_matrix(queries: Tensor, keys: Tensor) -> Tensor:
-    """Cosines of all pairs, (B, M), of vectors (B, d) and (M, d)."""
+    """Return the cosines of all pairs, (B, M), of vectors (B, d) and (M, d)."""
     return F.normalize(queries, dim=-1) @ F.normalize(keys, dim=-1).T
 
 
@@ -86,6 +87,6 @@ def _inner_products(queries: Tensor, keys: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def full_precision(tensor: Tensor) -> Iterator[None]:
-    """No autocast on the tensor's device: heads and losses are computed in fp32."""
+    """Disable autocast on the tensor's device inside the block: heads and losses are computed in fp32."""
     with torch.autocast(tensor.device.type, enabled=False):
         yield

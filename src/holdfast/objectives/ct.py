@@ -22,34 +22,34 @@ from holdfast.objectives.contrastive import full_precision
 
 
 class ContrastiveTension(Objective):
-    r"""Two encoders that start alike agree on a sentence and disagree on different ones.
+    r"""Two encoders with the same start learn to agree on equal sentences and to disagree on different ones.
 
-    Both encoders f₁ and f₂ are trained. Each sentence makes one positive pair, of itself, and K negative pairs, with
-    other sentences; the logit of a pair is the raw inner product of its vectors, and the loss is the binary
-    cross-entropy, its mean over all pairs
+    Both encoders f₁ and f₂ are trained. Each sentence makes one positive pair, with itself, and K negative pairs, with
+    other sentences; the logit of a pair is the inner product of its vectors, and the loss is the mean binary
+    cross-entropy over all pairs
 
     .. math::
         L = -\frac{1}{N(1+K)} \sum_i \Big[ \log \sigma\big(f_1(s_i)^\top f_2(s_i)\big)
             + \sum_{k \le K} \log\big(1 - \sigma(f_1(s_i)^\top f_2(s_{i+c_k}))\big) \Big]
 
-    so that all positives together weigh 1/(1+K) and all negatives K/(1+K). The c_k are K different cyclic shifts of the
-    batch, drawn anew at each optimiser step: every sentence is in K negative pairs on either side, and the two encoders
-    have equal parts. Under several processes the batches of all of them are joined and shifted together. A negative
-    pair of equal texts is left out: its term is 0, and the other pairs keep their weights.
+    so that all positives together have weight 1/(1+K) and all negatives K/(1+K). The c_k are K different cyclic shifts
+    of the batch, drawn at each optimiser step: every sentence is in K negative pairs for each encoder, so that the two
+    encoders have equal roles. With several processes their batches are joined and shifted together. For a negative pair
+    of equal texts the term is 0, and the other pairs keep their weights.
 
     Args:
-        model: the ``SentenceTransformer`` to train: f₁, which is what remains after training.
-        negatives: K; a batch needs K + 2 sentences: with all others as negatives of each, nothing but dropout would
-            tell the two encoders apart.
-        dropout: whether the encoders' dropout is on in training.
-        duplicates: "mask": two equal texts are no negative pair; "keep": they are, as in the paper.
+        model: the ``SentenceTransformer`` to train: f₁, which is kept after training.
+        negatives: K; a batch needs K + 2 sentences: with all other sentences as negatives, the two encoders would
+            differ only by dropout.
+        dropout: use the encoders' dropout in training.
+        duplicates: "mask": two equal texts are not a negative pair; "keep": they are, as in the paper.
 
     Defaults: K and the absence of dropout are those of the authors' code.
 
-    Differences from the release: there a batch is 16 pairs, 2 positive and 14 negative, of 30 different sentences drawn
-    from the corpus; here 16 sentences make 16 positive and 112 negative pairs, for the same work in the encoders. There
-    RMSprop is used, with a rate that falls from 1e-5 to 2e-6 in steps of 500 updates, and of the two encoders the one
-    with the better score on STS-B dev is kept.
+    Differences from the release: in the release a batch is 16 pairs, 2 positive and 14 negative, of 30 different
+    sentences of the corpus; here 16 sentences make 16 positive and 112 negative pairs, with the same cost in the
+    encoders. The release uses RMSprop, with a rate that falls from 1e-5 to 2e-6 in steps of 500 updates, and keeps the
+    encoder with the better score on STS-B dev.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"tension"}``.
@@ -85,14 +85,14 @@ class ContrastiveTension(Objective):
         if negatives < 1:
             raise ValueError(f"negatives must be 1 or more, got {negatives}")
         self.negatives, self.dropout = negatives, dropout
-        # Not called "model": sentence-transformers' trainer puts the model it trains in every place of that name.
+        # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
         self.second_encoder = copy.deepcopy(unwrap(model)).train()
-        # A seed and the number of optimiser steps: the shifts are a function of both, alike on all processes and
+        # A seed and the number of optimiser steps: the shifts are a function of both, equal on all processes and
         # after a resume.
         self.register_buffer("draws", torch.stack([torch.randint(2**31, ()), torch.tensor(0)]))
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """One pass of each encoder; returns ``{"tension": scalar}``."""
+        """Run one pass of each encoder; return ``{"tension": scalar}``."""
         self.catch_up()
         sentences, _ = self.columns(sentence_features)
         first = self._vectors(self.encoder, sentences)
@@ -104,14 +104,14 @@ class ContrastiveTension(Objective):
     def compute_loss(
         self, first: Tensor, second: Tensor, shifts: Tensor, offset: int = 0, equal: Tensor | None = None
     ) -> Tensor:
-        """Mean binary cross-entropy of all pairs.
+        """Return the mean binary cross-entropy over all pairs.
 
         Args:
-            first: f₁ of this process's sentences, (B, d).
-            second: f₂ of the joined batch, (N, d).
+            first: vectors f₁ of this process's sentences, (B, d).
+            second: vectors f₂ of the joined batch, (N, d).
             shifts: c_k, (K,), none of them 0.
             offset: row of ``second`` that belongs to ``first[0]``.
-            equal: (B, N), as `equal_texts` gives it.
+            equal: (B, N), as returned by `equal_texts`.
         """
         rows = offset + torch.arange(len(first), device=first.device)
         others = (rows[:, None] + shifts.to(rows.device)) % len(second)  # (B, K)
@@ -127,15 +127,15 @@ class ContrastiveTension(Objective):
         return torch.cat([F.softplus(-positive), terms], dim=1).mean()
 
     def draw_shifts(self, rows: int) -> Tensor:
-        """K different shifts of 1…rows−1, (K,), on the CPU."""
-        least = self.negatives + 2  # with all other sentences as negatives the encoders would stay each other's copies
+        """Draw K different shifts of 1…rows−1, (K,), on the CPU."""
+        least = self.negatives + 2  # with all other sentences as negatives the two encoders would stay equal
         if rows < least:
             raise UserError(f"negatives={self.negatives} needs a batch of {least} sentences or more, got {rows}")
         generator = torch.Generator().manual_seed(int(self.draws.sum()))
         return 1 + torch.randperm(rows - 1, generator=generator)[: self.negatives]
 
     def follow(self) -> None:
-        """Count the optimiser step: the next has other shifts."""
+        """Count the optimiser step, so that the next one draws other shifts."""
         self.draws[1] += 1
 
     def _vectors(self, encoder: Encoder, sentences: Features) -> Tensor:

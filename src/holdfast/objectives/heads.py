@@ -1,4 +1,4 @@
-"""The heads that stand between sentence vectors and losses in training, and are dropped afterwards."""
+"""The heads between sentence vectors and losses in training, which are dropped afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyHeadKind = Literal["tanh", "none", "bn"]
 
 @dataclass(frozen=True)
 class Moments:
-    """What a batch normalisation divides a batch by.
+    """The mean and the variance of a batch normalisation.
 
     Attributes:
         mean: (views, 1, d).
@@ -31,12 +31,12 @@ class Moments:
     variance: Tensor
 
     def of_view(self, index: int) -> Moments:
-        """The moments of one view, (1, 1, d)."""
+        """Return the moments of one view, (1, 1, d)."""
         return Moments(self.mean[index : index + 1], self.variance[index : index + 1])
 
 
 Statistics = tuple[Moments, ...]
-"""The moments of one view at each batch normalisation of a head; empty for a head that has none."""
+"""The moments of one view at each batch normalisation of a head; empty for a head without one."""
 
 
 class Head(nn.Module):
@@ -46,7 +46,7 @@ class Head(nn.Module):
 
     Args:
         dimension: d.
-        kind: "tanh", or "none" for no head at all.
+        kind: "tanh", or "none" for no head.
     """
 
     def __init__(self, dimension: int, kind: HeadKind = "tanh") -> None:
@@ -59,18 +59,18 @@ class Head(nn.Module):
             nn.init.zeros_(self.dense.bias)
 
     def forward(self, vectors: Tensor, *, views: int = 1, statistics: Statistics | None = None) -> Tensor:
-        """(rows, d) → (rows, d); each row by itself, whatever its view and its batch."""
+        """Project (rows, d) → (rows, d); each row independently of its view and its batch."""
         with full_precision(vectors):
             vectors = _at_least_fp32(vectors)
             return vectors if self.dense is None else self.dense(vectors).tanh()
 
     def with_statistics(self, vectors: Tensor, *, views: int = 1) -> tuple[Tensor, list[Statistics]]:
-        """What ``forward`` returns, and the statistics that each view was normalised with: none."""
+        """Return the output of ``forward``, and the statistics of each view, which are empty."""
         return self(vectors), [()] * views
 
     @contextlib.contextmanager
     def unmoved(self) -> Iterator[None]:
-        """Running statistics, where there are any, stay as they are in all passes inside the context."""
+        """Keep running statistics, if there are any, unchanged by passes inside the context."""
         norms = [module for module in self.modules() if isinstance(module, BatchNorm)]
         for norm in norms:
             norm.moves = False
@@ -102,18 +102,18 @@ class BatchNormHead(Head):
         nn.init.normal_(self.narrow.weight, std=0.02)
 
     def forward(self, vectors: Tensor, *, views: int = 1, statistics: Statistics | None = None) -> Tensor:
-        """(rows, d) → (rows, d).
+        """Project (rows, d) → (rows, d).
 
         Args:
             vectors: equally many rows of each view, view after view.
-            views: how many views, hence batches, the rows are of.
-            statistics: normalise by these instead, which are of one view and may come from another pass. The running
-                statistics then stay as they are; without it, in training mode, they move once.
+            views: number of views; each view is normalised as a batch of its own.
+            statistics: normalise with these statistics of one view, possibly from another pass; the running statistics
+                then do not change. None: batch statistics; in training mode the running statistics move once.
         """
         return self._project(vectors, views, statistics)[0]
 
     def with_statistics(self, vectors: Tensor, *, views: int = 1) -> tuple[Tensor, list[Statistics]]:
-        """What ``forward`` returns, and the statistics that each view was normalised with, attached to the graph."""
+        """Return the output of ``forward``, and the statistics of each view, attached to the graph."""
         projected, moments = self._project(vectors, views, None)
         return projected, [tuple(m.of_view(view) for m in moments) for view in range(views)]
 
@@ -129,17 +129,17 @@ class BatchNormHead(Head):
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation whose batch is joined over all processes, and whose statistics can be handed on.
+    """Batch normalisation over the joined batch of all processes, with statistics that other passes can reuse.
 
-    On one process and one view it is ``torch.nn.BatchNorm1d``. The statistics carry gradient, to every process's rows;
-    the running statistics are the same on all processes. With several views they move once, by the views' average;
-    without gradients, as in an evaluation that leaves the loss in training mode, they stay.
+    With one process and one view it is ``torch.nn.BatchNorm1d``. The statistics carry gradient to the rows of every
+    process; the running statistics are equal on all processes. With several views they move once, by the average over
+    the views; without gradients (an evaluation that leaves the loss in training mode) they do not move.
 
     Args:
         dimension: d.
         affine: learn a scale and a shift.
         eps: added to the variance.
-        momentum: the share of the new batch in the running statistics.
+        momentum: weight of the new batch in the running statistics.
     """
 
     running_mean: Tensor
@@ -154,7 +154,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(dimension))
 
     def forward(self, rows: Tensor, moments: Moments | None = None) -> tuple[Tensor, Moments]:
-        """Rows (views, B, d), normalised, and the moments they were normalised by: ``moments`` where given."""
+        """Return the normalised rows (views, B, d), and the moments used: ``moments`` if given."""
         if moments is None:
             moments = self._measured(rows) if self.training else self._running(len(rows))
         normalised = (rows - moments.mean) * (moments.variance + self.eps).rsqrt()
@@ -163,11 +163,11 @@ class BatchNorm(nn.Module):
         return normalised, moments
 
     def _measured(self, rows: Tensor) -> Moments:
-        """The moments of each view over the rows of all processes; in training the running ones move towards them."""
+        """Return the moments of each view over the rows of all processes; in training, update the running ones."""
         if rows.shape[1] == 1 and not joined():
             raise ValueError("batch normalisation needs at least two sentences in a batch")
         mean, _ = _joined_mean(rows)
-        variance, count = _joined_mean((rows - mean).square())  # in two passes: E[x²] − E[x]² would lose digits
+        variance, count = _joined_mean((rows - mean).square())  # in two passes: E[x²] − E[x]² would lose precision
         if self.moves and torch.is_grad_enabled():
             self._move(mean, variance * count / (count - 1))
         return Moments(mean, variance)
@@ -178,12 +178,12 @@ class BatchNorm(nn.Module):
         self.running_var.lerp_(variance.mean(dim=(0, 1)), self.momentum)
 
     def _running(self, views: int) -> Moments:
-        # Copies: the moments outlive this pass, and a later one may move the buffers.
+        # Copies: the moments are used after this pass, and a later pass may change the buffers.
         return Moments(*(buffer.clone().expand(views, 1, -1) for buffer in (self.running_mean, self.running_var)))
 
 
 def make_head(dimension: int, kind: AnyHeadKind) -> Head:
-    """The head of a kind: "tanh", "none" (:class:`Head`) or "bn" (:class:`BatchNormHead`)."""
+    """Return a head of a kind: "tanh", "none" (:class:`Head`) or "bn" (:class:`BatchNormHead`)."""
     check_words(head=(kind, AnyHeadKind))
     return BatchNormHead(dimension) if kind == "bn" else Head(dimension, kind)
 
@@ -193,7 +193,7 @@ def _at_least_fp32(vectors: Tensor) -> Tensor:
 
 
 def _joined_mean(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of rows (views, B, d) over the rows of all processes, (views, 1, d) with gradient, and their number."""
+    """Return the mean of rows (views, B, d) over all processes, (views, 1, d) with gradient, and their number."""
     own = rows.new_full((len(rows), 1, 1), rows.shape[1])
     total = sum_over_processes(torch.cat([rows.sum(dim=1, keepdim=True), own], dim=-1))
     return total[..., :-1] / total[..., -1:], total[..., -1:]

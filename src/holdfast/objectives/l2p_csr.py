@@ -25,57 +25,57 @@ Noise = Literal["mask", "embedding"]
 
 
 class L2PCSR(Objective):
-    r"""Masks that weaken tokens and features in the first layers learn to make a sentence's two views most unlike.
+    r"""Two views weakened by masks over tokens and features, which are learned by ascent on the loss.
 
-    Each sentence, view and layer l (the embedding output, and what the first k−1 layers put out) has keep-probabilities
-    :math:`P_{tok} \in [0,1]^L` and :math:`P_{fea} \in [0,1]^d`, drawn from U(0, 1) (eq. 4). They give masks, and these
-    weaken what the layer puts out (eq. 1-3):
+    Each sentence, view and layer l (the output of the embeddings and of the first k−1 layers) has keep-probabilities
+    :math:`P_{tok} \in [0,1]^L` and :math:`P_{fea} \in [0,1]^d`, drawn from U(0, 1) (eq. 4). They give masks, which
+    weaken the output of the layer (eq. 1-3):
 
     .. math::
         \alpha = [P \ge \phi], \qquad M_{ij} = (\alpha^{tok}_i + \alpha^{fea}_j) / 2, \qquad
         \tilde E^{(l)} = E^{(l)} \times M^{(l)}
 
-    The probabilities climb the InfoNCE between both perturbed views for t steps, by the gradients of their masks
+    The probabilities make t ascent steps on the InfoNCE of both perturbed views, with the gradients of their masks
     (eq. 5-8, :class:`~holdfast.adversary.weakening.WeakeningAscent`):
 
     .. math::
         P \leftarrow \mathrm{clip}_{[0,1]}\big(P + \beta\, g(\alpha) / \lVert g(\alpha)\rVert_2\big), \qquad
         g(\alpha) = \nabla_\alpha L_{CL}(\tilde h, \tilde h^+)
 
-    The loss is then the InfoNCE of the two views under the last masks (eq. 9, which is misprinted: it lacks the minus
-    and the positive below the line). Without masks it is SimCSE.
+    The loss is then the InfoNCE of the two views under the last masks (eq. 9, with two misprints: the minus sign and
+    the positive in the denominator are missing). Without masks it is SimCSE.
 
-    Padding is masked in attention and never weakened; the first and the last token may be. Dropout is on in every pass:
-    that of the embeddings is drawn once, that of the layers in each pass anew, the last pass excepted, which repeats
-    that of the first (the random state is put back in between): ``attack_loss_rise`` compares like with like. With
-    prompt pooling each view has its own template, and the template's bias is never weakened.
+    Padding is masked in attention and never weakened; the first and the last token can be weakened. Dropout is on in
+    every pass: the masks of the embeddings are drawn once, those of the layers in each pass; the last pass repeats
+    those of the first (the random state is restored), so that ``attack_loss_rise`` compares the same dropout masks.
+    With prompt pooling each view has its own template, and the template's bias is never weakened.
 
     Args:
         model: the ``SentenceTransformer`` to train.
-        layers: k, how many outputs are weakened, that of the embedding layer included.
-        steps: t, how often the probabilities climb.
+        layers: k, number of weakened outputs, including that of the embedding layer.
+        steps: t, number of ascent steps of the probabilities.
         step_size: β, length of one step of a mask's probabilities (L2 norm).
         threshold: φ, the probability below which a token or feature is weakened.
         temperature: τ.
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         token_mask: false for a token mask of ones (Table 3, "w/o token mask").
         feature_mask: false for a feature mask of ones (Table 3, "w/o feature mask").
-        learning: false for masks that stay as they are drawn (Table 3, "w/o learning to perturb").
-        noise: "mask", or "embedding" for noise that is added to the embeddings of both views in place of the masks and
+        learning: false for random masks that are not learned (Table 3, "w/o learning to perturb").
+        noise: "mask", or "embedding" for noise that is added to the embeddings of both views instead of the masks and
             climbs the same loss in a ball (Table 3, "Emb Noise").
         radius: ε of that noise's ball, in units of one embedding coordinate (L2 norm, per sentence); its step is β·ε.
-        continuous: the probability itself is the mask (Table 3, "Continual Mask").
-        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
+        continuous: use the probabilities themselves as masks (Table 3, "Continual Mask").
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the masks of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: φ, β, k and the training's are the paper's; t = 4 is the release's; ε is ours.
+    Defaults: φ, β, k and those of the training are the paper's; t = 4 is the release's; ε is holdfast's.
 
-    Differences from the release (``preset="as_released"`` reproduces these): there one feature mask is shared by the
-    whole batch and both views; a token's gradient is normalised by itself, so that its probability moves by ±0.1; a
-    probability without gradient becomes 1; β = 0.1; and training attends to padding and weakens it, because the
-    perturbed passes have no attention mask. Not reproduced: embedding dropout drawn anew in each pass; for RoBERTa
-    k = 2 (set ``layers=2``); keys of other processes without gradient; and mean pooling, which there leaves padding out
-    and here, where the attention mask is all ones, takes it in.
+    Differences from the release (``preset="as_released"`` reproduces these): in the release one feature mask is shared
+    by the whole batch and both views; the gradient of each token is normalised alone, so that its probability moves by
+    ±0.1; a probability without gradient becomes 1; β = 0.1; and training attends to padding and weakens it, because the
+    perturbed passes have no attention mask. Not reproduced: embedding dropout drawn in each pass; for RoBERTa k = 2
+    (set ``layers=2``); keys of other processes without gradient; and mean pooling, which excludes padding in the
+    release and includes it here, where the attention mask is all ones.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.
@@ -143,7 +143,7 @@ class L2PCSR(Objective):
         self.head = Head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The perturbation, and the pass of both views under it; returns ``{"contrastive": scalar}``."""
+        """Compute the perturbation, and the pass of both views with it; return ``{"contrastive": scalar}``."""
         sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
         encoder, equal = self.encoder, self.equal_texts(sentences)
@@ -159,17 +159,17 @@ class L2PCSR(Objective):
         return {"contrastive": loss}
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
-        """InfoNCE of the projected vectors of both views, each (B, d): what is climbed, and what is trained.
+        """Return the InfoNCE of the projected vectors of both views, each (B, d), for the attack and the training.
 
-        ``equal`` is (B, N), as `equal_texts` gives it.
+        ``equal`` is (B, N), as returned by `equal_texts`.
         """
         keys, offset = gather_keys(z_positive)
         return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)
 
     def masks(self, encoder: Encoder, sentences: Features) -> Weakening:
-        """The learned masks of B sentences, for (k, 2B) rows: all sentences in their first view, then in their second.
+        """Return the learned masks of B sentences, for (k, 2B) rows: all first views, then all second views.
 
-        Leaves parameters, their gradients and the module's mode as they were, and makes no training step.
+        Parameters, their gradients and the module's mode are left unchanged; there is no training step.
         """
         if self.noise != "mask" or not (self.token_mask or self.feature_mask):
             raise ValueError("this L2P-CSR has no masks")
@@ -179,17 +179,17 @@ class L2PCSR(Objective):
         return self._climb(encoder, sentences, x, equal)[0]
 
     def initial_probabilities(self, x: Tensor) -> Weakening:
-        """P⁰ ~ U(0, 1) (eq. 4), in fp32, for embeddings x (2B, L, d) of the first views, then the second."""
+        """Draw P⁰ ~ U(0, 1) (eq. 4), in fp32, for embeddings x (2B, L, d) of the first views, then the second."""
         return uniform_start(
             x, self.layers, tokens=self.token_mask, features=self.feature_mask, shared=self.as_released
         )
 
     def initial_noise(self, x: Tensor) -> Tensor:
-        """δ⁰ ~ N(0, (ε/10)²I), (2B, L, d), in fp32; of ``noise="embedding"``."""
+        """Draw δ⁰ ~ N(0, (ε/10)²I), (2B, L, d), in fp32, for ``noise="embedding"``."""
         return gaussian(x, self.noise_ascent.radius / 10)
 
     def _embedded(self, encoder: Encoder, sentences: Features) -> tuple[Features, Tensor]:
-        """The B sentences as they are encoded, and what enters the first layer in both views, (2B, L, d)."""
+        """Return the features of B sentences for the encoder, and the first layer's input in both views, (2B, L, d)."""
         x = encoder.embed(sentences, views=2)
         if self.as_released:  # its perturbed passes have no attention mask
             sentences = {**sentences, "attention_mask": torch.ones_like(sentences["attention_mask"])}
@@ -216,7 +216,7 @@ class L2PCSR(Objective):
     def _climb(
         self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
     ) -> tuple[Weakening, list[Tensor]]:
-        """The last masks, for embeddings x (2B, L, d), and the loss at each step."""
+        """Return the last masks, for embeddings x (2B, L, d), and the loss at each step."""
         real = _real_in_both_views(sentences)
 
         def loss(masks: Weakening) -> Tensor:
@@ -230,7 +230,7 @@ class L2PCSR(Objective):
     def _learn_noise(
         self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
     ) -> tuple[dict[str, Any], list[Tensor]]:
-        """The noise δ (2B, L, d) for embeddings x (2B, L, d), and the loss at each step."""
+        """Return the noise δ (2B, L, d) for embeddings x (2B, L, d) as an argument, and the loss at each step."""
         real = _real_in_both_views(sentences).to(x.dtype)
 
         def loss(delta: Tensor) -> Tensor:
@@ -243,6 +243,6 @@ class L2PCSR(Objective):
 
 
 def _real_in_both_views(sentences: Features) -> Tensor:
-    """(2B, L), true at the tokens that are no padding."""
+    """Return the mask of both views, (2B, L), true at tokens, false at padding."""
     real: Tensor = sentences["attention_mask"].bool()
     return real.repeat(2, 1)

@@ -1,4 +1,4 @@
-"""A training method that is not holdfast's: an objective from a Python file or an installed module, by its name."""
+"""Loading of user-defined objectives from a Python file or an installed module."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from holdfast.objectives.base import Objective
 from holdfast.values import expanded
 
 _TOLD = ("TITLE", "IDEA", "CITATION")
-"""What the tables of methods and the model card say of a method."""
+"""Class attributes that tables of methods and the model card show."""
 
 
 def is_own(method: str) -> bool:
-    """Whether a method's name is that of a class, ``FILE.py:Class`` or ``package.module:Class``."""
+    """Return True if a method's name is that of a class, ``FILE.py:Class`` or ``package.module:Class``."""
     return ":" in method
 
 
 def own_method(method: str) -> type[Objective]:
-    """The objective that ``FILE.py:Class`` or ``package.module:Class`` names. Its code is run: it must be one's own.
+    """Import the objective ``FILE.py:Class`` or ``package.module:Class``. This runs its code: it must be trusted.
 
     Raises:
-        UserError: there is no such file, module or class, its code fails, or it is no objective that can be trained.
+        UserError: the file, module or class does not exist, its code fails, or it is not a complete objective.
     """
     source, _, name = method.rpartition(":")
     if not source or not name:
@@ -49,12 +49,12 @@ def own_method(method: str) -> type[Objective]:
 
 
 def source_sha256(kind: type[Objective]) -> str:
-    """The hash of the file that an objective is in, which is part of what a run is."""
+    """Return the hash of the file of an objective, which is part of a run's record."""
     return sha256(Path(inspect.getfile(kind)))
 
 
 def _of_file(path: Path) -> ModuleType:
-    """The module in a file; the same file again gives the same module."""
+    """Import the module in a file; the same content again gives the same module."""
     if not path.is_file():
         raise UserError(f"{path} does not exist: a method of your own is FILE.py:Class or package.module:Class")
     name = f"holdfast_method_{path.stem}_{sha256(path)[:8]}"
@@ -64,7 +64,7 @@ def _of_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses and annotations look while it is run
+    sys.modules[name] = module  # dataclasses and annotations look it up there during the import
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -81,14 +81,14 @@ def _of_module(name: str) -> ModuleType:
     except ImportError as error:
         raise UserError(f"{name} cannot be imported: {error}; a file is named with its .py") from error
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]  # the line that failed, in it or in what it imports
-        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}:{last.lineno})"  # which names its own
+        last = traceback.extract_tb(error.__traceback__)[-1]  # the line that failed, in it or in an import
+        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}:{last.lineno})"  # it names the place
         raise UserError(f"{name} cannot be imported: {type(error).__name__}: {error}{place}") from error
 
 
 def _place(path: Path, error: Exception) -> str:
-    """``file:line`` of the user's code that failed."""
-    file = str(path.absolute())  # as the import system names it
+    """Return ``file:line`` of the user's code that failed."""
+    file = str(path.absolute())  # as in the import system
     if isinstance(error, SyntaxError) and error.filename == file:
         return f"{path}:{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

@@ -24,7 +24,7 @@ Positives = Literal["both", "clean", "adversarial"]
 
 
 class RobustEmbed(Objective):
-    r"""A worst-case perturbation of the token embeddings becomes a second positive of each sentence.
+    r"""A worst-case perturbation of the token embeddings is a second positive of each sentence.
 
     With X and X⁺ the embeddings of a sentence under two dropout masks, δ climbs the contrastive loss for max(K, T)
     steps inside a norm ball (eq. 3-5, :class:`~holdfast.adversary.ascent.MixedAscent`), with the encoder's dropout
@@ -41,33 +41,33 @@ class RobustEmbed(Objective):
         model: the ``SentenceTransformer`` to train.
         pgd_steps: K.
         fgsm_steps: T.
-        pgd_size: α, step of the PGD part, in units of one embedding coordinate.
-        fgsm_size: β, step of the FGSM part in each coordinate.
-        radius: ε, in units of one embedding coordinate. None: T·β, the farthest that the FGSM part can go; with T = 0
-            K·α, the farthest that the PGD part can.
-        mix: λ in [0, 1], share of the PGD part.
+        pgd_size: α, step size of the PGD part, in units of one embedding coordinate.
+        fgsm_size: β, step size of the FGSM part in each coordinate.
+        radius: ε, in units of one embedding coordinate. None: T·β, the maximum distance of the FGSM part; with T = 0
+            K·α, that of the PGD part.
+        mix: λ in [0, 1], weight of the PGD part.
         gamma: γ, weight of the second term.
-        norm: P of the ball, "1", "2" or "inf", per sentence over its real tokens. ε and α are in per-coordinate units
-            (power-mean norms), so that the three balls meet in the vectors whose every coordinate is ±ε.
+        norm: norm P of the ball, "1", "2" or "inf", per sentence over its real tokens. ε and α are in per-coordinate
+            units (power-mean norms): vectors with all coordinates ±ε lie on the surface of all three balls.
         init_std: σ of δ⁰ ~ N(0, σ²I).
         temperature: τ.
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
-        negatives: "views": the other sentences' keys of the same views as the positives; "clean": of x⁺ alone.
-        positives: of the first term: "both" x⁺ and x_adv, "clean" x⁺ alone or "adversarial" x_adv alone.
+        negatives: "views": the other sentences' keys in the same views as the positives; "clean": only those of x⁺.
+        positives: positives of the first term: "both" (x⁺ and x_adv), "clean" (only x⁺) or "adversarial" (only x_adv).
         attack_dropout: leave the encoder's dropout on in the attack's passes.
-        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
 
     Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
 
-    Differences from the release (``preset="as_released"`` reproduces these): there δ is clamped to ±1e-6, below the
-    spacing of half-precision numbers; the pairs of the adversarial term are *different* sentences, through a reshape
-    of (2B, d) to (B, 2, d), and carry each other's attention masks; the perturbed embeddings pass through the
-    embedding layer's positions, LayerNorm and dropout a second time; the adversarial view is not a positive; and four
-    of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have; its
-    head, two layers with batch normalisation; and the key x⁺ of the adversarial term, whose finished embeddings pass
-    through the embedding layer a second time there, as those of x_adv do.
+    Differences from the release (``preset="as_released"`` reproduces these): in the release δ is clamped to ±1e-6,
+    below the spacing of half-precision numbers; the pairs of the adversarial term are *different* sentences, because of
+    a reshape of (2B, d) to (B, 2, d), and have each other's attention masks; the perturbed embeddings pass through the
+    embedding layer's positions, LayerNorm and dropout a second time; the adversarial view is not a positive; and only
+    four of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have;
+    its head, two layers with batch normalisation; and the key x⁺ of the adversarial term, whose embeddings pass through
+    the embedding layer a second time, as those of x_adv do.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"robust", "adversarial"}``, the two terms of eq. 8.
@@ -78,7 +78,7 @@ class RobustEmbed(Objective):
         >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
         >>> loss = RobustEmbed(model, norm="2", gamma=1 / 256)  # doctest: +SKIP
 
-    Two one-step methods are presets, re-implemented from their descriptions: ``preset="uscal"`` (Miao et al. 2021: one
+    Two one-step methods are presets, implemented from their descriptions: ``preset="uscal"`` (Miao et al. 2021: one
     step along the L2-normalised gradient; its result is the positive) and ``preset="atcl"`` (Rima et al. 2022: one
     step along the gradient's sign).
 
@@ -181,7 +181,7 @@ class RobustEmbed(Objective):
         self.head = Head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The training pass, the attack, the pass of x_adv; returns ``{"robust", "adversarial"}``, both scalars."""
+        """Run training pass, attack and the pass of x_adv; return ``{"robust", "adversarial"}``, both scalars."""
         sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
         encoder, equal = self.encoder, self.equal_texts(sentences)
@@ -198,10 +198,10 @@ class RobustEmbed(Objective):
         """Compute the two terms of eq. 8.
 
         Args:
-            z: the projected vectors of x, (B, d).
-            z_positive: of x⁺.
-            z_adversarial: of x_adv.
-            equal: (B, N), as `equal_texts` gives it.
+            z: projected vectors of x, (B, d).
+            z_positive: projected vectors of x⁺.
+            z_adversarial: projected vectors of x_adv.
+            equal: (B, N), as returned by `equal_texts`.
         """
         clean, offset = gather_keys(z_positive)
         perturbed, _ = gather_keys(z_adversarial)
@@ -214,9 +214,9 @@ class RobustEmbed(Objective):
     def attack(
         self, encoder: Encoder, sentences: Features, x: Tensor, z_positive: Tensor, equal: Tensor | None = None
     ) -> Tensor:
-        """The perturbation δ (B, L, d) of embeddings x (B, L, d) against detached keys z_positive (B, d).
+        """Compute the perturbation δ (B, L, d) of embeddings x (B, L, d) against detached keys z_positive (B, d).
 
-        Leaves parameters, their gradients, the module's mode and the random state as they were.
+        Parameters, their gradients, the module's mode and the random state are left unchanged.
         """
         mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
 
@@ -227,12 +227,12 @@ class RobustEmbed(Objective):
         with encoder.attack_mode(dropout=self.attack_dropout):
             delta, losses = self.ascent.climb(self.initial_noise(x), mask, loss)
         self.diagnostics["delta_norm"] = sentence_norm(delta, mask, self.ascent.norm).mean()
-        if len(losses) > 1:  # the loss at the last δ is not computed again: the rise is up to the step before it
+        if len(losses) > 1:  # the loss at the last δ is not computed: the rise is up to the step before
             self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
         return delta
 
     def initial_noise(self, x: Tensor) -> Tensor:
-        """δ⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
+        """Draw δ⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
         return gaussian(x, self.init_std)
 
     def _encode_perturbed(self, encoder: Encoder, sentences: Features, x: Tensor, delta: Tensor) -> Tensor:
@@ -242,7 +242,7 @@ class RobustEmbed(Objective):
             return encoder.encode(sentences)
 
     def _adversarial_term(self, z_adversarial: Tensor, z_positive: Tensor, equal: Tensor | None) -> Tensor:
-        """``L_con(x_adv, {x⁺})``: what the attack climbs, and the second term of eq. 8."""
+        """Return ``L_con(x_adv, {x⁺})``, the loss of the attack and the second term of eq. 8."""
         if self.as_released:
             queries, keys = _released_pairs(z_positive, z_adversarial)
             return info_nce(queries, [keys], temperature=self.temperature, equal=_of_released_pairs(equal))
@@ -264,7 +264,7 @@ def _check_not_negative(**options: float | None) -> None:
 def _clean_negatives(
     queries: Tensor, positives: list[Tensor], temperature: float, offset: int, equal: Tensor | None
 ) -> Tensor:
-    """As :func:`info_nce`, with the negatives of the first view alone: {z_j⁺, j ≠ i} (B−1 of them, not 2B−2)."""
+    """Return :func:`info_nce` with the negatives of the first view only: {z_j⁺, j ≠ i} (B−1 of them, not 2B−2)."""
     rows = torch.arange(len(queries), device=queries.device)
     with full_precision(queries):
         similarities = torch.stack([cosine_matrix(queries, keys) for keys in positives], dim=1) / temperature
@@ -276,10 +276,10 @@ def _clean_negatives(
 
 
 def _encode_twice_embedded(encoder: Encoder, sentences: Features, embeddings: Tensor) -> Tensor:
-    """As in the release: finished embeddings are fed as word embeddings; positions, LayerNorm and dropout come twice.
+    """Encode as in the release: embeddings are fed as word embeddings; positions, LayerNorm, dropout are applied twice.
 
-    Each row carries the attention mask that the release gives it: its batch is (target rows, perturbed rows) while the
-    masks stay interleaved, so the perturbed row i of B has the mask of sentence (B+i)//2.
+    Each row has the same attention mask as in the release, whose batch is (target rows, perturbed rows) while the masks
+    are interleaved: the perturbed row i of B has the mask of sentence (B+i)//2.
     """
     rows = len(embeddings)
     borrowed = (rows + torch.arange(rows, device=embeddings.device)) // 2
@@ -291,11 +291,11 @@ def _encode_twice_embedded(encoder: Encoder, sentences: Features, embeddings: Te
 
 
 def _of_released_pairs(equal: Tensor | None) -> Tensor | None:
-    """Take what is said of B sentences, (B, B), apart for the queries and keys of `_released_pairs`."""
+    """Rearrange the mask of B sentences, (B, B), for the queries and keys of `_released_pairs`."""
     return None if equal is None else equal.repeat(2, 2)[0::2, 1::2]
 
 
 def _released_pairs(z_positive: Tensor, z_adversarial: Tensor) -> tuple[Tensor, Tensor]:
-    """As in the release: (2B, d) is read as (B, 2, d), so that rows 2i and 2i+1, different sentences, are pairs."""
+    """Pair rows as in the release: (2B, d) is read as (B, 2, d), so that rows 2i and 2i+1 are pairs."""
     rows = torch.cat([z_positive, z_adversarial])
     return rows[0::2], rows[1::2]

@@ -1,4 +1,4 @@
-"""SimCSE, unsupervised (Gao, Yao and Chen, EMNLP 2021): the baseline of all five papers."""
+"""SimCSE, unsupervised (Gao, Yao and Chen, EMNLP 2021), the baseline of all five papers."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ class SimCSE(Objective):
     .. math::
         \ell_i = -\log \frac{e^{\mathrm{sim}(z_i, z_i^+)/\tau}}{\sum_{j} e^{\mathrm{sim}(z_i, z_j^+)/\tau}}
 
-    (SimCSE, eq. 4) with :math:`z = g(h)`, h the sentence vector, g the train-only head and sim the cosine. Under
+    (SimCSE, eq. 4) with :math:`z = g(h)`, h the sentence vector, g the train-only head and sim the cosine. With
     several processes the keys :math:`z_j^+` of all of them are joined, with gradient.
 
     Args:
         model: the ``SentenceTransformer`` to train, in training mode with its dropout on.
         temperature: τ.
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), "none", or "bn" for V-advCSE's head with
-            batch normalisation (its Table 4). There each of the two views is a batch, joined over all processes, with
-            statistics of its own; the running ones move once a step, by the views' average.
-        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
+            batch normalisation (its Table 4). With "bn" each of the two views is a batch, joined over all processes,
+            with its own statistics; the running ones move once per step, by the average of the views.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Differences from the release: the negatives of other processes carry gradient (there, only one's own do). With
-    head="bn", V-advCSE's release moves the running statistics once per view; they are used in evaluation mode alone.
+    Differences from the release: the negatives of other processes carry gradient (in the release only a process's own
+    do). With head="bn", V-advCSE's release moves the running statistics once per view; they are used only in evaluation
+    mode.
 
     Inputs:
-        A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive"}``.
+        A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive"}``.
 
     Example:
         >>> from datasets import Dataset
@@ -73,7 +74,7 @@ class SimCSE(Objective):
         self.head = make_head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """One forward pass of both views; returns ``{"contrastive": scalar}``."""
+        """Run one forward pass of both views; return ``{"contrastive": scalar}``."""
         sentences, positives = self.columns(sentence_features)
         encoder = self.encoder
         if positives is None:
@@ -84,6 +85,6 @@ class SimCSE(Objective):
         return {"contrastive": self.compute_loss(z, z_positive, self.equal_texts(sentences, positives))}
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
-        """InfoNCE of projected vectors z and their positives, both (B, d); ``equal`` as `equal_texts` gives it."""
+        """Return InfoNCE of projected vectors z and their positives, both (B, d); ``equal`` is from `equal_texts`."""
         keys, offset = gather_keys(z_positive)
         return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)

@@ -25,7 +25,7 @@ Space = Literal["sentence", "token"]
 
 
 class VAdvCSE(Objective):
-    r"""SimCSE, and the distribution that a sentence vector stands for must not change under a worst-case perturbation.
+    r"""SimCSE with a regulariser: a worst-case perturbation must not change the softmax of a projected vector.
 
     With z = g(h) the projection of a sentence vector h by the train-only head g, p(y|x) = softmax(z) over z's
     coordinates, and F a distance of distributions (eq. 8-14, Algorithm 1)
@@ -37,41 +37,41 @@ class VAdvCSE(Objective):
 
     with K ascent steps, sign(g) in place of g/‖g‖₂ for the L∞ ball (appendix A), and :math:`\hat\theta` a constant copy
     of the parameters: the clean side has no gradient, the perturbed side has, through the head and h. r is added to
-    the first view of each sentence. The head's batch normalisation uses the clean pass's statistics for the perturbed
-    one too, with their gradient: otherwise a sentence's distribution would change with the others' perturbations, and
-    shrinking the head's weights would lower F. With λ = 0 it is SimCSE with the same head.
+    the first view of each sentence. The head's batch normalisation uses the statistics of the clean pass for the
+    perturbed pass too, with their gradient: otherwise the distribution of a sentence would depend on the perturbations
+    of the others, and F could be lowered by smaller weights of the head. With λ = 0 it is SimCSE with the same head.
 
     Args:
         model: the ``SentenceTransformer`` to train.
-        regularisation: λ, weight of F in the loss. At 0 there is no attack.
+        regularisation: λ, weight of F in the loss; 0: no attack.
         divergence: F: "js" (Jensen-Shannon, eq. 13), "kl" (KL(clean‖perturbed), eq. 11) or "symmetric-kl" (eq. 12).
-        space: "sentence": r is added to the sentence vector h, so that the attack touches the head alone; "token": to
-            the token embeddings, whose perturbed pass draws encoder dropout of its own.
-        norm: of the ball, "2" or "inf": the ordinary norm of a sentence's r, in token space over its real tokens.
+        space: "sentence": r is added to the sentence vector h, so that the attack only uses the head; "token": r is
+            added to the token embeddings, and the perturbed pass draws its own encoder dropout.
+        norm: norm of the ball, "2" or "inf": the ordinary norm of a sentence's r, in token space over its real tokens.
         radius: ε, radius of the ball.
-        steps: K, ascent steps. At 0, r is the random start.
+        steps: K, ascent steps; 0: r is the random start.
         step_size: η, length of a step in the ball's norm. None: ε.
-        init_std: σ of r⁰ ~ N(0, σ²I). None: such that ‖r⁰‖ is about ε/10 for every sentence.
-        stop_gradient: whether the clean side of F is constant. False: its gradient flows too, as in the release.
+        init_std: σ of r⁰ ~ N(0, σ²I). None: chosen so that ‖r⁰‖ is about ε/10 for every sentence.
+        stop_gradient: treat the clean side of F as constant; false: it has a gradient too, as in the release.
         temperature: τ.
         head: "bn" for the paper's head with batch normalisation, "tanh" for SimCSE's, or "none".
-        duplicates: "mask": equal texts are no negatives of one another; "keep": they are, as in the paper.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the attack and the loss of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: F, K and the head are the paper's. It prints λ = 1e-6 (``preset="paper"``), which leaves the term without
-    effect: F is at most ln 2. The default gives it a share of about 5 % of the gradient at the start of training; the
+    Defaults: F, K and the head are the paper's. The paper prints λ = 1e-6 (``preset="paper"``), with which the term has
+    no effect: F is at most ln 2. With the default its share of the gradient is about 5 % at the start of training; the
     share is logged as ``gradient_share``. The paper gives no ε, η, σ: ε = 1 (the release's), η = ε, ‖r⁰‖ ≈ ε/10. At
-    r = 0 the gradient of F is exactly zero, hence the noise.
+    r = 0 the gradient of F is exactly zero; therefore the start is noise.
 
-    Differences from the release (``preset="as_released"`` reproduces these): there the start is scaled to ‖r‖ = ε and
-    the step is η·g with η = 1e-3 and g not normalised, after which r is scaled back to the sphere, so that r remains
-    the random direction it started as; the attack climbs the KL divergence of the batch's mean and the loss is
-    (KL(M‖P) + KL(M‖Q))/2 with M constant; the clean side carries gradient; each pass has batch statistics of its own
-    and moves the running ones; λ = 5e-7. Not reproduced: the two views' separate passes through the encoder, and its
+    Differences from the release (``preset="as_released"`` reproduces these): in the release the start is scaled to
+    ‖r‖ = ε, and the step is η·g with η = 1e-3 and g not normalised, after which r is scaled to ‖r‖ = ε again, so that r
+    keeps nearly its random direction; the attack climbs the KL divergence of the batch's mean and the loss is
+    (KL(M‖P) + KL(M‖Q))/2 with M constant; the clean side carries gradient; each pass has its own batch statistics and
+    moves the running ones; λ = 5e-7. Not reproduced: separate passes of the two views through the encoder, and the
     selection on STS-B's test split.
 
     Inputs:
-        A column of sentences, (B,); a second column, where given, holds their positives. Returns ``{"contrastive",
+        A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive",
         "regulariser"}``, the terms of eq. 10, λ included.
 
     Example:
@@ -134,7 +134,7 @@ class VAdvCSE(Objective):
         self.head = make_head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """The training pass, the attack, the perturbed pass; returns ``{"contrastive", "regulariser"}``, scalars."""
+        """Run training pass, attack and perturbed pass; return ``{"contrastive", "regulariser"}``, scalars."""
         sentences, positives = self.columns(sentence_features)
         self.diagnostics = {}
         encoder, equal = self.encoder, self.equal_texts(sentences, positives)
@@ -144,7 +144,7 @@ class VAdvCSE(Objective):
             h = torch.cat([h, encoder.encode(positives)])
         z, (statistics, _) = self.head.with_statistics(h, views=2)
         z, z_positive = z.chunk(2)
-        if self.regularisation == 0.0:  # no random numbers are drawn either: SimCSE, to the bit
+        if self.regularisation == 0.0:  # no random numbers are drawn: exactly SimCSE, to the bit
             self.diagnostics["gradient_share"] = z.new_zeros(())
             return {"contrastive": self._contrastive(z, z_positive, equal), "regulariser": z.new_zeros(())}
         x = h[: len(z), None] if self.space == "sentence" else recording.embeddings[: len(z)]
@@ -162,10 +162,10 @@ class VAdvCSE(Objective):
         """Compute the two terms of eq. 10.
 
         Args:
-            z: the projected vectors of x, (B, d).
-            z_positive: of its positive.
-            z_perturbed: of x + r.
-            equal: (B, N), as `equal_texts` gives it.
+            z: projected vectors of x, (B, d).
+            z_positive: projected vectors of the positives.
+            z_perturbed: projected vectors of x + r.
+            equal: (B, N), as returned by `equal_texts`.
         """
         clean = z.detach() if self.stop_gradient else z
         with full_precision(z):
@@ -175,10 +175,10 @@ class VAdvCSE(Objective):
         return {"contrastive": contrastive, "regulariser": self.regularisation * distance}
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
-        """The perturbation r of detached x, both (B, L, d), that takes the softmax away from that of z (B, d).
+        """Compute the perturbation r of detached x, both (B, L, d), that moves the softmax away from that of z (B, d).
 
-        In sentence space L is 1 and x holds the sentence vectors. Leaves parameters, their gradients and the module's
-        mode as they were, and the random state as it is after :meth:`initial_noise`.
+        In sentence space L is 1 and x holds the sentence vectors. Parameters, their gradients and the module's mode are
+        left unchanged; the random state is that after :meth:`initial_noise`.
         """
         mask = self._mask(sentences, x)
         kind: Divergence = "kl" if self.as_released else self.divergence
@@ -189,13 +189,13 @@ class VAdvCSE(Objective):
                 return divergence_between(z, z_perturbed, kind).mean()
 
         start = self.initial_noise(x, mask)
-        # The head's attack is in fp32, its backward passes too; the encoder's is in the precision of its training.
+        # In sentence space the attack runs in fp32, including backward; in token space in the training's precision.
         precision = full_precision(x) if self.space == "sentence" else contextlib.nullcontext()
-        # The attack computes gradients in an evaluation too, where nothing may move.
+        # In an evaluation the attack computes gradients too, but running statistics must not move.
         still = contextlib.nullcontext() if self.is_training_pass else self.head.unmoved()
         with encoder.attack_mode(), precision, still:
             r, values = self.adversary.climb(start, mask, loss)
-            # A pass of the head alone costs next to nothing; as released it would move the running statistics.
+            # A pass of the head alone is cheap; with as_released it would move the running statistics.
             if self.space == "sentence" and not self.as_released:
                 with torch.no_grad():
                     values.append(loss(r))
@@ -207,7 +207,7 @@ class VAdvCSE(Objective):
         return r
 
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:
-        """r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
+        """Draw r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
         return self.adversary.noise(x, mask)
 
     def _contrastive(self, z: Tensor, z_positive: Tensor, equal: Tensor | None) -> Tensor:
@@ -221,7 +221,7 @@ class VAdvCSE(Objective):
         return mask.to(torch.promote_types(x.dtype, torch.float32))
 
     def _perturbed(self, encoder: Encoder, sentences: Features, x: Tensor, r: Tensor) -> Tensor:
-        """The sentence vectors (B, d) of x + r."""
+        """Return the sentence vectors (B, d) of x + r."""
         if self.space == "sentence":
             return (x + r).squeeze(1)
         with encoder.perturbed(embeddings=x, delta=r):
@@ -233,7 +233,7 @@ class VAdvCSE(Objective):
 
 
 def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tensor]) -> Tensor:
-    """``‖∇λF‖ / (‖∇λF‖ + ‖∇L_cont‖)`` with respect to sentence vectors: through the head alone, not the encoder."""
+    """Return ``‖∇λF‖ / (‖∇λF‖ + ‖∇L_cont‖)`` with respect to sentence vectors: only through the head."""
     norms: list[Tensor] = []
     for term in (regulariser, contrastive):
         with full_precision(term):
@@ -243,7 +243,7 @@ def gradient_share(regulariser: Tensor, contrastive: Tensor, vectors: list[Tenso
 
 
 def _released_js(clean: Tensor, perturbed: Tensor, _: Divergence) -> Tensor:
-    """As in the release, (B,): the arguments of eq. 13 swapped and M constant, ``(KL(M‖P) + KL(M‖Q))/2``."""
+    """Return the release's divergence, (B,): eq. 13, arguments swapped, M constant: ``(KL(M‖P) + KL(M‖Q))/2``."""
     mean = (clean.softmax(dim=-1) + perturbed.softmax(dim=-1)).detach() / 2
     return (kl(mean.log(), clean.log_softmax(dim=-1)) + kl(mean.log(), perturbed.log_softmax(dim=-1))) / 2
 

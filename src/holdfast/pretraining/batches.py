@@ -1,4 +1,4 @@
-"""From sentences to what a masked language model is trained and measured on."""
+"""Masked batches of sentences for the training and evaluation of a masked language model."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from holdfast.pretraining.order import StepOrder, cut_into_groups
 from holdfast.pretraining.tokens import Ids, TokenisedCorpus
 
 Group = dict[str, Tensor]
-"""Sentences of about one length: ``input_ids`` (B, L), ``attention_mask`` (B, L) where anything is padded, ``places``
-(M,), the flat positions in (B·L) that are to be predicted, and ``labels`` (M,), what was there."""
+"""Sentences of similar length: ``input_ids`` (B, L); ``attention_mask`` (B, L), only if there is padding; ``places``
+(M,), the flat positions in (B·L) to predict; and ``labels`` (M,), the original token ids there."""
 
-_HELD_OUT_SEED = 20_240_601  # one for all runs: their perplexities are of the same masks
+_HELD_OUT_SEED = 20_240_601  # all runs use the same masks
 
 
 class TrainingSteps(torch.utils.data.Dataset[list[Group]]):
-    """The groups of each optimiser step, masked by the seed and the step alone.
+    """The masked groups of each optimiser step; the masks depend only on seed and step.
 
     Args:
         corpus: the sentences.
-        masking: what is chosen of them.
-        order: which of them each step sees.
-        pad_id: the padding token.
-        steps: how many steps there are.
+        masking: draws the tokens to predict.
+        order: gives the sentences of each step.
+        pad_id: id of the padding token.
+        steps: number of steps.
     """
 
     def __init__(self, corpus: TokenisedCorpus, masking: Masking, order: StepOrder, pad_id: int, steps: int) -> None:
@@ -38,7 +38,7 @@ class TrainingSteps(torch.utils.data.Dataset[list[Group]]):
         return self.steps
 
     def __getitem__(self, step: int) -> list[Group]:
-        generator = np.random.default_rng([self.order.seed, step, 1])  # the 1 keeps it apart from the orders
+        generator = np.random.default_rng([self.order.seed, step, 1])  # the 1 distinguishes it from orders
         groups = []
         for rows in self.order.groups(step):
             sentences = [self.corpus.sentence(row) for row in rows]
@@ -48,7 +48,7 @@ class TrainingSteps(torch.utils.data.Dataset[list[Group]]):
 
 
 def held_out_groups(corpus: TokenisedCorpus, masking: Masking, pad_id: int, group_tokens: int) -> list[Group]:
-    """All held-out sentences, with masks that are the same for every run with this tokeniser, whatever its seed."""
+    """Return all held-out sentences, with the same masks for every run with this tokeniser, whatever its seed."""
     ids, chosen = masking.draw(np.asarray(corpus.ids, dtype=np.int64), np.random.default_rng(_HELD_OUT_SEED))
     lengths = corpus.lengths
     groups = []
@@ -61,7 +61,7 @@ def held_out_groups(corpus: TokenisedCorpus, masking: Masking, pad_id: int, grou
 
 
 def as_group(sentences: Sequence[Ids], seen: Ids, chosen: Any, pad_id: int) -> Group:
-    """Sentences, what is seen of them and what is to be predicted (both one after another), as tensors."""
+    """Return sentences as a group of tensors; ``seen`` (masked ids) and ``chosen`` (mask) are concatenated."""
     lengths = np.array([len(sentence) for sentence in sentences])
     longest = int(lengths.max())
     filled = np.arange(longest) < lengths[:, None]

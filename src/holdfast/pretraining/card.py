@@ -14,14 +14,14 @@ def card(
     rows: Sequence[Mapping[str, Any]],
     prompts: Sequence[Mapping[str, Any]],
 ) -> str:
-    """The text of the model card.
+    """Return the text of the model card.
 
     Args:
         record: the run's record (``run.json``).
-        made: what came of it: ``parameters``, ``stored``, ``megabytes``, ``steps``, ``tokens``, ``epochs``,
+        made: outcome of the training: ``parameters``, ``stored``, ``megabytes``, ``steps``, ``tokens``, ``epochs``,
             ``train_seconds``.
-        rows: the result's rows; none where nothing was held out.
-        prompts: what `holdfast.pretraining.model.fill` gives.
+        rows: rows of the result; empty if there are no held-out sentences.
+        prompts: as returned by `holdfast.pretraining.model.fill`.
     """
     front = {"library_name": "transformers", "pipeline_tag": "fill-mask", "tags": ["fill-mask", "holdfast"]}
     settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, made))

@@ -1,4 +1,4 @@
-"""Which tokens a masked language model has to predict, and what stands in their places."""
+"""Masking: selection of the tokens to predict, and their replacement."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from holdfast.errors import UserError
 from holdfast.pretraining.tokens import Ids
 
 _MASKED, _RANDOM = 0.8, 0.1
-"""Of the chosen tokens: the share that becomes [MASK], and that becomes any token; the rest stays (BERT, §3.1)."""
+"""Shares of the chosen tokens replaced by [MASK] and by a random token; the rest stays (BERT, §3.1)."""
 
 
 class Masking:
-    """Draws the tokens to predict: dynamic masking, anew each time a sentence is seen (RoBERTa, §4.1).
+    """Dynamic masking: the tokens to predict are drawn anew each time a sentence is seen (RoBERTa, §4.1).
 
-    Special tokens, [UNK] among them, are never chosen, and never put in a token's place but for [MASK].
+    Special tokens, including [UNK], are never chosen, and except for [MASK] never inserted.
 
     Args:
         tokenizer: a fast tokeniser with a mask token.
-        share: the probability that a token, or a word, is chosen.
-        whole_words: choose words, with all their pieces, instead of tokens.
+        share: probability that a token, or a word, is chosen.
+        whole_words: choose words with all their pieces, not single tokens.
 
     Raises:
-        UserError: whole words of a tokeniser that is not WordPiece.
+        UserError: ``whole_words`` is set, and the tokeniser is not WordPiece.
     """
 
     def __init__(self, tokenizer: Any, *, share: float, whole_words: bool = False) -> None:
@@ -44,13 +44,13 @@ class Masking:
             self.goes_on[[number for piece, number in vocabulary.items() if piece.startswith("##")]] = True
 
     def draw(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, npt.NDArray[np.bool_]]:
-        """What the model sees, and where it has to predict what was there.
+        """Return the masked token ids, and the mask of the positions to predict, both (n,).
 
-        At least one token is chosen wherever one may be.
+        At least one token is chosen if any can be chosen.
 
         Args:
-            ids: the tokens of one or more whole sentences, one after another, (n,).
-            generator: where the chances come from.
+            ids: token ids of one or more whole sentences, concatenated, (n,).
+            generator: random generator.
         """
         maskable = self.maskable[ids]
         if self.whole_words:

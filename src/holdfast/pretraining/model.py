@@ -1,4 +1,4 @@
-"""The masked language model that is trained: new or continued, and its head on the places that are asked for alone."""
+"""The masked language model to train, new or continued; its head is computed only at the masked positions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from holdfast.pretraining.batches import Group
 from holdfast.pretraining.settings import PretrainSettings
 from holdfast.training.cpu import fast_on_cpu
 
-_NEW_DROPOUT = 0.1  # what BERT has; contrastive methods draw their views by it
-# Whose layers are attention.self, attention.output(context, input) and a feed-forward part, one after another.
+_NEW_DROPOUT = 0.1  # as in BERT; contrastive methods need dropout for their views
+# Model types whose layers consist of attention.self, attention.output(context, input) and a feed-forward part.
 _BERT_SHAPED = ("bert", "roberta", "xlm-roberta", "electra")
 
 
 def new_model(settings: PretrainSettings, tokenizer: Any) -> Any:
-    """A BERT with random weights and tied embeddings, of the shape that the settings say; the seed is the caller's."""
+    """Return a BERT with random weights and tied embeddings, of the shape in the settings; the caller sets the seed."""
     from transformers import BertConfig, BertForMaskedLM
 
     return BertForMaskedLM(
@@ -46,10 +46,10 @@ def new_model(settings: PretrainSettings, tokenizer: Any) -> Any:
 
 
 def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
-    """A masked language model that is there, in fp32.
+    """Load an existing masked language model, in fp32.
 
     Raises:
-        UserError: there is no such model, it has no masked-LM head, or its input is shorter than ``max_length``.
+        UserError: the model does not exist, has no masked-LM head, or has a maximum length below ``max_length``.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -72,7 +72,7 @@ def continued_model(spec: str, tokenizer: Any, max_length: int) -> Any:
 
 @contextlib.contextmanager
 def dropout_of(model: nn.Module, probability: float | None) -> Iterator[None]:
-    """Another dropout probability inside the block; None: the model's own."""
+    """Set another dropout probability inside the block; None: keep the model's own."""
     found = [module for module in model.modules() if isinstance(module, nn.Dropout)] if probability is not None else []
     before = [module.p for module in found]
     for module in found:
@@ -85,7 +85,7 @@ def dropout_of(model: nn.Module, probability: float | None) -> Iterator[None]:
 
 
 def predict(model: Any, group: Group) -> Tensor:
-    """The logits of the places to predict, (M, V): equal to the model's own there, which computes them everywhere."""
+    """Return the logits at the places to predict, (M, V), equal to the model's logits there."""
     features = {name: group[name] for name in ("input_ids", "attention_mask") if name in group}
     with _computed_at(model, group["places"]):
         logits: Tensor = model(**features).logits[0]
@@ -93,15 +93,15 @@ def predict(model: Any, group: Group) -> Tensor:
 
 
 def loss_of(model: Any, group: Group) -> Tensor:
-    """The summed cross-entropy of the places to predict, in nats."""
+    """Return the summed cross-entropy of the places to predict, in nats."""
     return F.cross_entropy(predict(model, group).float(), group["labels"], reduction="sum")
 
 
 @contextlib.contextmanager
 def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
-    """Compute the head, and of a BERT-shaped model what follows the last layer's attention, at some places alone.
+    """Compute the head only at some places; in BERT-shaped models also the last layer after its attention.
 
-    The head costs as much as all layers of a small model where it is computed for every token.
+    Computed for every token, the head costs as much as all layers of a small model.
     """
 
     def chosen(hidden: Tensor) -> Tensor:
@@ -135,11 +135,11 @@ def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
 
 @torch.no_grad()
 def measure(model: Any, groups: list[Group], *, bf16: bool) -> dict[str, float]:
-    """How well the model predicts held-out tokens.
+    """Measure how well the model predicts held-out tokens.
 
     Args:
-        model: the model; it comes back in the mode it was in.
-        groups: what `held_out_groups` gives.
+        model: the model; its mode (training or evaluation) is restored.
+        groups: as returned by `held_out_groups`.
         bf16: compute in automatic mixed precision.
 
     Returns:
@@ -161,7 +161,7 @@ def measure(model: Any, groups: list[Group], *, bf16: bool) -> dict[str, float]:
 
 @torch.no_grad()
 def fill(model: Any, tokenizer: Any, prompts: tuple[str, ...], count: int = 5) -> list[dict[str, Any]]:
-    """The likeliest tokens for the mask of each prompt, with their probabilities.
+    """Return the most probable tokens for the mask of each prompt, with their probabilities.
 
     Raises:
         UserError: a prompt without exactly one mask token.
@@ -193,7 +193,7 @@ def check_prompts(tokenizer: Any, prompts: tuple[str, ...]) -> None:
 
 
 def load_finished(folder: Path) -> tuple[Any, Any]:
-    """The exported model and its tokeniser, as anyone would load them, in fp32."""
+    """Load the exported model and its tokeniser with transformers, in fp32."""
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     with quiet():
@@ -205,6 +205,6 @@ def load_finished(folder: Path) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def ready_to_train(model: Any, dropout: float | None) -> Iterator[None]:
-    """The dropout and, on a CPU, the arithmetic of training."""
+    """Set the dropout of the training and, on a CPU, faster kernels, inside the block."""
     with dropout_of(model, dropout), fast_on_cpu(model):
         yield

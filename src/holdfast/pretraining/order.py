@@ -1,4 +1,4 @@
-"""Which sentences each optimiser step sees: every one once an epoch, those of one length together."""
+"""The sentences of each optimiser step: each sentence once per epoch, grouped by length."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from holdfast.pretraining.tokens import Ids
 
 
 def cut_into_groups(rows: Ids, lengths: Ids, tokens: int) -> list[Ids]:
-    """Rows sorted by length, cut so that (rows of a group) × (its longest) is at most ``tokens``.
+    """Cut rows sorted by length into groups, so that (rows of a group) × (longest row) is at most ``tokens``.
 
-    A row longer than that is a group of its own.
+    A row longer than the limit becomes a group by itself.
 
     Args:
         rows: row numbers, shortest first.
-        lengths: tokens of every row of the corpus.
-        tokens: the limit.
+        lengths: number of tokens of every row of the corpus.
+        tokens: limit of tokens per group, padding included.
     """
     sizes = lengths[rows]
     groups, begin = [], 0
@@ -35,21 +35,21 @@ class _Epoch:
     number: int
     groups: list[Ids]
     tokens: Ids
-    """Tokens of the groups before each, and of all: (groups + 1,)."""
+    """Cumulative number of tokens before each group, and of all groups: (groups + 1,)."""
 
 
 class StepOrder:
-    """The groups of sentences of each step, known from the seed and the step alone.
+    """The groups of sentences of each step, which depend only on seed and step.
 
-    Each epoch's sentences are drawn into an order, sorted by length with ties in that order, and cut into groups, so
-    that nearly all the sentences of a group are exactly as long as one another and hardly anything is padded. The
-    groups are then put into an order drawn anew; a step takes several, which are of different lengths.
+    In each epoch the sentences are shuffled, sorted by length (stable), and cut into groups, so that nearly all
+    sentences of a group have the same length and there is little padding. The groups are then shuffled; a step takes
+    several groups, of different lengths.
 
     Args:
-        lengths: tokens of each sentence.
-        group_tokens: the most tokens of a group.
-        groups_per_step: groups of a step; the last step of an epoch may have fewer.
-        seed: the run's seed.
+        lengths: number of tokens of each sentence.
+        group_tokens: maximum number of tokens of a group.
+        groups_per_step: number of groups of a step; the last step of an epoch may have fewer.
+        seed: seed of the run.
     """
 
     def __init__(self, lengths: Ids, *, group_tokens: int, groups_per_step: int, seed: int) -> None:
@@ -60,29 +60,29 @@ class StepOrder:
         self._current = self._drawn(0)
 
     def groups(self, step: int) -> list[Ids]:
-        """The groups of a step, counted from 0."""
+        """Return the groups of a step, counted from 0."""
         epoch, within = self._place(step)
         begin = within * self.groups_per_step
         return self._epoch(epoch).groups[begin : begin + self.groups_per_step]
 
     def tokens_before(self, step: int) -> int:
-        """Tokens of all the steps before this one."""
+        """Return the number of tokens of all steps before this one."""
         epoch, within = self._place(step)
         return epoch * self.tokens + int(self._epoch(epoch).tokens[within * self.groups_per_step])
 
     def epochs_before(self, step: int) -> float:
-        """Passes over the corpus made before this step, by tokens."""
+        """Return the number of passes over the corpus before this step, by tokens."""
         return self.tokens_before(step) / self.tokens
 
     def steps_of(self, epochs: float) -> int:
-        """The steps of so many passes."""
+        """Return the number of steps of so many passes."""
         whole = int(epochs)
         self._count_to(whole)
         rest = epochs - whole
         return self._firsts[whole] + (max(1, round(rest * self._steps(self._epoch(whole)))) if rest else 0)
 
     def _place(self, step: int) -> tuple[int, int]:
-        """The epoch of a step, and its number in it."""
+        """Return the epoch of a step, and the number of the step in it."""
         while step >= self._firsts[-1]:
             self._count_to(len(self._firsts))
         epoch = int(np.searchsorted(self._firsts, step, side="right")) - 1

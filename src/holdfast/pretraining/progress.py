@@ -1,4 +1,4 @@
-"""What a person sees while a language model trains."""
+"""Progress display of the training of a language model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from holdfast.training.progress import TrainingProgress
 
 
 class PretrainStage(Stage):
-    """Steps of a pretraining: tokens a second, loss, held-out perplexity and the time left.
+    """Progress bar of a pretraining: tokens per second, loss, held-out perplexity and the time left.
 
     Args:
-        console: where it is shown.
-        order: what knows the tokens of each step.
-        clock: where it ends the run, the time that the bar and the time left go by.
+        console: console to draw on.
+        order: gives the tokens of each step.
+        clock: if it ends the run, bar and time left follow it instead of the steps.
     """
 
     def __init__(self, console: Console, order: StepOrder, clock: Clock) -> None:
@@ -28,42 +28,42 @@ class PretrainStage(Stage):
         self._tokens, self._first_tokens = 0, 0
 
     def restart(self, *, total: float | None = None, first: float = 0) -> None:
-        """Count anew, from now on."""
+        """Restart the count."""
         self._tokens = self._first_tokens = self.order.tokens_before(int(first))
         super().restart(total=total, first=first)
 
     def update(self, done: float, total: float | None = None, note: str | None = None) -> None:
-        """Say how far it is. The tokens are counted here, in the thread of the training, whose order this is."""
+        """Update the progress; tokens are counted here, in the thread of the training, which uses the same order."""
         self._tokens = self.order.tokens_before(int(done))
         super().update(done, total, note)
 
     @property
     def share(self) -> float | None:
-        """How much is done: of the time where that ends the run."""
+        """The share that is done: of the time if it ends the run, else of the steps."""
         return self.clock.share if self.clock.leads else super().share
 
     def count(self) -> str:
-        """Return the steps that are done; of how many is not known where time ends the run."""
+        """Return the number of steps done, as text; without the total, which is unknown, if time ends the run."""
         return f"{self.done:,} steps" if self.clock.leads else super().count()
 
     def rate(self) -> str:
-        """Return the tokens a second."""
+        """Return the tokens per second, as text."""
         tokens = self._tokens - self._first_tokens
         return f"{tokens / self.elapsed:,.0f} tokens/s" if tokens else ""
 
     def left(self) -> str:
-        """Return the time left."""
+        """Return the time left, as text."""
         left = max(self.clock.seconds - self.clock.elapsed, 0.0)
         return f"ETA {duration(left)}" if self.clock.leads else super().left()
 
 
 class PretrainProgress(TrainingProgress):
-    """Shows a pretraining: a bar on a terminal; elsewhere a line per log record, and in between every few seconds.
+    """Callback that shows a pretraining: a bar on a terminal, else a line per log record and every few seconds.
 
     Args:
-        console: where to draw.
-        order: what knows the tokens of each step.
-        clock: what ends the run, where time does.
+        console: console to draw on.
+        order: gives the tokens of each step.
+        clock: clock of the run, which may end it.
     """
 
     def __init__(self, console: Console, order: StepOrder, clock: Clock) -> None:
@@ -71,11 +71,11 @@ class PretrainProgress(TrainingProgress):
         self.stage = PretrainStage(console, order, clock)
 
     def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return what was measured on the held-out sentences."""
+        """Return the measurements on the held-out sentences, as text."""
         return f"held-out perplexity {metrics['eval_perplexity']:.2f}, {metrics['eval_masked_accuracy']:.1f} % right"
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show it; without a terminal, print a line."""
+        """Show the measurements; without a terminal, print a line."""
         super().on_evaluate(args, state, control, **kwargs)
         if not self.console.is_terminal:
             self.stage.tell()

@@ -1,4 +1,4 @@
-"""One run from sentences to a masked language model: cut into tokens, train, export, measure; resumable."""
+"""One run from sentences to a masked language model: tokenise, train, export, evaluate; resumable."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ from holdfast.training.progress import MetricsFile, logging_steps
 from holdfast.training.record import RUN, digest_of
 
 CPU_GROUP_TOKENS = 2048
-"""Tokens of a group on a CPU: benchmarks/pretrain_step.py."""
+"""Tokens of a group on a CPU, chosen with benchmarks/pretrain_step.py."""
 _TRAINING = (
     *("max_steps", "epochs", "hours", "batch_tokens", "learning_rate", "warmup_share", "weight_decay", "dropout"),
     *("mask_share", "whole_words", "max_length", "seed", "export"),
 )
-_GPU_GROUPS = 4  # of a step, so that it holds sentences of several lengths
+_GPU_GROUPS = 4  # groups of a step, so that it holds sentences of several lengths
 _SAVE_STEPS = 500
-_ENDLESS = 10**9  # steps of a run that ends by the clock
+_ENDLESS = 10**9  # steps of a run that ends by time
 
 
 @dataclass(frozen=True)
 class _Material:
-    """What a run is made of."""
+    """The tokeniser and the data of a run."""
 
     tokenizer: Any
     spooled: SpooledCorpus
@@ -81,15 +81,15 @@ def pretrain(
     """Train a masked language model and return the result, which is also written to ``OUTPUT/results.json``.
 
     Args:
-        settings: the run.
-        resume: continue the run that is in ``settings.output``; where it ends by steps or epochs, the weights at the
-            end are those of an unbroken run.
-        console: where progress is shown; None: nowhere.
-        command: the words of the command, for the record; None: this process's.
+        settings: settings of the run.
+        resume: resume the run in ``settings.output``; if it ends by steps or epochs, the final weights are the same as
+            without the interruption.
+        console: console for progress; None: no output.
+        command: words of the command, for the result; None: those of this process.
 
     Raises:
-        UserError: a mistake in the settings or the data, a folder that holds something else, a loss that is not finite,
-            a full disk.
+        UserError: a mistake in the settings or the data, a folder with other files, a loss that is not finite, or a
+            full disk.
     """
     settings = settings.completed()
     console = console or Console(quiet=True)
@@ -121,14 +121,14 @@ def pretrain(
 
 
 def _material(settings: PretrainSettings, console: Console) -> _Material:
-    """Read the corpus, get a vocabulary, and cut the sentences into tokens."""
+    """Read the corpus, get a vocabulary, and tokenise the sentences."""
     reading: dict[str, Any] = {
         "column": settings.column,
         "data": settings.data,
         "max_chars": settings.max_chars,
     }
     held_out_spooled = None
-    if settings.held_out is not None:  # first: it is small, and a mistake in its name is told at once
+    if settings.held_out is not None:  # first, since it is small: a mistake in its name is reported early
         with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as told:
             held_out_spooled = spool_corpus(settings.held_out, **reading, progress=told.update)
     with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
@@ -165,12 +165,12 @@ def _tokenizer(settings: PretrainSettings, corpus: SpooledCorpus) -> Any:
         assert settings.vocabulary is not None
         return own_tokenizer(corpus, settings.vocabulary, max_length=settings.max_length)
     tokenizer = load_tokenizer(settings.tokenizer, "--tokenizer")
-    tokenizer.model_max_length = settings.max_length  # the positions that the new model has
+    tokenizer.model_max_length = settings.max_length  # the number of positions of the new model
     return tokenizer
 
 
 def _tell(material: _Material, count_seconds: float, cut_seconds: float, console: Console) -> None:
-    """The sizes, what is kept out, and what the preparation took."""
+    """Print the sizes, the held-out sentences, and the time of the preparation."""
     corpus, held_out = material.corpus, material.held_out
     tokens = len(corpus.ids)
     lines = [
@@ -194,7 +194,7 @@ def _train(
     checkpoint: Path | None,
     console: Console,
 ) -> dict[str, Any]:
-    """Train, export, and tell what was made."""
+    """Train and export the model, and return the outcome: steps, tokens, sizes, time."""
     on_cpu = get_device_name() == "cpu"
     clock = Clock(settings.hours * 3600 if settings.hours is not None else math.inf)
     order = _order(settings, material.corpus, record["training"]["group_tokens"])
@@ -241,7 +241,7 @@ def _train(
 
 
 def _group_tokens(settings: PretrainSettings, device: str) -> int:
-    """Return the most tokens of a group on a device; which sentences a step sees depends on it."""
+    """Return the maximum number of tokens of a group on a device; the sentences of a step depend on it."""
     if device == "cpu":
         return min(CPU_GROUP_TOKENS, settings.batch_tokens)
     return max(1, settings.batch_tokens // _GPU_GROUPS)
@@ -266,7 +266,7 @@ def _finish(
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    """Measure the exported model, as anyone would load it, and write its card and the result."""
+    """Evaluate the exported model, and write its card and the result."""
     output, began = settings.output, time.monotonic()
     model, tokenizer = load_finished(output)
     model.to(get_device_name())
@@ -297,7 +297,7 @@ def _finish(
 
 
 def _record(settings: PretrainSettings, said: dict[str, Any], material: _Material, model: Any) -> dict[str, Any]:
-    """What ``run.json`` says, and what a resumed run must agree with."""
+    """Return the content of ``run.json``, with which a resumed run must agree."""
     device = get_device_name()
     precision = arithmetic.resolve(settings.precision, torch.device(device))
     held_out = material.held_out
@@ -329,7 +329,7 @@ def _record(settings: PretrainSettings, said: dict[str, Any], material: _Materia
 
 
 def _said(settings: PretrainSettings) -> dict[str, Any]:
-    """What the settings alone say of the record."""
+    """Return the part of the record that follows from the settings, without reading data."""
     identity = model_identity(resolve_model(settings.model))["model_sha256"] if settings.model is not None else None
     training = {name: getattr(settings, name) for name in _TRAINING}
     return {"base_model": settings.model, "base_model_sha256": identity, "training": training}
@@ -347,7 +347,7 @@ def _told_vocabulary(settings: PretrainSettings, pieces: int) -> str:
 
 
 def _known_terms(corpus: str) -> str | None:
-    """Whose terms apply to a corpus that is known by its name."""
+    """Return the licence of a corpus that is known by its name, else None."""
     return next((entry.licence for entry in CORPORA if entry.name == corpus), None)
 
 
@@ -360,7 +360,7 @@ def _arguments(
         max_steps=steps,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
-        adam_beta2=0.98,  # RoBERTa, §3.1: steadier with large batches
+        adam_beta2=0.98,  # RoBERTa, §3.1: more stable with large batches
         adam_epsilon=1e-6,
         max_grad_norm=1.0,
         optim="adamw_torch_fused",
@@ -372,7 +372,7 @@ def _arguments(
         save_strategy="steps",
         save_steps=settings.save_steps or _SAVE_STEPS,
         logging_steps=logging_steps(steps),
-        logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
+        logging_nan_inf_filter=False,  # a loss that is not finite stops the run
         remove_unused_columns=False,
         report_to="none",
         disable_tqdm=True,

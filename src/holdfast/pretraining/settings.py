@@ -1,4 +1,4 @@
-"""Everything that decides a pretraining run, with its checks."""
+"""The settings of a pretraining run, with their checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.values import expanded, fitted
 
 Export = Literal["fp32", "fp16"]
 
-# What a model from scratch is where nothing else is said.
+# Defaults of a new model.
 _SHAPE = {"layers": 4, "hidden": 256, "heads": 4, "dropout": 0.1}
 _VOCABULARY = 12_000
 _LENGTHS = ("max_steps", "epochs", "hours")
@@ -27,42 +27,42 @@ _OF_A_NEW_MODEL = (*_SIZES, "tokenizer")
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """Everything that decides a pretraining run.
+    """Settings of a pretraining run.
 
     Attributes:
-        corpus: where the sentences come from (see :func:`holdfast.data.corpus.read_corpus`).
+        corpus: source of the sentences (see :func:`holdfast.data.corpus.read_corpus`).
         output: the run's folder; the finished model is this folder.
-        model: a masked LM to continue, a folder or hub name; None: a new one, of the shape below.
-        layers: of a new model; None: 4.
-        hidden: its width; None: 256.
-        heads: of its attention; None: 4.
-        intermediate: the width of its feed-forward layers; None: four times ``hidden``.
-        vocabulary: WordPieces of a vocabulary trained on the corpus, for a new model; None: 12,000.
-        tokenizer: in its place a tokeniser that is there, a folder or hub name.
-        max_steps: optimiser steps.
-        epochs: in their place, passes over the corpus; without any of the three, 1.
-        hours: in their place, a time: the learning rate follows the share of it that has passed.
-        batch_tokens: tokens of one optimiser step, [CLS] and [SEP] included.
-        learning_rate: its peak, after a linear warm-up and before a linear fall to 0.
-        warmup_share: the share of the run that is warm-up.
-        weight_decay: of all weights but biases and layer norms.
-        dropout: while training; None: 0.1 for a new model, the model's own where one is continued. What the finished
-            model's configuration says is not changed by it: 0.1 or the model's own.
-        mask_share: the probability that a token is predicted.
+        model: a masked LM to continue, as a folder or hub name; None: a new model of the shape below.
+        layers: number of layers of a new model; None: 4.
+        hidden: hidden size of a new model; None: 256.
+        heads: attention heads of a new model; None: 4.
+        intermediate: size of the feed-forward layers of a new model; None: four times ``hidden``.
+        vocabulary: size of a WordPiece vocabulary trained on the corpus, for a new model; None: 12,000.
+        tokenizer: an existing tokeniser, as a folder or hub name, in place of a new vocabulary.
+        max_steps: number of optimiser steps.
+        epochs: passes over the corpus, in place of max_steps; 1 if none of max_steps, epochs and hours is given.
+        hours: duration of the training, in place of steps; the learning rate follows the elapsed share of it.
+        batch_tokens: tokens per optimiser step, [CLS] and [SEP] included.
+        learning_rate: peak learning rate, after a linear warm-up; it then falls linearly to 0.
+        warmup_share: share of the run for the warm-up.
+        weight_decay: weight decay of all weights except biases and layer norms.
+        dropout: dropout probability in training; None: 0.1 for a new model, else the model's own. It does not change
+            the finished model's configuration, which has 0.1 or the model's own.
+        mask_share: probability that a token is predicted.
         whole_words: mask all pieces of a word or none.
-        max_length: tokens of a sentence, and positions of a new model.
-        held_out: sentences that are never trained on and that perplexity is measured on.
-        column: the corpus column that holds the sentences.
-        data: the folder of local data sets.
-        max_chars: the longest line that a corpus may have.
-        seed: of the weights, the order, the masks and the dropout.
-        precision: "auto" (bf16 where the machine has it), "fp32" or "bf16".
-        eval_steps: steps between measurements on the held-out sentences.
-        save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
-        keep_checkpoints: how many checkpoints are kept.
-        export: what the finished weights are stored in, "fp32" or "fp16".
-        attribution: where the corpus is from and whose terms apply, for the model card; None: what is known of it.
-        prompts: sentences with the mask token, whose top five the card and the result show.
+        max_length: maximum tokens per sentence, and number of positions of a new model.
+        held_out: sentences to measure perplexity on, excluded from training.
+        column: corpus column with the sentences.
+        data: folder of local data sets.
+        max_chars: maximum length of a corpus line, in characters.
+        seed: random seed (weights, order, masks, dropout).
+        precision: "auto" (bf16 if the machine is faster with it), "fp32" or "bf16".
+        eval_steps: steps between evaluations on the held-out sentences.
+        save_steps: steps between checkpoints; None: 500, and the checkpoints are removed when the run succeeds.
+        keep_checkpoints: number of checkpoints to keep.
+        export: precision of the stored weights, "fp32" or "fp16".
+        attribution: origin and licence of the corpus, for the model card; None: those of a known corpus.
+        prompts: sentences with a mask token; card and result show their five most probable words.
     """
 
     corpus: str
@@ -99,10 +99,10 @@ class PretrainSettings:
     prompts: tuple[str, ...] = ()
 
     def completed(self) -> PretrainSettings:
-        """The settings with the defaults that depend on others.
+        """Return the settings, completed by the defaults that depend on other settings.
 
         Raises:
-            UserError: one of them makes no sense, or two exclude each other.
+            UserError: a value is out of range, or two settings exclude each other.
         """
         self._check_choices()
         chosen: dict[str, Any] = {"output": Path(self.output)}
@@ -141,15 +141,15 @@ class PretrainSettings:
 
 
 def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainSettings:
-    """The run that the configuration file and, before it, the command line describe.
+    """Return the settings of a run; the command line takes precedence over the configuration file.
 
     Args:
-        config: a YAML file with the settings' names as keys, or the name of a recipe that comes with the package.
-        given: what the command line says, by the settings' names.
+        config: a YAML file with the names of settings as keys, or the name of a recipe that comes with the package.
+        given: settings from the command line, by name.
 
     Raises:
-        UserError: the file cannot be read, a key is unknown, a value does not fit (with ``file:line``), or what is
-            needed is missing.
+        UserError: the file cannot be read, a key is unknown, a value has a wrong type (with ``file:line``), or a
+            required setting is missing.
     """
     hints = get_type_hints(PretrainSettings)
     values: dict[str, Any] = {}
@@ -157,7 +157,7 @@ def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainS
         for key, value, where in config_entries(recipe_path(config), hints):
             values[key] = fitted(f"{where}: {key}", value, hints[key], key)
     for group in (_LENGTHS, ("vocabulary", "tokenizer")):
-        if any(name in given for name in group):  # what the file says of the same thing no longer holds
+        if any(name in given for name in group):  # overrides the alternatives in the file
             values = {key: value for key, value in values.items() if key not in group}
     for key, value in given.items():
         values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key], key)
@@ -168,10 +168,10 @@ def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainS
 
 
 def recipe_path(config: str) -> Path:
-    """A configuration file, or the recipe of that name that comes with the package.
+    """Return the path of a configuration file, or of the packaged recipe of that name.
 
     Raises:
-        UserError: there is neither.
+        UserError: neither exists.
     """
     path = expanded(config)
     if path.exists():

@@ -1,4 +1,4 @@
-"""A corpus as token numbers: cut into tokens once, kept on disk, read from a memory map."""
+"""A corpus as token ids: tokenised once, cached on disk, memory-mapped."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from holdfast.pretraining.vocabulary import tokenizer_hash
 Ids = npt.NDArray[np.int64]
 
 _ROWS = 2000
-_VERSION = 1  # of the files: raise it when the same corpus would give others
+_VERSION = 1  # version of the files: increase it if the same corpus would give other files
 
 
 @dataclass(frozen=True)
 class TokenisedCorpus:
-    """Sentences as token numbers, [CLS] and [SEP] included, one after another in one memory-mapped array.
+    """Sentences as token ids, [CLS] and [SEP] included, concatenated in one memory-mapped array.
 
     Attributes:
-        ids: all tokens, uint16 where the vocabulary allows it, else int32.
-        starts: where each sentence begins in ``ids``, and the end of the last: (sentences + 1,).
-        removed: sentences left out because they are in the held-out part.
-        cut: sentences that were longer than the limit, whose end was cut off.
-        unknown: tokens that are [UNK].
+        ids: all token ids, uint16 if the vocabulary is small enough, else int32.
+        starts: start of each sentence in ``ids``, and the end of the last one: (sentences + 1,).
+        removed: number of sentences left out because they are in the held-out part.
+        cut: number of sentences longer than the limit, which were truncated.
+        unknown: number of [UNK] tokens.
     """
 
     ids: npt.NDArray[Any]
@@ -46,11 +46,11 @@ class TokenisedCorpus:
 
     @property
     def lengths(self) -> Ids:
-        """Tokens of each sentence."""
+        """The number of tokens of each sentence."""
         return np.diff(self.starts)
 
     def sentence(self, row: int) -> Ids:
-        """The tokens of one sentence."""
+        """Return the token ids of one sentence."""
         return np.asarray(self.ids[self.starts[row] : self.starts[row + 1]], dtype=np.int64)
 
 
@@ -63,18 +63,18 @@ def tokenise_corpus(
     folder: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> TokenisedCorpus:
-    """Cut a corpus into tokens and keep them; the same corpus, tokeniser and limit are not cut again.
+    """Tokenise a corpus, with a cache per corpus, tokeniser, limit and held-out part.
 
     Args:
         corpus: the sentences.
         tokenizer: a fast tokeniser.
-        max_length: tokens of a sentence; the rest is cut off.
-        without: leave out every sentence that has the same tokens as one of these.
-        folder: where the files are kept; by default ``$HOLDFAST_CACHE/tokens``.
-        progress: called now and then with the number of sentences done.
+        max_length: maximum number of tokens of a sentence; longer ones are truncated.
+        without: held-out corpus; sentences with the same tokens as one of its sentences are left out.
+        folder: folder of the cache; by default ``$HOLDFAST_CACHE/tokens``.
+        progress: called repeatedly with the number of sentences done.
 
     Raises:
-        UserError: the disk is full, or nothing is left to train on.
+        UserError: the disk is full, or no sentences are left to train on.
     """
     folder = folder if folder is not None else cache_folder("tokens")
     held_out = "" if without is None else hashlib.sha256(without.ids.tobytes()).hexdigest()
@@ -82,7 +82,7 @@ def tokenise_corpus(
     memo = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     kept = _recall(memo)
     if kept is None:
-        # uint16 holds the usual vocabularies in half the bytes.
+        # uint16 is enough for most vocabularies, with half the bytes.
         kind = np.uint16 if len(tokenizer) <= 65_536 else np.int32
         forbidden = set() if without is None else {without.sentence(row).tobytes() for row in range(len(without))}
         facts = _write(memo, corpus, tokenizer, max_length, forbidden, kind, progress)
@@ -132,7 +132,7 @@ def _write(
 
 
 def _tokens_of(tokenizer: Any, sentences: list[str], max_length: int) -> tuple[list[Ids], int]:
-    """The tokens of each sentence, and how many sentences lost their end."""
+    """Return the token ids of each sentence, and the number of truncated sentences."""
     encoded = tokenizer(
         sentences,
         truncation=True,
@@ -147,10 +147,10 @@ def _tokens_of(tokenizer: Any, sentences: list[str], max_length: int) -> tuple[l
 
 
 def _recall(memo: Path) -> TokenisedCorpus | None:
-    """What ``memo`` remembers, or None where there is nothing or anything about it is off.
+    """Return the cached corpus of ``memo``, or None if it is missing or damaged.
 
     Raises:
-        UserError: it is the memory of another corpus.
+        UserError: the file belongs to another key.
     """
     facts = remembered(memo)
     try:

@@ -1,4 +1,4 @@
-"""A thin adapter around ``transformers.Trainer``: steps of several groups, a clock, trusted checkpoints."""
+"""An adapter of ``transformers.Trainer``: steps of several groups, a time limit, sealed checkpoints."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CLOCK_FILE = "clock.json"
 
 
 class Clock:
-    """How much of the time of a run has passed, over all its parts.
+    """The training time of a run, summed over its parts (before and after a resume).
 
     Args:
-        seconds: the whole; infinite for a run that ends by its steps, of which the clock only tells how long it took.
-        now: what tells the time, in seconds.
+        seconds: time limit; infinite for a run that ends by steps.
+        now: returns the current time in seconds.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -37,55 +37,55 @@ class Clock:
         self._before, self._began = 0.0, now()
 
     def start(self) -> None:
-        """Begin to count; what has been counted before stays."""
+        """Start the clock, in addition to the time of earlier parts."""
         self._began = self._now()
 
     def set(self, elapsed: float) -> None:
-        """Go on from so many seconds."""
+        """Continue from so many seconds."""
         self._before, self._began = elapsed, self._now()
 
     @property
     def elapsed(self) -> float:
-        """Seconds so far."""
+        """The seconds so far."""
         return self._before + self._now() - self._began
 
     @property
     def leads(self) -> bool:
-        """Whether the run ends when the time is over."""
+        """True if a time limit ends the run."""
         return math.isfinite(self.seconds)
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """The elapsed share of the time limit, from 0 to 1."""
         return min(self.elapsed / self.seconds, 1.0)
 
 
 def rate_factor(share: float, warmup: float) -> float:
-    """What the peak learning rate is multiplied by: a linear rise over the warm-up, a linear fall to 0 over the rest.
+    """Return the factor of the peak learning rate: a linear rise in the warm-up, then a linear fall to 0.
 
     Args:
-        share: how much of the run is over, from 0 to 1.
-        warmup: the share that is warm-up.
+        share: share of the run that is over, from 0 to 1.
+        warmup: share of the run for the warm-up.
     """
     return share / warmup if share < warmup else (1 - share) / (1 - warmup)
 
 
 class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
-    """Trains a masked language model.
+    """Trainer of a masked language model.
 
-    Inherited but for this: a step goes backward through each of its groups, whose gradients add up to that of the mean
-    over all the step's places; its groups and masks are functions of the seed and the step, so that a resumed run
-    continues bit-exactly; the learning rate follows the steps or a clock; a checkpoint is sealed with hashes when it is
-    complete; a loss that is not finite stops the run before it reaches the weights.
+    Differences from ``transformers.Trainer``: a step makes a backward pass for each of its groups, whose gradients add
+    up to that of the mean over all places of the step; groups and masks are functions of seed and step, so that a
+    resumed run continues bit-exactly; the learning rate follows the steps or a clock; a complete checkpoint is sealed
+    with hashes; a loss that is not finite stops the run before the weights are updated.
 
     Args:
         model: the masked language model.
-        steps: what each step sees.
-        held_out: what it is measured on; empty: nothing.
-        warmup: the share of the run that is warm-up.
-        clock: tells how long the run took, over all its parts; with a time limit it ends the run and leads the learning
-            rate in the place of the number of steps.
-        keep_checkpoints: how many checkpoints are kept while training.
+        steps: groups of each step.
+        held_out: groups for evaluation; may be empty.
+        warmup: share of the run for the warm-up.
+        clock: measures the time of the run; if it has a limit, it ends the run, and the learning rate follows it
+            instead of the number of steps.
+        keep_checkpoints: number of checkpoints to keep while training.
         **kwargs: as for ``transformers.Trainer``.
     """
 
@@ -108,7 +108,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         self.add_callback(_Follow(clock))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Step after step; a resumed run passes over numbers, not over data."""
+        """Return a loader of the steps in order; a resumed run skips step numbers without loading data."""
         loader: DataLoader[Any] = DataLoader(
             self.steps,
             batch_sampler=BatchSampler(SequentialSampler(self.steps), 1, drop_last=False),
@@ -119,7 +119,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         return prepared
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> LambdaLR:
-        """A warm-up and a fall to 0, over the steps or the clock's time."""
+        """Create a scheduler with warm-up and linear fall to 0, over the steps or the clock's time."""
         made: LambdaLR | None = self.lr_scheduler
         if made is None:
             clock, warmup, last = self.clock, self._warmup, num_training_steps + 1
@@ -131,10 +131,10 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         return made
 
     def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
-        """A pass backward through each group; the mean loss of the step's places, detached.
+        """Make a backward pass for each group; return the mean loss over the step's places, detached.
 
         Raises:
-            UserError: it is not finite; the step that would bring it to the weights is not made.
+            UserError: the loss is not finite; the optimiser step is not made.
         """
         model.train()
         groups = [group for group in self._prepare_inputs(inputs) if len(group["labels"])]
@@ -145,7 +145,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
                 loss = loss_of(model, group) / count
             self.accelerator.backward(loss)
             total += loss.detach()
-        if not torch.isfinite(total):  # asked once for all groups, since the answer is waited for
+        if not torch.isfinite(total):  # checked once for all groups, since it synchronises with the device
             raise UserError(
                 f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
                 "try a lower --learning-rate"
@@ -156,7 +156,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         return [{name: self._prepare_input(value) for name, value in group.items()} for group in inputs]
 
     def floating_point_ops(self, inputs: Any) -> int:
-        """Not counted."""
+        """Return 0: floating-point operations are not counted."""
         return 0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -169,9 +169,9 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
                 logs["tokens_per_second"] = round((tokens - self._told[1]) / (now - self._told[0]), 1)
             logs["elapsed"] = round(self.clock.elapsed, 1)
             self._told = now, tokens
-        if "train_runtime" in logs:  # the trainer's rates are of steps that it takes for samples
+        if "train_runtime" in logs:  # the trainer's rates count steps as samples
             logs = {name: logs[name] for name in ("train_runtime", "train_loss")}
-        # The trainer takes the whole run for one epoch.
+        # For the trainer the whole run is one epoch.
         of_the_run, self.state.epoch = self.state.epoch, round(self.steps.order.epochs_before(step), 4)
         try:
             super().log(logs, start_time)
@@ -179,12 +179,12 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
             self.state.epoch = of_the_run
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """The loss, the perplexity and the accuracy on the held-out places."""
+        """Return loss, perplexity and accuracy on the held-out places."""
         measured = measure(self.model, self._held_out, bf16=self.args.bf16)
         metrics = {f"eval_{name}": value for name, value in measured.items()}
         self.log(metrics)
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        if self._told is not None:  # what it took is not the training's
+        if self._told is not None:  # the time of the evaluation is not training time
             self._told = time.monotonic(), self._told[1]
         return metrics
 
@@ -199,7 +199,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
 
 class _Follow(TrainerCallback):  # type: ignore[misc]
-    """Starts the clock, and ends a run whose time is over."""
+    """Callback that starts the clock, and ends the run at the time limit."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary of a corpus's own, the same on every run, and the tokenisers that are there already."""
+"""Reproducible training of a WordPiece vocabulary on a corpus, and loading of existing tokenisers."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from holdfast.values import expanded
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ALPHABET = 1000
-"""The most characters that a vocabulary holds, as in BERT's; rarer ones become [UNK]."""
+"""Maximum number of characters in a vocabulary, as in BERT's; rarer ones become [UNK]."""
 _MIN_COUNT = 2
 _ROWS = 10_000
-_VERSION = 1  # of what is cached: raise it when the same corpus would give another vocabulary
+_VERSION = 1  # version of the cache: increase it if the same corpus would give another vocabulary
 
 
 def own_tokenizer(corpus: SpooledCorpus, size: int, *, max_length: int, folder: Path | None = None) -> Any:
-    """A fast BERT tokeniser (lower-cased, accents off, Chinese characters apart) trained on a corpus.
+    """Return a fast BERT tokeniser (lower case, without accents, Chinese characters split) trained on a corpus.
 
-    An unchanged corpus is not counted again.
+    The vocabulary is cached per corpus and size.
 
     Args:
         corpus: the sentences.
-        size: WordPieces, with the five special tokens.
-        max_length: what the tokeniser says is the longest input, in tokens.
-        folder: where the vocabulary is kept; by default ``$HOLDFAST_CACHE/vocabularies``.
+        size: number of WordPieces, including the five special tokens.
+        max_length: maximum input length of the tokeniser, in tokens.
+        folder: folder of the cache; by default ``$HOLDFAST_CACHE/vocabularies``.
 
     Raises:
-        UserError: the vocabulary is too small for the corpus's characters, or the corpus is too small for it.
+        UserError: the vocabulary is too small for the corpus's characters, or too large for the corpus.
     """
     import tokenizers
     from transformers import BertTokenizer
@@ -54,14 +54,14 @@ def own_tokenizer(corpus: SpooledCorpus, size: int, *, max_length: int, folder: 
 
 
 def train_wordpieces(sentences: Any, size: int) -> list[str]:
-    """The pieces of a WordPiece vocabulary in the order of their numbers: a function of the sentences and the size.
+    """Return the pieces of a WordPiece vocabulary in the order of their ids; they depend only on sentences and size.
 
-    `tokenizers` numbers the "##" forms of the characters in the order of a hash table that differs from process to
-    process, and breaks ties between merges by these numbers. So all of them are numbered here, before it counts.
+    `tokenizers` numbers the "##" forms of the characters in the order of a hash table, which differs between processes,
+    and breaks ties between merges by these numbers. Therefore they are all numbered here, before the training.
 
     Args:
-        sentences: a function that gives an iterator over the sentences; it is called twice.
-        size: pieces, with the special tokens.
+        sentences: a function that returns an iterator over the sentences; it is called twice.
+        size: number of pieces, including the special tokens.
 
     Raises:
         UserError: see `own_tokenizer`.
@@ -97,14 +97,14 @@ def train_wordpieces(sentences: Any, size: int) -> list[str]:
 
 
 def load_tokenizer(spec: str, option: str) -> Any:
-    """The tokeniser of a model or of a folder that holds nothing else.
+    """Load the tokeniser of a model, or from a folder with a tokeniser only.
 
     Args:
         spec: a folder, or a model's name as for :func:`holdfast.finding.resolve_model`.
-        option: the option that named it, for the line that says what is wrong.
+        option: command-line option with this name, for error messages.
 
     Raises:
-        UserError: there is none, or it has no mask token, no padding token or no fast form.
+        UserError: the tokeniser does not exist, or has no mask token, no padding token or no fast form.
     """
     from transformers import AutoTokenizer
 
@@ -123,14 +123,14 @@ def load_tokenizer(spec: str, option: str) -> Any:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """The SHA-256 of everything that decides how a fast tokeniser cuts a text, but for the length limit it last had."""
+    """Return the SHA-256 of everything that determines the output of a fast tokeniser, except its length limit."""
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
     lasting = {name: part for name, part in parts.items() if name not in ("truncation", "padding")}
     return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()
 
 
 def _alphabet(sentences: Iterable[str], normalizer: Any) -> list[str]:
-    """The most frequent characters after normalisation, at most so many as a vocabulary holds, in code-point order."""
+    """Return the most frequent characters after normalisation, at most ``_ALPHABET``, in code-point order."""
     raw: Counter[str] = Counter()
     for sentence in sentences:
         raw.update(sentence)

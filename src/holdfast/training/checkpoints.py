@@ -1,10 +1,10 @@
-"""Checkpoints that can be trusted: sealed with the hashes of their files, and skipped when they do not match.
+"""Checkpoints sealed with the hashes of their files; a checkpoint whose files do not match is skipped.
 
-The best weights so far lie beside the checkpoints, in ``best/``, with a seal of their own. A checkpoint says of which
-step they were when it was written. Where they are gone or damaged, only a checkpoint from before that step is of use:
-a run that goes on from there meets the same evaluations again, and keeps the same weights.
+The best weights so far are stored beside the checkpoints, in ``best/``, with their own seal. Each checkpoint records
+the step of the best weights at the time it was written. If the best weights are missing or damaged, only a checkpoint
+from before that step can be used: a run resumed from it repeats the same evaluations and keeps the same weights.
 
-Each seal names its run (`holdfast.training.record`): what lies here and belongs to another one is refused.
+Each seal names its run (`holdfast.training.record`); files of another run are refused.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SEAL = "sealed.json"
 BEST_FOLDER = "best"
 BEST_FILE = "model.safetensors"
 _BEST_NOTE = "best.json"
-_FILES, _OWN_HASH = "files", "sha256"  # of a seal
+_FILES, _OWN_HASH = "files", "sha256"  # keys of a seal
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def seal(checkpoint: Path) -> None:
-    """Mark a checkpoint as complete: write its run and the SHA-256 of each of its files, last of all."""
+    """Mark a checkpoint as complete: write its run and the SHA-256 of each of its files, as the last file."""
     best = checkpoint.parent / BEST_FOLDER / BEST_FILE
     write_json(checkpoint / _BEST_NOTE, {"step": best_step(best) if best.exists() else None})
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
@@ -40,15 +40,15 @@ def seal(checkpoint: Path) -> None:
 
 
 def is_intact(checkpoint: Path) -> bool:
-    """Whether the checkpoint was sealed and every file is still as it was then."""
+    """Return True if the checkpoint was sealed and no file has changed since."""
     hashes = _read_seal(checkpoint).get(_FILES, {})
     return bool(hashes) and _first_changed(checkpoint, hashes) is None
 
 
 def _read_seal(checkpoint: Path) -> dict[str, Any]:
-    """A checkpoint's seal, ``{files: {name: hash}, run: digest}``; empty where there is none or it is damaged.
+    """Return a checkpoint's seal, ``{files: {name: hash}, run: digest}``; empty if it is missing or damaged.
 
-    Earlier versions sealed with the hashes alone: such a seal names no run.
+    Seals of earlier versions hold only the hashes and name no run.
     """
     sealed = read_object(checkpoint / SEAL)
     if _OWN_HASH not in sealed:
@@ -72,13 +72,13 @@ def _first_changed(checkpoint: Path, hashes: dict[str, Any]) -> str | None:
 
 
 def refuse_those_of_others(folder: Path) -> list[Path]:
-    """Refuse checkpoints and best weights in a run's folder that are another run's.
+    """Refuse checkpoints and best weights in a run's folder that belong to another run.
 
     Returns:
-        The checkpoints and best weights that do not say of which run they are: earlier versions wrote them.
+        The checkpoints and best weights that name no run, as written by earlier versions.
 
     Raises:
-        UserError: one is of another run; the line names it and both runs.
+        UserError: a file belongs to another run; the message names it and both runs.
     """
     run, unnamed = digest_in(folder), []
     for checkpoint in checkpoints(folder):
@@ -93,9 +93,9 @@ def refuse_those_of_others(folder: Path) -> list[Path]:
 
 
 def seal_best(path: Path, digest: str) -> None:
-    """Take note of the SHA-256 that the best weights at ``path`` are about to have.
+    """Record the SHA-256 of the best weights that are about to be written to ``path``.
 
-    The one that they have is kept beside it: a kill can come before the new file takes the old one's place.
+    The hash of the current file is kept as well, since the process may be killed before the file is replaced.
     """
     known = read_object(path.with_name(SEAL)).get(BEST_FILE)
     before = known[-1:] if isinstance(known, list) else []
@@ -103,7 +103,7 @@ def seal_best(path: Path, digest: str) -> None:
 
 
 def best_is_intact(folder: Path) -> bool:
-    """Whether the best weights of a run are there, and as they were written."""
+    """Return True if the best weights of a run exist and are unchanged."""
     path = folder / BEST_FOLDER / BEST_FILE
     try:
         return sha256(path) in read_object(path.with_name(SEAL)).get(BEST_FILE, [])
@@ -112,18 +112,18 @@ def best_is_intact(folder: Path) -> bool:
 
 
 def best_is_damaged(folder: Path) -> bool:
-    """Whether there are best weights that are not as they were written."""
+    """Return True if the best weights of a run exist and have changed since they were written."""
     return (folder / BEST_FOLDER / BEST_FILE).exists() and not best_is_intact(folder)
 
 
 def best_step(path: Path) -> int:
-    """The step of the best weights at ``path``."""
+    """Return the step of the best weights at ``path``."""
     with safe_open(str(path), framework="np") as file:
         return int(file.metadata()["step"])
 
 
 def best_notes(path: Path) -> dict[str, str]:
-    """Return what the best weights at ``path`` say of themselves: step, score, run; nothing where they are damaged."""
+    """Return the metadata of the best weights at ``path``: step, score, run; empty if the file is damaged."""
     try:
         with safe_open(str(path), framework="np") as file:
             return dict(file.metadata() or {})
@@ -132,7 +132,7 @@ def best_notes(path: Path) -> dict[str, str]:
 
 
 def why_unfit(checkpoint: Path) -> str:
-    """Why a run does not go on from a checkpoint that `latest_intact` has passed over."""
+    """Return the reason why `latest_intact` skipped a checkpoint."""
     if is_intact(checkpoint):
         return "the best weights that belong to it are damaged"
     if not (checkpoint / SEAL).exists():
@@ -142,7 +142,7 @@ def why_unfit(checkpoint: Path) -> str:
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step in a checkpoint folder's name."""
+    """Return the step in a checkpoint folder's name."""
     match = _NAME.fullmatch(checkpoint.name)
     if match is None:
         raise ValueError(f"{checkpoint} is not named checkpoint-N")
@@ -150,15 +150,15 @@ def step_of(checkpoint: Path) -> int:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """All checkpoint folders of a run, oldest first, intact or not."""
+    """Return all checkpoint folders of a run, oldest first, intact or not."""
     found = [path for path in folder.glob("checkpoint-*") if path.is_dir() and _NAME.fullmatch(path.name)]
     return sorted(found, key=step_of)
 
 
 def latest_intact(folder: Path) -> tuple[Path | None, list[Path]]:
-    """The newest checkpoint to go on from, and the newer ones that a kill or a disk error left damaged."""
+    """Return the newest checkpoint to resume from, and the newer ones that cannot be used."""
     damaged: list[Path] = []
-    lost: int | None = None  # the step of best weights that are not what they were
+    lost: int | None = None  # the step of best weights that are missing or damaged
     for checkpoint in reversed(checkpoints(folder)):
         if is_intact(checkpoint):
             best = read_object(checkpoint / _BEST_NOTE).get("step")
@@ -177,7 +177,7 @@ def keep_newest(folder: Path, count: int) -> None:
 
 
 def remove(checkpoint: Path) -> None:
-    """Remove a checkpoint; a kill in between leaves no part of it under its name, but what `remove_rest` finds."""
+    """Remove a checkpoint; it is renamed first, so that `remove_rest` finds what an interrupted removal leaves."""
     doomed = checkpoint.with_name(f".removed-{checkpoint.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     try:
@@ -188,6 +188,6 @@ def remove(checkpoint: Path) -> None:
 
 
 def remove_rest(folder: Path) -> None:
-    """Remove what kills have left of checkpoints that were being removed."""
+    """Remove the rest of checkpoints whose removal was interrupted."""
     for doomed in folder.glob(".removed-*"):
         shutil.rmtree(doomed, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Everything that decides a training run, with its checks."""
+"""The settings of a training run, with their checks."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ Selection = Literal["auto", "stsb-dev", "last"]
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides a training run.
+    """Settings of a training run.
 
     Attributes:
-        method: a method's name, such as "robustembed", or a class of your own, "FILE.py:Class" or "module:Class".
+        method: name of a method, such as "robustembed", or your own class, "FILE.py:Class" or "module:Class".
         model: the encoder to start from: a folder or hub name of a masked LM or a SentenceTransformer.
-        corpus: where the sentences come from (see :func:`holdfast.data.corpus.read_corpus`).
+        corpus: source of the sentences (see :func:`holdfast.data.corpus.read_corpus`).
         output: the run's folder; the finished model is this folder.
-        options: the method's own options, by name; text is parsed.
+        options: options of the method, by name; text values are parsed.
         preset: a preset of the method, such as "as_released".
-        column: the corpus column that holds the sentences.
-        positive_column: the corpus column that holds a positive of each sentence; None: the method makes its own.
+        column: corpus column with the sentences.
+        positive_column: corpus column with a positive of each sentence; None: the method makes its own positives.
         data: folder of labelled data (STS-B dev for selection, the STS test sets for the report).
         pooling: pooling of a raw masked LM: "cls", "mean", "max" or "prompt".
-        epochs: passes over the corpus; None: the method's own.
-        max_steps: optimiser steps, in place of epochs.
-        batch_size: sentences that are contrasted with one another, over all processes; None: the method's own.
-        accumulate: batches per optimiser step.
-        learning_rate: peak, falling linearly to 0 without warm-up; None: the method's own.
-        max_length: tokens per sentence in training. At evaluation and in the exported model the limit is the model's.
-        seed: of the head, the order, the dropout and the attacks.
-        precision: "auto" (bf16 where the machine has it), "fp32" or "bf16".
-        selection: "stsb-dev": the best step on STS-B dev is kept; "last": the last step; "auto": stsb-dev where the
-            data is in ``data``, else last, and the run says which.
+        epochs: passes over the corpus; None: the method's default.
+        max_steps: number of optimiser steps; replaces epochs.
+        batch_size: sentences per contrastive batch, over all processes; None: the method's default.
+        accumulate: batches per optimiser step (gradient accumulation).
+        learning_rate: peak learning rate; falls linearly to 0, without warm-up; None: the method's default.
+        max_length: tokens per sentence in training. Evaluation and the exported model use the model's own limit.
+        seed: random seed (head, order of the corpus, dropout, attacks).
+        precision: "auto" (bf16 if the machine is faster with it), "fp32" or "bf16".
+        selection: which weights are kept. "stsb-dev": those of the best step on STS-B dev; "last": those of the last
+            step; "auto": "stsb-dev" if the data is in ``data``, else "last" (the run reports which).
         eval_steps: steps between evaluations on STS-B dev.
-        save_steps: steps between checkpoints; None: every 500, removed when the run ends well.
-        keep_checkpoints: how many checkpoints are kept.
-        max_grad_norm: gradients of model and objective together are clipped to this norm; 0: they are not clipped.
+        save_steps: steps between checkpoints; None: 500, and the checkpoints are removed when the run succeeds.
+        keep_checkpoints: number of checkpoints to keep.
+        max_grad_norm: the gradients of model and objective together are clipped to this norm; 0: no clipping.
         report_to: loggers of the trainer, such as "tensorboard" or "wandb".
-        report_sts: measure the finished model on the seven STS test sets where they are in ``data``.
-        max_chars: the longest line that a corpus may have.
+        report_sts: evaluate the finished model on the seven STS test sets if they are in ``data``.
+        max_chars: maximum length of a corpus line, in characters.
     """
 
     method: str
@@ -79,10 +79,10 @@ class TrainConfig:
     max_chars: int = 10_000
 
     def completed(self, objective: type[Objective]) -> TrainConfig:
-        """The configuration with the method's own defaults where nothing was chosen.
+        """Return the configuration, with the method's defaults for settings that were not given.
 
         Raises:
-            UserError: a number that makes no sense.
+            UserError: a value is out of range.
         """
         defaults = {**Objective.TRAINING, **objective.TRAINING}
         chosen = {name: value for name, value in defaults.items() if getattr(self, name) is None}
@@ -92,7 +92,7 @@ class TrainConfig:
 
 
 def resolved_selection(selection: Selection, data: Path | None) -> Literal["stsb-dev", "last"]:
-    """What "auto" stands for: STS-B dev where the data folder has it, else the last step."""
+    """Resolve "auto": "stsb-dev" if the data folder has STS-B dev, else "last"."""
     if selection != "auto":
         return selection
     return "stsb-dev" if is_local("stsb", "dev", data) else "last"

@@ -1,4 +1,4 @@
-"""What makes training on a CPU faster without changing what is computed."""
+"""Faster training on a CPU, with the same computations."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-# mallopt's parameters, and the values that glibc's own adjustment ends up at.
+# Parameters of mallopt, and the values that glibc's own dynamic adjustment converges to.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _USUAL_TRIM, _USUAL_MMAP = 64 << 20, 32 << 20
 
 _TRIM_STEPS = 100
-"""Steps between two returns of what is free: often enough that it cannot pile up, seldom enough to cost nothing."""
+"""Steps between two calls of malloc_trim: free memory does not accumulate, and the cost is negligible."""
 
 
 @contextmanager
 def fast_on_cpu(module: nn.Module) -> Iterator[None]:
-    """Eager attention, cheaper dropout and freed memory kept at hand, on a CPU; nothing on other devices.
+    """Use eager attention and cheaper dropout, and keep freed memory in the heap, on a CPU; no effect on other devices.
 
-    Holds for every ``SentenceTransformer`` in ``module``, of which an objective may have copies of its own, or for
-    ``module`` where it is a Hugging Face model itself.
+    Applies to every ``SentenceTransformer`` in ``module`` (an objective may hold copies), or to ``module`` itself if it
+    is a Hugging Face model.
 
-    The fused attention kernels of CPUs are the slower ones in training: their dropout takes a slow path, and so does
-    their backward pass in bf16.
+    In training on a CPU the fused attention kernels are slower than eager attention: their dropout takes a slow path,
+    and so does their backward pass in bf16.
     """
     models = [part for part in module.modules() if isinstance(part, SentenceTransformer)]
     found = [module] if isinstance(module, PreTrainedModel) else [model.transformers_model for model in models]
@@ -61,10 +61,10 @@ def _eager_with_cheap_dropout(transformer: Any) -> Iterator[None]:
 
 @contextmanager
 def _freed_memory_kept() -> Iterator[None]:
-    """Let glibc keep large blocks that are freed; other C libraries are left alone.
+    """Let glibc keep large freed blocks; no effect with other C libraries.
 
-    It gives blocks over 32 MiB back to the system at once. The gradient of the word embeddings is one, each step, and
-    faulting its pages in anew takes a few per cent of the step.
+    By default glibc returns blocks over 32 MiB to the system at once. The gradient of the word embeddings is such a
+    block in each step, and the page faults for a new one take a few per cent of the step.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -81,23 +81,23 @@ def _freed_memory_kept() -> Iterator[None]:
 
 
 class FreedMemory(TrainerCallback):
-    """Gives the heap's free pages back to the system every hundred steps; other C libraries are left alone.
+    """Callback that returns the heap's free pages to the system every hundred steps; only with glibc.
 
-    Passes of many shapes (an attack's candidates, a corpus with long sentences) leave gaps between the blocks in use
-    that later ones do not fit into. What is in use stays level, yet the heap grows for as long as the training lasts.
+    Passes of many shapes (candidates of an attack, long sentences) fragment the heap: later blocks do not fit into the
+    gaps. The memory in use stays constant, but without trimming the heap grows during the whole training.
     """
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Trim the heap, where its turn has come."""
+        """Trim the heap every hundred steps."""
         if state.global_step % _TRIM_STEPS == 0:
             with suppress(AttributeError, OSError, TypeError):
                 ctypes.CDLL(None).malloc_trim(0)
 
 
 def dropout(values: Tensor, probability: float) -> Tensor:
-    """Dropout from 16 random bits a value, where torch spends 32 or more and draws them one by one on a CPU.
+    """Apply dropout with 16 random bits per value; on a CPU torch uses at least 32 and draws them one by one.
 
-    The probability is rounded to a multiple of 2⁻¹⁶, and the scale of what is kept is that of the rounded one.
+    The probability is rounded to a multiple of 2⁻¹⁶; the scale of the kept values uses the rounded probability.
     """
     cut = round(probability * 65536)
     if cut == 0:

@@ -1,4 +1,4 @@
-"""What is said of equal sentences in a training: which share of a batch has an equal one, and how that is treated."""
+"""Messages on duplicate sentences in a training: their share of a batch, and how they are treated."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from holdfast.training.log import DUPLICATES, IN_QUEUE, Record, curve
 
 LARGE = 0.05
-"""A share that is said before the training, too, and is worth a look."""
+"""From this share on, duplicates are also reported before the training, and get the level "look"."""
 _PLACES = {DUPLICATES: "in it", IN_QUEUE: "in the queue"}
 
 
 def logged_shares(log: Sequence[Record]) -> dict[str, float]:
-    """Return the mean of each share over a run's records, each of one batch, by its name in the log."""
+    """Return the mean of each share over the records of a run (one batch each), by its name in the log."""
     told = {name: [share for _, share in curve(log, name)] for name in _PLACES}
     return {name: statistics.fmean(shares) for name, shares in told.items() if shares}
 
 
 def told_before(share: float, batches: int, duplicates: str) -> str:
-    """Return the line on the first batches of a run; empty where the share is not large."""
+    """Return the message on the first batches of a run; empty if the share is not large."""
     if share < LARGE:
         return ""
     where = "the first batch" if batches == 1 else f"the first {batches} batches"
@@ -28,11 +28,11 @@ def told_before(share: float, batches: int, duplicates: str) -> str:
 
 
 def told_after(shares: Mapping[str, float], options: Mapping[str, Any]) -> str:
-    """Return the line on a whole run; empty where no sentence had an equal one.
+    """Return the message on a whole run; empty if there were no duplicates.
 
     Args:
-        shares: as `logged_shares` gives them.
-        options: of the method.
+        shares: as returned by `logged_shares`.
+        options: options of the method.
     """
     found = [(_percent(share), _PLACES[name]) for name, share in shares.items() if name in _PLACES and share > 0]
     if not found:

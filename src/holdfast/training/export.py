@@ -1,4 +1,4 @@
-"""The finished model: a plain SentenceTransformer of native modules, with a card that says how it was made."""
+"""Export of the finished model: a SentenceTransformer of native modules, with a model card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODULES_FILE = "modules.json"
 
 
 def export(model: SentenceTransformer, output: Path, card: str) -> None:
-    """Write ``model`` and its card into ``output``, ``modules.json`` last: with it the folder becomes a model."""
+    """Write ``model`` and its card into ``output``; ``modules.json`` comes last and makes the folder a model."""
 
     def save(folder: Path) -> None:
         with saved_plainly(model.tokenizer):
@@ -32,12 +32,12 @@ def export(model: SentenceTransformer, output: Path, card: str) -> None:
 def model_card(
     record: Mapping[str, Any], selection: Mapping[str, Any], sts_rows: Sequence[Mapping[str, Any]] | None
 ) -> str:
-    """The text of the model card.
+    """Return the text of the model card.
 
     Args:
         record: the run's record (``run.json``): method, options, base model, corpus, training settings, versions.
-        selection: how the weights were chosen: ``protocol``, and ``step`` and ``score`` where they were.
-        sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`, or None where no test data was at hand.
+        selection: how the weights were chosen: ``protocol``, and if a step was selected ``step`` and ``score``.
+        sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`; None: no test data was available.
     """
     method = objective_class(record["method"])
     names = [] if is_own(record["method"]) else [record["method"]]

@@ -1,4 +1,4 @@
-"""A look at a corpus before training: whether its sentences differ, and how many have an equal one in their batch."""
+"""Checks of a corpus before training: that its sentences differ, and the share of duplicates in a batch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from holdfast.errors import UserError
 from holdfast.training.sampling import epoch_batches
 
 _BATCHES, _SENTENCES = 10, 2048
-"""How many batches, and about how many sentences, are looked at."""
+"""Maximum number of batches, and approximate number of sentences, that are examined."""
 _ROWS = 1000
 
 
 def refuse_one_text(corpus: SpooledCorpus, encoder: Encoder) -> None:
-    """Refuse a corpus whose sentences, or whose positives, are all the same to the encoder.
+    """Refuse a corpus whose sentences, or whose positives, all have the same token ids.
 
-    The corpus is read up to a text that the encoder tells from the first one, as a rule the second.
+    The corpus is read up to the first text whose token ids differ from those of row 0, usually the second row.
 
     Raises:
-        UserError: there is none.
+        UserError: all texts of a column have the same token ids.
     """
     for column in corpus.dataset.column_names:
         first, differently_written = corpus.dataset[0][column], False
@@ -35,7 +35,7 @@ def refuse_one_text(corpus: SpooledCorpus, encoder: Encoder) -> None:
 
 
 def share_in_first_batches(corpus: SpooledCorpus, encoder: Encoder, batch_size: int, seed: int) -> tuple[float, int]:
-    """Return the share of sentences with an equal one in their batch, and of how many first batches that is."""
+    """Return the share of sentences with a duplicate in their batch, and the number of batches examined."""
     shares: list[float] = []
     most = max(1, min(_BATCHES, _SENTENCES // batch_size))
     for rows, _ in zip(epoch_batches(corpus.sentences, batch_size, seed), range(most), strict=False):
@@ -46,7 +46,7 @@ def share_in_first_batches(corpus: SpooledCorpus, encoder: Encoder, batch_size: 
 
 
 def _written_otherwise(corpus: SpooledCorpus, column: str, first: str) -> Iterator[list[str]]:
-    """Yield of each thousand rows the different texts that are not written as the first one, where there are any."""
+    """Yield, for each thousand rows, the distinct texts that differ from ``first``, if there are any."""
     for start in range(0, corpus.sentences, _ROWS):
         if others := sorted({*corpus.dataset[start : start + _ROWS][column]} - {first}):
             yield others
@@ -58,7 +58,7 @@ def _differ(encoder: Encoder, first: str, texts: Sequence[str]) -> bool:
 
 
 def _one_text(corpus: SpooledCorpus, column: str, cut: int | None) -> str:
-    """Word the refusal; ``cut`` is the limit in tokens where the texts are written differently."""
+    """Return the error message; ``cut`` is the limit in tokens if the texts differ as strings, else None."""
     read = "" if cut is None else f", as the model reads it (all give the same token ids, cut at {cut})"
     return (
         f"the corpus {corpus.source} has one distinct {column}, {corpus.sentences:,} times{read}: "

@@ -1,4 +1,4 @@
-"""A run's folder: begun, continued, finished, and never mixed up with another one."""
+"""The folder of a run: begin, resume and finish a run, without mixing it with files of another run."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from holdfast.training.record import (
 )
 
 LOCK_FILE = ".lock"
-"""Where it is, and locked, a run is at work in the folder."""
+"""If this file exists and is locked, a run is working in the folder."""
 _STAGING = ".export"
-_EMPTY = "eval"  # sentence-transformers' trainer makes it for reports of its own
-# Either of them makes the folder a model, and is written last of all.
+_EMPTY = "eval"  # sentence-transformers' trainer makes it for its own reports
+# Either of them makes the folder a model, and is written last.
 _MODEL_FILES = ("modules.json", "config.json")
 
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Have a run's folder to this run alone inside the block; of several processes only the first locks.
+    """Lock a run's folder inside the block; of several processes only the first one locks it.
 
-    A folder that is not there is made, and removed if it is empty in the end.
+    A missing folder is created, and removed at the end if it is empty.
 
     Raises:
-        UserError: another run is at work in it, or it cannot be written.
+        UserError: another run is working in the folder, or it cannot be written.
     """
-    if not is_first_process() or (folder.exists() and not folder.is_dir()):  # the run says what is wrong with a file
+    if not is_first_process() or (folder.exists() and not folder.is_dir()):  # the run reports the error if it is a file
         yield
         return
     with made_for(folder), locked(folder / LOCK_FILE, folder):
@@ -68,19 +68,19 @@ def alone(folder: Path) -> Iterator[None]:
 def finished_run(
     folder: Path, result_file: Path, verb: str, resume: bool, said: Mapping[str, Any], console: Console
 ) -> dict[str, Any] | None:
-    """The result of this run where it is finished already; None where there is something to do.
+    """Return the result of this run if it is finished already, else None.
 
     Args:
-        folder: the run's.
-        result_file: where its result goes.
-        verb: what makes such runs, as the command line calls it.
-        resume: whether a run that is there was to be continued.
-        said: what the settings alone say of the run's record, before any data is read.
-        console: where it is said what is damaged.
+        folder: folder of the run.
+        result_file: path of its result.
+        verb: command that makes such runs, such as "train".
+        resume: whether an existing run is to be resumed.
+        said: the part of the record that follows from the settings, without reading data.
+        console: console for messages on damaged files.
 
     Raises:
-        UserError: the folder is a file, or holds something else, a run that was not to be continued or, finished,
-            another one; something in it is of another run.
+        UserError: the folder is a file, holds other files, holds a run and ``resume`` is False, or holds another
+            finished run; or a file in it belongs to another run.
     """
     if not folder.exists():
         return None
@@ -105,10 +105,10 @@ def finished_run(
 
 
 def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None:
-    """Write the run's record, or check it against the one that is there and tell the checkpoint to go on from.
+    """Write the run's record, or compare it with the existing one and return the checkpoint to resume from.
 
     Raises:
-        UserError: the run in the folder is another one, and the line says in what; something in it is of another run.
+        UserError: the folder holds another run (the message names the difference), or a file of another run.
     """
     path = folder / RUN_FILE
     if not path.exists():
@@ -134,10 +134,10 @@ def _own_record(folder: Path) -> dict[str, Any]:
 
 
 def _refuse_parts_of_others(folder: Path, console: Console) -> None:
-    """Refuse what of a run's folder is another run's; say what is damaged of its log, and what names no run.
+    """Refuse files of another run in a run's folder; report damage of its log, and files that name no run.
 
     Raises:
-        UserError: there is a file of another run; the line names it and both runs.
+        UserError: a file belongs to another run; the message names it and both runs.
     """
     unnamed = [path.relative_to(folder).as_posix() for path in refuse_those_of_others(folder)]
     refuse_log_of_another(folder / METRICS_FILE, digest_in(folder))
@@ -150,7 +150,7 @@ def _refuse_parts_of_others(folder: Path, console: Console) -> None:
 
 
 def _refuse_foreign_result(folder: Path, path: Path, result: dict[str, Any], verb: str, run: str) -> None:
-    """Refuse a result that is not of the run in ``folder``, and a model there that the run did not make."""
+    """Refuse a result that does not belong to the run in ``folder``, and weights that the run did not write."""
     if result["kind"] != verb:
         raise EndsRun(f"{path} is a result of {result['kind']}, and {folder} holds a run of {verb}: move it away")
     refuse_foreign(path, result.get(RUN), run)
@@ -163,7 +163,7 @@ def _refuse_foreign_result(folder: Path, path: Path, result: dict[str, Any], ver
 
 
 def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
-    """Let ``save`` fill a staging folder and move what it wrote into ``folder``, the file called ``last`` at the end.
+    """Let ``save`` write into a staging folder, then move the files into ``folder``, the file ``last`` at the end.
 
     Raises:
         UserError: the disk is full, or the folder cannot be written.
@@ -178,7 +178,7 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
         shutil.rmtree(staging, ignore_errors=True)
         raise
     for path in staging.rglob("*.safetensors"):
-        path.chmod(0o644)  # safetensors writes for the owner alone; a model is there to be read
+        path.chmod(0o644)  # safetensors makes files that only the owner can read
     for entry in sorted(staging.iterdir(), key=lambda entry: entry.name == last):
         target = folder / entry.name
         if target.is_dir():
@@ -188,7 +188,7 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
 
 
 def clear(folder: Path, *, keep_checkpoints: bool) -> None:
-    """Remove what only an unfinished run needs."""
+    """Remove files that only an unfinished run needs."""
     for name in (BEST_FOLDER, _EMPTY):
         shutil.rmtree(folder / name, ignore_errors=True)
     for checkpoint in [] if keep_checkpoints else checkpoints(folder):
@@ -196,9 +196,9 @@ def clear(folder: Path, *, keep_checkpoints: bool) -> None:
 
 
 def forget_unless_resumable(folder: Path) -> None:
-    """After an error before the first checkpoint, leave the folder as if the run had not begun.
+    """Remove the files of a run that failed before its first checkpoint, so that the folder is as before.
 
-    `alone` removes it in the end, if it was made for the run.
+    `alone` removes the folder at the end if it was created for the run.
     """
     if checkpoints(folder) or not (folder / RUN_FILE).exists():
         return
@@ -214,7 +214,7 @@ def _refuse_another(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
 
 
 def _shared(record: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """Of a record what is said anew."""
+    """Return the part of ``record`` whose keys are in ``said``, recursively."""
     found = {}
     for name in record.keys() & said.keys():
         own, new = record[name], said[name]

@@ -1,8 +1,8 @@
-"""What a run writes while it goes on (``metrics.jsonl``), read again: for the report and for ``watch``.
+"""Reading the log of a run (``metrics.jsonl``), for the report and for ``watch``.
 
-A record is one JSON object a line with its ``step`` and the ``time`` it was written (seconds since 1970). Records with
-a ``loss`` hold the loss, its terms by name and diagnostics; records with ``eval_...`` hold a measurement on the way.
-Records with a ``state`` say when a part of the run began, and how it ended.
+A record is one JSON object per line, with its ``step`` and the ``time`` it was written (seconds since 1970). Records
+with a ``loss`` hold the loss, its terms by name and diagnostics; records with ``eval_...`` hold an evaluation during
+the run. Records with a ``state`` mark the beginning and the end of each part of the run.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from holdfast.errors import UserError
 from holdfast.results import is_number
 
 RUN_FILE = "run.json"
-"""What decides a run, beside its log."""
+"""The record of a run, in the same folder as its log."""
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "results.json"
 TRAININGS = ("train", "finetune", "pretrain")
-"""Kinds of results beside which a run leaves its log."""
+"""Kinds of results whose runs write a log."""
 BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
-"""States: a part of the run began; it made its last step; a person stopped it; an error did."""
+"""States: a part of the run began; it made its last step; a person stopped it; an error stopped it."""
 
 RISE = "attack_loss_rise"
-"""How much the attack raised the loss that it ascends, in the last step."""
+"""Increase of the attacked loss by the attack, in the last step."""
 RISES = (RISE, "weakening_loss_rise")
 DUPLICATES, IN_QUEUE = "duplicates", "duplicates_in_queue"
-"""The share of the sentences in a batch that have an equal one in it, and in the queue of old keys."""
-_FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # what V-advCSE called it
+"""The shares of a batch's sentences that have a duplicate in the batch, and in the queue of old keys."""
+_FORMER_NAMES: Mapping[Any, str] = {"attack_rise": RISE}  # the name in earlier logs of V-advCSE
 
 DIAGNOSTICS = frozenset(
     (
@@ -41,7 +41,7 @@ DIAGNOSTICS = frozenset(
         *("tokens", "tokens_per_second", "elapsed"),
     )
 )
-"""What methods and defences log beside the terms of their loss, and what pre-training counts."""
+"""Quantities that methods and defences log in addition to the terms of their loss, and counts of pre-training."""
 _OF_TRAINER = frozenset(("step", "time", "epoch", "loss", "grad_norm", "learning_rate", "total_flos"))
 
 Record = Mapping[str, Any]
@@ -49,24 +49,24 @@ Curve = list[tuple[float, float]]
 
 
 def read_log(path: Path) -> tuple[dict[str, Any], ...]:
-    """The records of a log that stand; none where there is no file.
+    """Return the valid records of a log; none if there is no file.
 
-    A line that a kill cut short, or that is being written, is left out. Where a resumed run goes back, what is told
-    again takes the place of what was told before.
+    Incomplete lines (of a killed process, or being written) are left out. Where a resumed run repeats steps, the later
+    records replace the earlier ones.
 
     Raises:
-        UserError: the file is there and cannot be read.
+        UserError: the file exists and cannot be read.
     """
     return parse_log(_text_of(path))
 
 
 def damaged_lines(path: Path) -> list[int]:
-    """Return the numbers, from 1, of the lines of a log that hold no record; none where there is no file.
+    """Return the numbers, from 1, of the lines of a log that hold no record; none if there is no file.
 
-    A last line without a line break is not counted: it is being written, or a kill has cut it short.
+    A last line without a line break is not counted: it is being written, or the process was killed.
 
     Raises:
-        UserError: the file is there and cannot be read.
+        UserError: the file exists and cannot be read.
     """
     whole = _text_of(path).split("\n")[:-1]
     return [number for number, line in enumerate(whole, start=1) if line.strip() and _record(line) is None]
@@ -82,15 +82,15 @@ def _text_of(path: Path) -> str:
 
 
 def parse_log(text: str) -> tuple[dict[str, Any], ...]:
-    """As `read_log`, of the file's text."""
+    """Parse the text of a log; see `read_log`."""
     records: list[dict[str, Any]] = []
-    trained = 0  # the last step whose loss was told
+    trained = 0  # the last step whose loss was logged
     for line in text.split("\n"):
         record = _record(line)
         if record is None:
             continue
         step = record["step"]
-        if record.get("state") == BEGUN:  # at a checkpoint, whose own step is not told again
+        if record.get("state") == BEGUN:  # at a checkpoint, whose own step is not logged again
             records = [kept for kept in records if kept["step"] <= step]
             trained = min(trained, step)
         elif "loss" in record:
@@ -112,12 +112,12 @@ def _record(line: str) -> dict[str, Any] | None:
 
 
 def number_of(value: Any) -> float | None:
-    """A finite number, or None for anything else."""
+    """Return ``value`` as a float if it is a finite number, else None."""
     return float(value) if is_number(value) else None
 
 
 def curve(records: Iterable[Record], name: str) -> Curve:
-    """(step, value) of one quantity: finite ones, of a step told twice the later."""
+    """Return (step, value) of one quantity: finite values only; the later one if a step is logged twice."""
     found = {}
     for record in records:
         value = number_of(record.get(name))
@@ -127,7 +127,7 @@ def curve(records: Iterable[Record], name: str) -> Curve:
 
 
 def terms_of(records: Sequence[Record]) -> list[str]:
-    """The names of the loss's terms: what is logged beside the loss and is neither a score nor a diagnostic."""
+    """Return the names of the loss's terms: all logged quantities that are neither scores nor diagnostics."""
     names = dict.fromkeys(name for record in records if "loss" in record for name in record)
     return [
         name
@@ -139,7 +139,7 @@ def terms_of(records: Sequence[Record]) -> list[str]:
 
 
 def score_name(records: Iterable[Record]) -> str | None:
-    """The score that the run was measured by on the way, if it was: a correlation or an accuracy."""
+    """Return the name of the score logged during the run, a correlation or an accuracy; None if there is none."""
     names = dict.fromkeys(name for record in records for name in record if name.startswith("eval_"))
     wanted = [name for name in names if name.endswith(("_spearman", "_accuracy"))]
     return wanted[0] if wanted else None

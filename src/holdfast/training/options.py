@@ -1,4 +1,4 @@
-"""From text to a method's options: the keyword arguments of its objective, with types checked and names suggested."""
+"""Parsing of a method's options, the keyword arguments of its objective: checks types and suggests names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from holdfast.values import documented_arguments, option_value
 
 
 def objective_class(method: str) -> type[Objective]:
-    """The objective of a method's command-line name, or of a class, ``FILE.py:Class`` or ``package.module:Class``.
+    """Return the objective of a method by its command-line name, ``FILE.py:Class`` or ``package.module:Class``.
 
     Raises:
-        UserError: there is no such method; the nearest name is offered. Or the class cannot be had.
+        UserError: there is no such method (the message suggests the nearest name), or the class cannot be loaded.
     """
     if is_own(method):
         return own_method(method)
@@ -26,21 +26,21 @@ def objective_class(method: str) -> type[Objective]:
 
 
 def option_defaults(kind: type[Any]) -> dict[str, Any]:
-    """The options of a class, such as a method's objective, and their defaults."""
+    """Return the options of a class, such as a method's objective, and their defaults."""
     parameters = inspect.signature(kind.__init__).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def method_options(method: str, preset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments for a method's objective: its preset, overridden by ``settings``.
+    """Return the keyword arguments for a method's objective: its preset, overridden by ``settings``.
 
     Args:
-        method: a method's name.
-        preset: one of the method's presets, or None for its defaults.
-        settings: option names to values; text is read as YAML ("1e-3", "true", "inf" as the option's type says).
+        method: name of a method.
+        preset: one of the method's presets; None: its defaults.
+        settings: values by option name; text is parsed as YAML, according to the option's type ("1e-3", "true", "inf").
 
     Raises:
-        UserError: an unknown preset or option (the nearest name is offered), or a value that does not fit.
+        UserError: unknown preset or option (the message suggests the nearest name), or a value of a wrong type.
     """
     objective = objective_class(method)
     if preset is not None and preset not in objective.PRESETS:
@@ -50,15 +50,15 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
 
 
 def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments for a class whose options are its keyword-only arguments.
+    """Return the keyword arguments for a class whose options are its keyword-only arguments.
 
     Args:
-        owner: the name the class goes by.
+        owner: name of the class in messages.
         kind: the class.
-        settings: option names to values; text is read as YAML.
+        settings: values by option name; text is parsed as YAML.
 
     Raises:
-        UserError: an unknown option (the nearest name is offered), or a value that does not fit.
+        UserError: unknown option (the message suggests the nearest name), or a value of a wrong type.
     """
     known = option_defaults(kind)
     hints = get_type_hints(kind.__init__)
@@ -70,7 +70,7 @@ def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> d
 
 
 def describe(name: str, objective: type[Objective]) -> dict[str, Any]:
-    """What a method is, from its class; the meaning of its options from the class's docstring."""
+    """Return the description of a method: class attributes, presets, and options explained by its docstring."""
     meanings = documented_arguments(objective)
     return {
         "name": name,

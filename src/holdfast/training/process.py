@@ -1,4 +1,4 @@
-"""Which process makes a run, and whether it is still there."""
+"""Identification of the process of a run, and a check that it is still alive."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 from typing import Any
 
 _STARTED = 19
-"""Of the fields behind the name in /proc/PID/stat, counted from 0: when the process started, in ticks since boot."""
+"""Index of the start time (ticks since boot) among the fields after the name in /proc/PID/stat, from 0."""
 
 
 def this_process() -> dict[str, Any]:
-    """What tells this process from any other: the host's name, the number, and where the system says it the start."""
+    """Return host name, process id and, on Linux, start time of this process, which identify it."""
     return {"host": platform.node(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
 def is_alive(process: Mapping[str, Any]) -> bool | None:
-    """Whether a process is still there; None where that cannot be seen, as of one on another machine.
+    """Return True if a process is alive, False if not, None if unknown (for example on another machine).
 
     Args:
-        process: what `this_process` said of it.
+        process: as returned by `this_process`.
     """
     pid = process.get("pid")
     if process.get("host") != platform.node() or type(pid) is not int or os.name != "posix":
         return None
     try:
-        os.kill(pid, 0)  # a signal that is none: only whether it could be sent
+        os.kill(pid, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return False
-    except PermissionError:  # it is there, and somebody else's
+    except PermissionError:  # it exists and belongs to another user
         pass
     started = process.get("started")
-    # Numbers are given out again: a process of that number that started at another time is another one.
+    # Process ids are reused: a process with another start time is another one.
     return started is None or started == _started(pid)
 
 
@@ -42,5 +42,5 @@ def _started(pid: int) -> int | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # the name in brackets may hold blanks
-    return None if fields[0] == "Z" else int(fields[_STARTED])  # dead, and not yet buried by its parent
+    fields = stat.rpartition(")")[2].split()  # the name in brackets may contain spaces
+    return None if fields[0] == "Z" else int(fields[_STARTED])  # a zombie: dead, not yet waited for

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains, and what a machine reads of it."""
+"""Progress of a training: display on the console, and the log file ``metrics.jsonl``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from holdfast.training.selection import METRIC
 
 
 class TrainingStage(Stage):
-    """Steps of a training: sentences a second, the loss, the best score and the time left.
+    """Progress bar of a training: sentences per second, loss, score and time left.
 
     Args:
-        console: where it is shown.
+        console: console to draw on.
         batch_size: sentences per optimiser step, over all processes.
     """
 
@@ -34,16 +34,16 @@ class TrainingStage(Stage):
         self.batch_size = batch_size
 
     def rate(self) -> str:
-        """Return the sentences a second."""
+        """Return the sentences per second, as text."""
         made = self.done - self.first
         return f"{digits(made * self.batch_size / self.elapsed)} sentences/s" if made > 0 else ""
 
 
 class TrainingProgress(TrainerCallback):
-    """Shows a training: a bar on a terminal; elsewhere a line per log record, and in between every few seconds.
+    """Callback that shows a training: a bar on a terminal, else a line per log record and every few seconds.
 
     Args:
-        console: where to draw.
+        console: console to draw on.
         batch_size: sentences per optimiser step, over all processes.
     """
 
@@ -59,14 +59,14 @@ class TrainingProgress(TrainerCallback):
             self.stage.open()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Advance, and say what comes before the next step: it may take longer than many of them."""
+        """Advance, and show what comes before the next step: measuring or saving may take long."""
         if state.is_world_process_zero:
             doing = ("measuring", control.should_evaluate), ("saving", control.should_save)
             self._doing = ", ".join(name for name, comes in doing if comes)
             self.stage.update(state.global_step, note=self._note())
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Forget what was done between the steps."""
+        """Clear the note on what was done between the steps."""
         if self._doing:
             self._doing, self.stage.note = "", self._note()
 
@@ -81,14 +81,14 @@ class TrainingProgress(TrainerCallback):
             self.stage.tell()
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the score that checkpoints are selected by."""
+        """Show the score that selects the weights."""
         score = self.score_of(kwargs["metrics"])
         if score is not None and state.is_world_process_zero:
             self._best, self._doing = score, ""
             self.stage.note = self._note()
 
     def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the score among the metrics of an evaluation, in words; None: it has none."""
+        """Return the score among the metrics of an evaluation, as text; None if there is none."""
         return f"STS-B dev {metrics[METRIC]:.2f}" if METRIC in metrics else None
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -104,11 +104,11 @@ class TrainingProgress(TrainerCallback):
 
 
 class MetricsFile(TrainerCallback):
-    """Appends every log record to ``OUTPUT/metrics.jsonl``, one JSON object a line, as it comes.
+    """Callback that appends every log record to ``OUTPUT/metrics.jsonl``, one JSON object per line.
 
-    What the records hold is told in :mod:`holdfast.training.log`. A resumed run first drops those after the step it
-    resumes from, so that no step is told twice. As a context around the training it also writes how that ended; a
-    process that is killed writes nothing, and whoever reads the file finds that the process is gone.
+    The records are described in :mod:`holdfast.training.log`. A resumed run first removes the records after the step
+    it resumes from, so that no step occurs twice. As a context manager around the training it also writes how the
+    training ended; a killed process writes nothing, but a reader can detect that the process is gone.
 
     Args:
         path: the file.
@@ -116,7 +116,7 @@ class MetricsFile(TrainerCallback):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._step: int | None = None  # of the last record; None: nothing begun, or not this process's to tell
+        self._step: int | None = None  # of the last record; None: not begun, or not the first process
 
     def __enter__(self) -> MetricsFile:
         return self
@@ -131,11 +131,11 @@ class MetricsFile(TrainerCallback):
             ended["state"] = STOPPED
         elif error is not None:
             ended |= {"state": FAILED, "why": (str(error).splitlines() or [""])[0] or type(error).__name__}
-        with contextlib.suppress(UserError):  # a full disk has an error of its own, which this one must not hide
+        with contextlib.suppress(UserError):  # the original error, such as a full disk, must not be hidden
             self._append(ended)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Drop what the resumed run will tell again, and tell that it begins, in which process, up to which step."""
+        """Drop the records that the resumed run will repeat; write its begin, its process and its last step."""
         if not state.is_world_process_zero:
             return
         if self.path.exists():
@@ -147,7 +147,7 @@ class MetricsFile(TrainerCallback):
         self._append(begun if run is None else {**begun, RUN: run})
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Remember where the run is."""
+        """Remember the current step."""
         if state.is_world_process_zero:
             self._step = int(state.global_step)
 
@@ -157,14 +157,14 @@ class MetricsFile(TrainerCallback):
             self._append({"step": state.global_step, **kwargs["logs"]})
 
     def _append(self, record: dict[str, Any]) -> None:
-        """One record, with the time."""
+        """Append one record, with the time."""
         append_line(self.path, json.dumps({**record, "time": round(time.time(), 1)}))
 
 
 def logging_steps(steps: float | None) -> int:
-    """Steps between records: 25, fewer in a run so short that its curves would have less than ten points.
+    """Return the steps between log records: 25, or fewer in a short run, so that it has at least ten.
 
     Args:
-        steps: of the whole run; None where that is not known beforehand.
+        steps: steps of the whole run; None if not known in advance.
     """
     return 25 if steps is None else min(25, max(1, int(steps) // 10))

@@ -1,7 +1,7 @@
-"""A run's record, ``run.json``: read, compared with what is asked for, and its digest, which names the run.
+"""The record of a run, ``run.json``: reading, comparison, and its digest, which identifies the run.
 
-Whatever a run writes for itself carries the digest: checkpoints, best weights, log, result. So what was copied from
-another run's folder is told from the run's own.
+All files that a run writes for itself hold the digest: checkpoints, best weights, log, result. Files copied from
+another run's folder can thus be detected.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from holdfast.errors import EndsRun, UserError
 from holdfast.training.log import BEGUN, METRICS_FILE, RUN_FILE, damaged_lines, read_log
 
 RUN = "run"
-"""The key under which a file of a run names its run."""
+"""Key of the run's digest in the files of a run."""
 
-# Where a model or a file lies; the hashes of both are compared.
+# Versions, and locations of model and corpus; their hashes are compared instead.
 _MAY_DIFFER = {"versions", "base_model", "source"}
 _NAME_DIGITS = 12
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read what the run in a folder is.
+    """Read the record of a run.
 
     Raises:
-        UserError: the file is damaged; the line names the place.
+        UserError: the file is damaged; the message names the line.
     """
     told = "is damaged: what run it is cannot be told"
     try:
@@ -42,7 +42,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name and both values of whatever makes two records those of different runs."""
+    """Yield the name and both values of each setting that differs between the records of two runs."""
     for name in sorted({*before, *now} - _MAY_DIFFER):
         was, given = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(given, dict):
@@ -52,16 +52,16 @@ def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -
 
 
 def digest_of(record: dict[str, Any]) -> str:
-    """Return the SHA-256 of what of a record decides the run: equal where `differences` finds none.
+    """Return the SHA-256 of the compared part of a record; equal for records without `differences`.
 
-    A run keeps its digest when its base model or its corpus is moved, and when the installed versions change.
+    Moving the base model or the corpus, or other installed versions, do not change the digest.
     """
     decides = _deciding(json.loads(json.dumps(record)))
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def digest_in(folder: Path) -> str | None:
-    """Return the digest of the run in a folder; None where there is no record.
+    """Return the digest of the run in a folder; None if there is no record.
 
     Raises:
         UserError: the record is damaged.
@@ -71,15 +71,15 @@ def digest_in(folder: Path) -> str | None:
 
 
 def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
-    """Refuse a file that names another run than the one it is found with.
+    """Refuse a file that names another run than that of its folder.
 
     Args:
-        path: the file, for the line.
-        named: the run that it names; None: it names none, as the files of earlier versions.
-        run: the run that it is found with; None where that is not known.
+        path: the file, for the message.
+        named: the run that the file names; None: it names none (files of earlier versions).
+        run: the run of the folder; None: unknown.
 
     Raises:
-        UserError: they are different runs; the line names both.
+        UserError: the runs differ; the message names both.
     """
     if named is not None and run is not None and named != run:
         raise EndsRun(
@@ -89,10 +89,10 @@ def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
 
 
 def refuse_log_of_another(path: Path, run: str | None) -> None:
-    """Refuse a log that another run than ``run`` has written, or has written a part of.
+    """Refuse a log of which any part was written by another run than ``run``.
 
     Raises:
-        UserError: it has; the line names both runs.
+        UserError: another run wrote to it; the message names both runs.
     """
     for record in read_log(path):
         if record.get("state") == BEGUN:
@@ -100,12 +100,12 @@ def refuse_log_of_another(path: Path, run: str | None) -> None:
 
 
 def shown(run: Any) -> str:
-    """Return the first digits of a digest, for people."""
+    """Return the first digits of a digest, for display."""
     return str(run)[:_NAME_DIGITS]
 
 
 def damage_in(folder: Path) -> list[str]:
-    """Return a line for what is damaged of a run's record, and one for its log; the places stand in them."""
+    """Return a message if a run's record is damaged, and one if its log is; both name the line."""
     lines = []
     if (folder / RUN_FILE).exists():
         try:
@@ -119,7 +119,7 @@ def damage_in(folder: Path) -> list[str]:
 
 
 def _deciding(record: dict[str, Any]) -> dict[str, Any]:
-    """The part of a record that is compared; what is None is as good as absent there."""
+    """Return the compared part of a record; None counts as absent."""
     return {
         name: _deciding(value) if isinstance(value, dict) else value
         for name, value in record.items()

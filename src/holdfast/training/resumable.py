@@ -1,4 +1,4 @@
-"""What every training here has of its checkpoints and its arithmetic, whatever trains."""
+"""Checkpoints and autocast shared by all trainers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from holdfast.training.checkpoints import checkpoints, keep_newest, latest_intac
 
 
 class Resumable:
-    """Mixed into a ``transformers.Trainer``, before it: checkpoints that can be trusted, and one region of autocast.
+    """Mixin for a ``transformers.Trainer``: sealed checkpoints, and one autocast region per step.
 
-    A checkpoint is sealed with hashes when it is complete, and a run goes on from its last step as well.
+    It must come before the trainer in the bases. A complete checkpoint is sealed with hashes. A run can also be resumed
+    from a checkpoint of its last step.
 
     Attributes:
-        keep_checkpoints: how many checkpoints are kept while training.
+        keep_checkpoints: number of checkpoints to keep while training.
     """
 
     keep_checkpoints: int = 2
@@ -34,12 +35,12 @@ class Resumable:
     def train_from(self, checkpoint: Path | None) -> None:
         """Train to the end, from the start or from a checkpoint.
 
-        The inherited loop makes one step too many when the checkpoint is of the last step.
+        From a checkpoint of the last step the inherited loop would make one step too many; here it makes none.
         """
         if checkpoint is None:
             self.train()  # type: ignore[attr-defined]
             return
-        if self.args.should_save:  # a kill may have come between a checkpoint and the removal of an older one
+        if self.args.should_save:  # the process may have been killed before an older checkpoint was removed
             keep_newest(Path(self.args.output_dir), self.keep_checkpoints)
         self.add_callback(_StepsOfThisRun())  # type: ignore[attr-defined]
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
@@ -50,14 +51,14 @@ class Resumable:
             self._load_from_checkpoint(str(checkpoint))  # type: ignore[attr-defined]
 
     def compute_loss_context_manager(self) -> contextlib.ExitStack:
-        """One autocast region for the whole loss, so that weights are cast once per step and not once per pass."""
+        """Open one autocast region for the whole loss, so that weights are cast once per step, not once per pass."""
         stack: contextlib.ExitStack = super().compute_loss_context_manager()  # type: ignore[misc]
         if self.args.bf16:
             stack.enter_context(torch.autocast(self.args.device.type, dtype=torch.bfloat16))
         return stack
 
     def _maybe_log_save_evaluate(self, *given: Any, **named: Any) -> None:
-        """As inherited; whatever of it cannot be written, the line says from where the run goes on."""
+        """Do as inherited; if a file cannot be written, the error message names the last good checkpoint."""
         try:
             super()._maybe_log_save_evaluate(*given, **named)  # type: ignore[misc]
         except EndsRun as error:
@@ -85,7 +86,7 @@ class Resumable:
 
 
 class _StepsOfThisRun(TrainerCallback):
-    """Saves, measures and logs as often as is asked for now, not as the run did that wrote the checkpoint."""
+    """Callback that uses the save, evaluation and logging steps of this run, not those in the checkpoint."""
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         state.compute_steps(args, state.max_steps)

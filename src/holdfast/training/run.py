@@ -1,4 +1,4 @@
-"""One training run from a corpus to a finished model: load, train, select, export; killed at any point, resumable."""
+"""One training run from a corpus to a finished model: load, train, select, export; resumable at any point."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ from holdfast.training.trainer import HoldfastTrainer
 def train(
     config: TrainConfig, *, resume: bool = False, console: Console | None = None, command: list[str] | None = None
 ) -> dict[str, Any]:
-    """Run ``config`` to its end and return its result, which is also written to ``OUTPUT/results.json``.
+    """Train as ``config`` says and return the result, which is also written to ``OUTPUT/results.json``.
 
     Args:
-        config: the run.
-        resume: continue the run that is in ``config.output``; the weights at the end are those of an unbroken run.
-        console: where progress is shown; None: nowhere.
-        command: the words of the command, for the record; None: this process's.
+        config: settings of the run.
+        resume: resume the run in ``config.output``; the final weights are the same as without the interruption.
+        console: console for progress; None: no output.
+        command: words of the command, for the result; None: those of this process.
 
     Raises:
-        UserError: a mistake in the configuration or the data, an output folder that holds something else, a loss that
-            is not finite, a full disk.
+        UserError: a mistake in the configuration or the data, an output folder with other files, a loss that is not
+            finite, or a full disk.
     """
     with sharding_asked_for() as shard:
         return _train(config, resume, shard, console or Console(quiet=True), command)
@@ -81,7 +81,7 @@ def _train(
     config = config.completed(objective_type)
     if processes() > 1:
         PartialState(cpu=not torch.accelerator.is_available())
-    # Without --resume only the first process looks: the others might see what it has begun to write.
+    # Without --resume only the first process checks: the others might see files that it has just written.
     said = _said(config, {**option_defaults(objective_type), **options})
     if (resume or is_first_process()) and (finished := _finished(config, said, resume, console)) is not None:
         console.print(f"{config.output} is finished already: nothing to resume", highlight=False)
@@ -114,10 +114,10 @@ def _train(
 
 
 def _tell_default_prompt(spec: str, model: SentenceTransformer, kind: type[Objective], console: Console) -> None:
-    """Say that training sees sentences without the prompt that the model is used with, where it has one by default.
+    """Report that training does not use the model's default prompt, if it has one.
 
     Raises:
-        UserError: the objective keeps the vectors that the model gives, and those without its prompt are not in use.
+        UserError: the objective preserves the model's vectors, and those without the prompt are not the ones in use.
     """
     prompt = default_prompt(model)
     if not prompt:
@@ -132,10 +132,10 @@ def _tell_default_prompt(spec: str, model: SentenceTransformer, kind: type[Objec
 
 
 def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
-    """The corpus, read by one process of each machine.
+    """Return the corpus; one process of each machine reads it.
 
     Raises:
-        UserError: there is something wrong with it, or it is not the same on every machine.
+        UserError: the corpus is invalid, or not the same on every machine.
     """
 
     def spool() -> SpooledCorpus:
@@ -160,7 +160,7 @@ def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCor
 def _objective(
     config: TrainConfig, kind: type[Objective], model: SentenceTransformer, options: dict[str, Any]
 ) -> Objective:
-    """The objective; what it refuses is a mistake of the person who set its options or named the columns."""
+    """Return the objective; its ValueErrors, on options or columns, become UserErrors."""
     columns = 1 if config.positive_column is None else 2
     try:
         objective = kind(model, **options)
@@ -185,13 +185,13 @@ def _run(
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    limit = model.max_seq_length  # as it is, for the exported model
+    limit = model.max_seq_length  # restored for the exported model
     if line := lowered_line(config.max_length, text_limit(model), config.model):
         console.print(line, highlight=False, markup=False)
     set_limit(model, record["max_seq_length"])
     dev = None
     if record["selection"] == "stsb-dev":
-        # In the training's precision, which is faster: it only chooses. What is kept is measured in fp32.
+        # In the training's precision, which is faster, since it only selects. The final evaluation is in fp32.
         pairs = load_pairs("stsb", "dev", data=config.data)
         dev = StsDev(pairs, max_seq_length=limit, precision=record["training"]["precision"])
     encoder = Encoder(model)
@@ -219,7 +219,7 @@ def _run(
         progress.close()
     seconds = time.monotonic() - began
     model = trainer.plain_model()
-    leave_process_group()  # what follows is the first process's work alone
+    leave_process_group()  # only the first process does the rest
     if not trainer.is_world_process_zero():
         return {}
     set_limit(model, limit)
@@ -236,10 +236,10 @@ def _run(
 def _look_for_duplicates(
     config: TrainConfig, corpus: SpooledCorpus, encoder: Encoder, options: dict[str, Any], console: Console
 ) -> None:
-    """Say that many sentences have an equal one in their batch, where the method contrasts them.
+    """Report a large share of duplicates in the first batches, if the method has an option for duplicates.
 
     Raises:
-        UserError: all are equal.
+        UserError: all sentences are equal.
     """
     refuse_one_text(corpus, encoder)
     if is_first_process() and (duplicates := options.get("duplicates")) is not None:
@@ -268,7 +268,7 @@ def _finish(
     console: Console,
     command: list[str] | None,
 ) -> dict[str, Any]:
-    """Export, measure what was exported, write card and results, and clear what only the run needed."""
+    """Export the model, evaluate the exported model, write card and result, and remove temporary files."""
     output, chosen = config.output, made["selected"]
     export(model, output, model_card(record, chosen, None))
     rows = None
@@ -299,7 +299,7 @@ def _finish(
 
 
 def _finished(config: TrainConfig, said: dict[str, Any], resume: bool, console: Console) -> dict[str, Any] | None:
-    """The result of this run where it is finished; what it no longer needs is removed, whenever it was killed."""
+    """Return the result of this run if it is finished, and remove files that only an unfinished run needs."""
     finished = run_folder.finished_run(config.output, config.output / RESULT_FILE, "train", resume, said, console)
     if finished is not None:
         _clear(config)
@@ -307,14 +307,14 @@ def _finished(config: TrainConfig, said: dict[str, Any], resume: bool, console: 
 
 
 def _clear(config: TrainConfig) -> None:
-    """Remove what only an unfinished run needs. Checkpoints that were asked for stay."""
+    """Remove files that only an unfinished run needs; checkpoints stay if ``save_steps`` was given."""
     run_folder.clear(config.output, keep_checkpoints=config.save_steps is not None)
 
 
 def _record(
     config: TrainConfig, said: dict[str, Any], corpus: SpooledCorpus, selection: str, model: SentenceTransformer
 ) -> dict[str, Any]:
-    """What ``run.json`` says, and what a resumed run must agree with."""
+    """Return the content of ``run.json``, with which a resumed run must agree."""
     precision = arithmetic.resolve(config.precision, model.device)
     return {
         **said,
@@ -326,7 +326,7 @@ def _record(
             **({} if config.positive_column is None else {"positives": config.positive_column}),
         },
         "selection": selection,
-        # A prompt does not eat into the sentence. Vectors are trained as they are used, where truncate_dim cuts them.
+        # A prompt does not shorten the sentence. Vectors are trained at the size in use, after truncate_dim.
         "max_seq_length": lowered(config.max_length, model, template_length(model)),
         "dimensions": model.get_embedding_dimension(),
         "versions": {"holdfast": __version__, **environment()["packages"]},
@@ -334,7 +334,7 @@ def _record(
 
 
 def _said(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
-    """What the settings alone say of the record."""
+    """Return the part of the record that follows from the settings, without reading data."""
     keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
     own = {"method_sha256": source_sha256(objective_class(config.method))} if is_own(config.method) else {}
     return {
@@ -369,21 +369,21 @@ def _arguments(
         seed=config.seed,
         dataloader_drop_last=True,  # a smaller last batch would have fewer negatives
         ddp_find_unused_parameters=False,
-        ddp_broadcast_buffers=False,  # length groups: ranks must not wait for each other inside a step
+        ddp_broadcast_buffers=False,  # rows are grouped by length: ranks must not wait for each other inside a step
         eval_strategy="steps" if evaluate else "no",
         eval_steps=config.eval_steps,
         save_strategy="steps",
         save_steps=config.save_steps or 500,
         logging_steps=logging_steps(config.max_steps or _steps(config, record)),
-        logging_nan_inf_filter=False,  # a loss that is not finite stops the run instead
+        logging_nan_inf_filter=False,  # a loss that is not finite stops the run
         report_to=list(config.report_to) or "none",
         disable_tqdm=True,
     )
 
 
 def _steps(config: TrainConfig, record: dict[str, Any]) -> float:
-    """Optimiser steps of a run that is given by epochs, counted as the trainer counts them."""
-    batches: int = record["corpus"]["sentences"] // record["training"]["batch_size"]  # the rest of an epoch is left out
+    """Return the optimiser steps of a run given by epochs, counted as the trainer counts them."""
+    batches: int = record["corpus"]["sentences"] // record["training"]["batch_size"]  # a partial batch is dropped
     return math.ceil(batches / config.accumulate) * (config.epochs or 1.0)
 
 

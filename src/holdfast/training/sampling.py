@@ -1,4 +1,4 @@
-"""The order of a training corpus: a fresh permutation every epoch, known from the seed and the epoch alone."""
+"""The order of a training corpus: a new permutation per epoch, which depends only on seed and epoch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _AT_ONCE = 1 << 16
 class EpochOrder(Sampler[int]):
     """Row numbers 0…n−1 in an order drawn from (seed, epoch).
 
-    The stock random sampler draws each epoch's order from one generator, so that the order of epoch 2 cannot be had
-    without drawing that of epoch 1: a run resumed in epoch 2 would see other batches.
+    torch's random sampler draws the orders of all epochs from one generator, so that the order of epoch 2 depends on
+    having drawn that of epoch 1: a run resumed in epoch 2 would see other batches.
 
     Args:
-        rows: n.
-        seed: the run's seed.
+        rows: number of rows n.
+        seed: seed of the run.
     """
 
     def __init__(self, rows: int, seed: int) -> None:
@@ -27,7 +27,7 @@ class EpochOrder(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         order = torch.randperm(self.rows, generator=generator)
-        for start in range(0, self.rows, _AT_ONCE):  # as Python numbers all of them would take four times the memory
+        for start in range(0, self.rows, _AT_ONCE):  # all of them as Python ints would take four times the memory
             yield from order[start : start + _AT_ONCE].tolist()
 
     def __len__(self) -> int:
@@ -35,5 +35,5 @@ class EpochOrder(Sampler[int]):
 
 
 def epoch_batches(rows: int, batch_size: int, seed: int) -> BatchSampler:
-    """Batches of ``batch_size`` row numbers; an incomplete last batch is dropped."""
+    """Return a sampler of batches of ``batch_size`` row numbers; an incomplete last batch is dropped."""
     return BatchSampler(EpochOrder(rows, seed), batch_size, drop_last=True)

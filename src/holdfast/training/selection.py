@@ -1,4 +1,4 @@
-"""Which step's weights are kept: the best on STS-B *dev*, never on a test split."""
+"""Selection of the weights: the best step on STS-B *dev*; test splits are never used."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ METRIC = "eval_stsb_dev_spearman"
 
 
 class KeepBest(TrainerCallback):
-    """Keeps the weights of the best evaluation so far in ``OUTPUT/best/``, with its step and score.
+    """Callback that keeps the weights of the best evaluation so far in ``OUTPUT/best/``, with step and score.
 
-    Ties keep the earlier step. A resumed run reads the score back from the file, unless that is damaged: then it has
-    gone back to before the file's step (see `holdfast.training.checkpoints`), and makes it again.
+    On ties the earlier step is kept. A resumed run reads the score from the file. If the file is damaged, the run was
+    resumed from before the file's step (see `holdfast.training.checkpoints`) and writes it again.
 
     Args:
-        folder: the run's output folder.
-        metric: what is compared, by its name among an evaluation's metrics.
-        after: evaluations at this step and before it are not of what is trained, and do not count.
+        folder: output folder of the run.
+        metric: name of the metric to compare.
+        after: evaluations at or before this step are ignored.
     """
 
     def __init__(self, folder: Path, metric: str = METRIC, *, after: float = 0.0) -> None:
@@ -56,11 +56,11 @@ class KeepBest(TrainerCallback):
         """Put the best weights into ``model``.
 
         Raises:
-            UserError: they are not as they were written.
+            UserError: the file is missing or damaged.
         """
         if not best_is_intact(self.folder):
             raise UserError(f"{self.path} is damaged: continue with --resume, which goes back to before it was written")
-        load_model(model, str(self.path))  # read on the CPU, which every file can be, and copied from there
+        load_model(model, str(self.path))  # read on the CPU, then copied to the model's device
 
 
 def _read(path: Path) -> tuple[int | None, float | None]:

@@ -1,4 +1,4 @@
-"""A run's configuration from a YAML file and the command line, with every mistake told by file and line."""
+"""The configuration of a run, from a YAML file and the command line; errors name file and line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.values import fitted, read_yaml, split_settings
 
 
 def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str]) -> TrainConfig:
-    """The run that the configuration file and, before it, the command line describe."""
+    """Return the settings of a run; the command line takes precedence over the configuration file."""
     hints = get_type_hints(TrainConfig)
     values: dict[str, Any] = {}
     if file is not None:
@@ -27,7 +27,7 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
     if "max_steps" in given and "epochs" in given:
         raise UserError("--max-steps and --epochs exclude each other: give one of them")
     if "epochs" in given:
-        values.pop("max_steps", None)  # a number of steps in the file would silently win over --epochs
+        values.pop("max_steps", None)  # else max_steps of the file would override --epochs
     if missing := [key for key in ("model", "corpus", "output") if key not in values]:
         raise UserError(f"missing: --{missing[0]} (on the command line or in --config)")
     options = {str(key).replace("-", "_"): value for key, value in values.pop("options", {}).items()}
@@ -36,7 +36,7 @@ def run_config(file: Path | None, given: Mapping[str, Any], settings: list[str])
 
 
 def config_entries(file: Path, known: Iterable[str]) -> Iterator[tuple[str, Any, str]]:
-    """The key, value and ``file:line`` of each entry of a YAML mapping whose keys are all in ``known``."""
+    """Yield the key, value and ``file:line`` of each entry of a YAML mapping; keys must be in ``known``."""
     node, values = read_yaml(file, "configuration")
     if node is None:
         return

@@ -1,10 +1,10 @@
-"""Weights, gradients and the optimiser's state shared out over the processes, by torch's FSDP2.
+"""Sharding of weights, gradients and optimiser state over the processes, with torch's FSDP2.
 
-The whole encoder is *one* unit: it is gathered when a step begins, stays whole for all of the step's passes, those of
-an attack among them, and its gradient is summed and shared out once, when the step's backward pass is over. Units of a
-layer each would have every pass of every attack gather every layer again, and processes whose attacks make different
-numbers of passes would wait for one another for ever. What an objective has of its own (heads, momentum copies, queues)
-is small, or has to be whole anyway, and stays whole on every process.
+The whole encoder is *one* FSDP unit: it is gathered at the beginning of a step, stays whole for all passes of the step,
+including those of an attack, and its gradient is reduced and scattered once, after the backward pass. With one unit per
+layer, each pass of each attack would gather every layer again, and processes whose attacks make different numbers of
+passes would deadlock. An objective's own tensors (heads, momentum copies, queues) are small or must be whole anyway,
+and stay whole on every process.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _CONFIG = "configs/accelerate/fsdp2.yaml"
 
 @contextlib.contextmanager
 def asked_for() -> Iterator[bool]:
-    """Whether the launcher was told to shard the model (``accelerate launch`` with an FSDP configuration).
+    """Yield True if the launcher asks for sharding (``accelerate launch`` with an FSDP configuration).
 
-    Inside the block the libraries below are not told of it: `Sharded` does it, as a step of an adversarial objective
-    needs it.
+    Inside the block the setting is hidden from accelerate and transformers: `Sharded` does the sharding, in the way
+    that a step of an adversarial objective needs.
 
     Raises:
-        UserError: the configuration asks for a way of sharding that is not there, or for DeepSpeed.
+        UserError: the configuration asks for an unsupported kind of sharding, or for DeepSpeed.
     """
     if _is_on("ACCELERATE_USE_DEEPSPEED"):
         raise UserError(
@@ -76,11 +76,11 @@ def _is_on(name: str) -> bool:
 
 
 class Sharded(nn.Module):
-    """A model whose parameters are shared out over all processes of the run, in place of a data-parallel wrapper.
+    """A model whose parameters are sharded over all processes; replaces a data-parallel wrapper.
 
     Args:
-        model: the model; its parameters become shards (``DTensor``) between steps. Every process must hold the same.
-        plain: a copy of it, which `plain` fills and returns.
+        model: the model; its parameters become shards (``DTensor``) between steps. All processes must hold the same.
+        plain: a copy of the model, filled and returned by the method `plain`.
 
     Attributes:
         module: the model.
@@ -89,21 +89,21 @@ class Sharded(nn.Module):
     def __init__(self, model: nn.Module, plain: nn.Module) -> None:
         super().__init__()
         device = next(model.parameters()).device
-        self._plain = (plain,)  # not a submodule: what is one of the objective's is trained and saved with it
+        self._plain = (plain,)  # not a submodule: submodules of the objective are trained and saved with it
         self.module: Any = fully_shard(model, mesh=init_device_mesh(device.type, (dist.get_world_size(),)))
-        # One unit needs no hooks to part with it in between: `whole` does that.
+        # No resharding after each backward pass: `whole` reshards at its end.
         self.module.set_reshard_after_backward(False)
 
     def forward(self, *given: Any, **named: Any) -> Any:
-        """As a data-parallel wrapper: the model's outputs, in fp32 whatever autocast computed them in."""
+        """Return the model's outputs, converted to fp32 as in a data-parallel wrapper."""
         return convert_outputs_to_fp32(self.module)(*given, **named)
 
     @contextlib.contextmanager
     def whole(self, *, reduce: bool = True) -> Iterator[None]:
-        """The parameters whole, plain tensors, for the block; all processes enter and leave it together.
+        """Gather the parameters as plain tensors for the block; all processes must enter and leave it together.
 
         Args:
-            reduce: whether a backward pass inside the block shares out the gradient; else it is kept for the next one.
+            reduce: whether a backward pass in the block reduces the gradient; else it is kept for the next one.
         """
         self.module.set_requires_gradient_sync(reduce)
         self.module.unshard()
@@ -113,9 +113,9 @@ class Sharded(nn.Module):
             self.module.reshard()
 
     def plain(self, device: torch.device | str = "cpu") -> nn.Module:
-        """The model as it is now, as a model of its own; all processes must call it together.
+        """Return a copy of the model with the current weights, unsharded; all processes must call it together.
 
-        It is the same object at every call, on the device and of the weights of the last.
+        Each call returns the same object, with the weights and the device of that call.
         """
         (plain,) = self._plain
         plain.to(device)
@@ -127,7 +127,7 @@ class Sharded(nn.Module):
 
 
 def split_groups(optimizer: torch.optim.Optimizer) -> None:
-    """Part shards from plain tensors in the optimiser's groups: no fused step takes both at once."""
+    """Split the optimiser's groups into shards and plain tensors: a fused step cannot take both at once."""
     groups = []
     for group in optimizer.param_groups:
         for kind in (True, False):
@@ -143,7 +143,7 @@ def clip_norm(parameters: list[nn.Parameter], max_norm: float) -> Tensor:
     All processes must call it together. Plain gradients must be the same on each.
 
     Returns:
-        The norm before.
+        The norm before clipping.
     """
     sharded = [p.grad.to_local() for p in parameters if isinstance(p.grad, DTensor)]
     plain = [p.grad for p in parameters if p.grad is not None and not isinstance(p.grad, DTensor)]
@@ -151,14 +151,14 @@ def clip_norm(parameters: list[nn.Parameter], max_norm: float) -> Tensor:
     square = sum((g.double().square().sum() for g in sharded), torch.zeros((), dtype=torch.double, device=device))
     dist.all_reduce(square)
     norm = sum((g.double().square().sum() for g in plain), square).sqrt()
-    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_ has it
+    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)  # as in torch.nn.utils.clip_grad_norm_
     for gradient in (*sharded, *plain):
         gradient.mul_(scale.to(gradient.dtype))
     return norm
 
 
 def whole_state(optimizer: Any) -> dict[str, Any]:
-    """An optimiser's state with whole tensors, as it would be without sharding; all processes call it together."""
+    """Return an optimiser's state with whole tensors, as without sharding; all processes must call it together."""
     state: dict[str, Any] = optimizer.state_dict()
     held = {
         number: {name: _full(value) if isinstance(value, Tensor) else value for name, value in of.items()}
@@ -168,13 +168,13 @@ def whole_state(optimizer: Any) -> dict[str, Any]:
 
 
 def load_whole_state(optimizer: Any, state: Mapping[str, Any]) -> None:
-    """Give an optimiser of shards the state that `whole_state` returned."""
+    """Load a state returned by `whole_state` into an optimiser of shards."""
     optimizer.load_state_dict(state)
     for parameter, held in optimizer.state.items():
         if isinstance(parameter, DTensor):
             for name, value in held.items():
                 if isinstance(value, Tensor) and value.ndim:
-                    # Every process has read the same file: none needs to be sent its part.
+                    # Every process has read the same file, so nothing needs to be sent.
                     held[name] = distribute_tensor(
                         value, parameter.device_mesh, parameter.placements, src_data_rank=None
                     )

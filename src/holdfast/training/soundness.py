@@ -1,4 +1,4 @@
-"""Whether a training run is sound, by its log: the loss, the gradients, the attack, δ, the step that was kept."""
+"""Checks of a training run by its log: loss, gradients, attack, δ, selected step."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from holdfast.training.log import RISES, Record, curve, number_of
 Level = Literal["good", "look", "bad", "told"]
 
 _HARDLY = 1e-3
-"""A regulariser with a smaller share of the gradient hardly trains the encoder."""
+"""Minimum share of the gradient with which a regulariser has an effect on the encoder."""
 _ROUNDING = 1e-3
-"""δ may seem this far outside of its ball; further is outside."""
+"""Relative tolerance of the check that δ lies in its ball, for rounding errors."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A line on whether a run is sound.
+    """The outcome of one check of a run.
 
     Attributes:
-        level: "good", "look" (worth a look), "bad" or "told" (for the record).
-        what: what was looked at.
-        told: what was found.
+        level: "good", "look" (worth a look), "bad" or "told" (for information).
+        what: subject of the check, such as "loss".
+        told: finding, as text.
     """
 
     level: Level
@@ -34,12 +34,12 @@ class Flag:
 
 
 def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = None) -> list[Flag]:
-    """What the records of a run say of it; nothing of what was not logged.
+    """Return the outcomes of all checks of a run; checks of quantities that were not logged are left out.
 
     Args:
-        log: the records, as `holdfast.training.log.read_log` gives them.
-        options: the options of the method or the defence, for the ball that δ lies in.
-        selected: what a finished run's result says of the step that was kept; anything else is passed over.
+        log: the records, as returned by `holdfast.training.log.read_log`.
+        options: options of the method or the defence, for the radius of δ's ball.
+        selected: entry "selected" of a finished run's result; ignored if it is not a dict.
     """
     found = [
         _loss(log),
@@ -54,16 +54,16 @@ def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = Non
 
 
 def options_of(protocol: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of the method or the defence, where a run's record or its result has some."""
+    """Return the options of the method or the defence in a run's record or protocol; empty if there are none."""
     found = (protocol.get(key) for key in ("options", "defence_options"))
     return next((options for options in found if isinstance(options, dict)), {})
 
 
 def radius_of(options: Mapping[str, Any]) -> float | None:
-    """The radius of δ's ball: as it was chosen, or as RobustEmbed sets it, as far as its large steps lead; or unknown.
+    """Return the radius of δ's ball: the option, or that of RobustEmbed, fgsm_steps·fgsm_size; None if unknown.
 
     Args:
-        options: of the method or the defence.
+        options: options of the method or the defence.
     """
     chosen = number_of(options.get("radius"))
     if chosen is not None:

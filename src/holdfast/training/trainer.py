@@ -1,4 +1,4 @@
-"""A thin adapter around ``SentenceTransformerTrainer``: what it lacks for objectives that have state of their own."""
+"""An adapter of ``SentenceTransformerTrainer`` for objectives with their own state."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _CUT = "cut_texts"
 
 
 class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
-    """Trains a ``SentenceTransformer`` with an :class:`~holdfast.objectives.Objective`.
+    """Trainer of a ``SentenceTransformer`` with an :class:`~holdfast.objectives.Objective`.
 
-    Everything is inherited but this: the objective's own state is saved in checkpoints and restored, its gradients are
-    averaged over processes and clipped with the model's; what in it follows the optimiser moves on once per optimiser
-    step, however many batches that takes; the order of the corpus is a function of seed and epoch, so that a resumed
-    run continues bit-exactly; a checkpoint is sealed with hashes when it is complete; a term of the loss that is not
-    finite stops the run before it reaches the weights.
+    Differences from ``SentenceTransformerTrainer``: the objective's own state is saved in checkpoints and restored; its
+    gradients are averaged over processes and clipped together with the model's; its :meth:`Objective.follow` is called
+    once per optimiser step, also with gradient accumulation; the order of the corpus is a function of seed and epoch,
+    so that a resumed run continues bit-exactly; a complete checkpoint is sealed with hashes; a term of the loss that is
+    not finite stops the run before the weights are updated.
 
     Args:
-        keep_checkpoints: how many checkpoints are kept while training.
-        shard: share weights, gradients and the optimiser's state out over the processes
-            (:mod:`holdfast.training.sharding`); what is computed and what is saved stay the same.
+        keep_checkpoints: number of checkpoints to keep while training.
+        shard: shard weights, gradients and optimiser state over the processes (:mod:`holdfast.training.sharding`);
+            computations and saved files stay the same.
         **kwargs: as for ``SentenceTransformerTrainer``; ``loss`` must be an ``Objective``.
     """
 
@@ -61,26 +61,26 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     # --- data -------------------------------------------------------------------------------------------------------
 
     def get_batch_sampler(self, dataset: Dataset, batch_size: int, *args: Any, **kwargs: Any) -> BatchSampler:
-        """Batches in an order that depends on the seed and the epoch alone."""
+        """Return a sampler whose order depends only on seed and epoch."""
         sampler = epoch_batches(len(dataset), batch_size, self.args.seed)
         assert isinstance(sampler.sampler, EpochOrder)
         self._order = sampler.sampler
         return sampler
 
     def get_data_collator(self, model: Any, *given: Any, **named: Any) -> Any:
-        """As inherited, and a batch says how many of its texts were cut."""
+        """Return the inherited collator; its batches also hold the number of truncated texts."""
         collator: Any = super().get_data_collator(model, *given, **named)
         collator.preprocess_fn = functools.partial(_counting_cut, model)
         return collator
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Nothing: the model card is written by holdfast, once, at the end."""
+        """Do nothing: holdfast writes the model card once, at the end."""
 
     # --- one step ---------------------------------------------------------------------------------------------------
 
     def track_loss_components(self, loss: dict[str, Tensor]) -> None:
-        """Stop before the backward pass when a term is not finite: the weights are still good."""
-        # One question for all terms, since the answer is waited for; their names where it is no.
+        """Raise UserError before the backward pass if a term is not finite, so that the weights stay valid."""
+        # One check of the sum, since it synchronises with the device; single terms only if it fails.
         finite = torch.isfinite(sum((value.detach() for value in loss.values()), torch.zeros(())))
         for name, value in {} if finite else loss.items():
             if not torch.isfinite(value):
@@ -91,7 +91,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         super().track_loss_components(loss)
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        """A step as inherited, after which the objective's gradients are averaged over the processes."""
+        """Make a step as inherited, then average the gradients of the objective over the processes."""
         self._count_cut(inputs)
         with self._whole(reduce=self.accelerator.sync_gradients):
             loss: Tensor = super().training_step(model, inputs, num_items_in_batch)
@@ -104,17 +104,17 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         return loss
 
     def cut_texts(self, tokens: int) -> Cuts:
-        """Return how many of the texts that this process trained on were cut at ``tokens``; a text counts each time."""
+        """Return how many texts were truncated at ``tokens`` in the training of this process; repeats count again."""
         counted = self._counted()
         return Cuts(tokens, counted["of"], counted["texts"])
 
     def _counted(self) -> dict[str, int]:
-        """The counts, which are kept in the trainer's state, and so in its checkpoints."""
+        """Return the counts, which are stored in the trainer's state and thus in its checkpoints."""
         counted: dict[str, int] = self.state.stateful_callbacks.setdefault(_CUT, {"texts": 0, "of": 0})
         return counted
 
     def _count_cut(self, inputs: dict[str, Any]) -> None:
-        """Take the counts out of a batch. It is counted when it is trained on: the next one has been read already."""
+        """Move the counts from a batch to the state, when it is trained on: the next batch is already loaded."""
         counted = self._counted()
         for name in [name for name in inputs if name.endswith(_CUT)]:
             cut, of = inputs.pop(name)
@@ -128,7 +128,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         return self.accelerator.clip_grad_norm_(parameters, self.args.max_grad_norm)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the objective's diagnostics of the last step beside its terms."""
+        """Log the objective's diagnostics of the last step together with its terms."""
         if "loss" in logs:
             logs = {**logs, **{name: value.item() for name, value in self.objective.diagnostics.items()}}
         super().log(logs, start_time)
@@ -136,22 +136,22 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     # --- shards -----------------------------------------------------------------------------------------------------
 
     def plain_model(self) -> Any:
-        """The model with whole weights: itself, or a copy where it is sharded; all processes must call it together."""
+        """Return the model, or an unsharded copy if it is sharded; all processes must call it together."""
         return self.model if self._sharded is None else self._sharded.plain(self.args.device)
 
     def follow(self) -> None:
-        """Move on what in the objective follows the optimiser."""
+        """Update the state of the objective that follows the optimiser."""
         with self._whole() if type(self.objective).follow is not Objective.follow else contextlib.nullcontext():
             self.objective.follow()
 
     def evaluate(self, *given: Any, **named: Any) -> dict[str, float]:
-        """As inherited, of the whole model."""
+        """Evaluate the unsharded model, as inherited."""
         with self._plain_in_place(self.args.device):
             metrics: dict[str, float] = super().evaluate(*given, **named)
             return metrics
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """As inherited, of shards where the model is sharded: that happens here, once a checkpoint's weights are in."""
+        """Create the optimiser as inherited; shard the model first if asked for, after a checkpoint was loaded."""
         if self._plain is not None and self._sharded is None:
             self._sharded = Sharded(self.model, self._plain)
         optimizer: torch.optim.Optimizer = super().create_optimizer(model)
@@ -170,7 +170,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
     @contextlib.contextmanager
     def _plain_in_place(self, device: torch.device | str = "cpu") -> Iterator[None]:
-        """The whole model in place of the shards, for the trainer and its callbacks, inside the block."""
+        """Replace the sharded model by the unsharded one, for trainer and callbacks, inside the block."""
         if self._sharded is None:
             yield
             return
@@ -186,7 +186,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """As inherited, of the whole model."""
+        """Save the unsharded model, as inherited."""
         with self._plain_in_place():
             super().save_model(output_dir, _internal_call)
 
@@ -224,7 +224,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
 
 def _counting_cut(model: Any, inputs: list[str], **named: Any) -> Any:
-    """Tokenise a column of a batch, and say how many of its texts were cut, and of how many."""
+    """Tokenise a column of a batch, and add the number of truncated texts and the number of texts."""
     features = model.preprocess(inputs, **named)
     prompt = named.get("prompt") or ""
     cut = cut_rows(model.tokenizer, [f"{prompt}{text}" for text in inputs], features, input_limit(model))
@@ -233,14 +233,14 @@ def _counting_cut(model: Any, inputs: list[str], **named: Any) -> Any:
 
 
 class _RunOrder(TrainerCallback):
-    """Tells the corpus order its epoch and the objective of each optimiser step; gives each process a random stream."""
+    """Callback that sets the order's epoch, updates the objective, and gives each process its own random stream."""
 
     def __init__(self, trainer: HoldfastTrainer) -> None:
         self.trainer = trainer
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        # All processes were seeded alike to build the same head; alike dropout would make their views alike too. On
-        # resume the checkpoint's state replaces this.
+        # All processes had the same seed, to build the same head; but their dropout masks must differ. On
+        # resume, the state in the checkpoint replaces this seed.
         if args.process_index:
             torch.manual_seed(args.seed + 7919 * args.process_index)
 

@@ -1,4 +1,4 @@
-"""How a run stands, by what lies in its folder: for ``holdfast watch``. Reads only; the run notices nothing."""
+"""The state of a run, from the files in its folder, for ``holdfast watch``. Only reads; the run is not affected."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ from holdfast.training.soundness import Flag, flags, options_of, radius_of
 
 State = Literal["absent", "preparing", "running", "measuring", "finished", "stopped", "failed", "gone", "unseen"]
 ENDED: tuple[State, ...] = ("finished", "stopped", "failed", "gone")
-"""States that nothing follows, unless somebody resumes the run."""
+"""Final states, unless the run is resumed."""
 
-_UNBOUNDED = 10**8  # steps of a run that ends by the clock: more than any run has
-_RECENT = 10  # records that the rate is told by
+_UNBOUNDED = 10**8  # a larger number of steps means that the run ends by time
+_RECENT = 10  # number of records for the rate
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run stands.
+    """The state of a run.
 
     Attributes:
-        folder: the run's.
-        state: "absent" (no run there yet), "preparing" (nothing logged yet), "running", "measuring" (trained, result
-            to come), "finished", "stopped" (by a person), "failed" (by an error), "gone" (the process ended without a
-            word: killed, or out of memory), "unseen" (its process cannot be seen from here).
-        told: the state in words.
-        what: what is trained: the method or the defence with its task.
-        step: the last step in the log.
-        steps: how many there will be; None where it is not known.
-        rate: steps per second lately; None where the log does not say.
-        speed: the same as people count it: sentences or tokens per second.
-        left: seconds that are left, if it runs and that is known.
-        values: the latest of each quantity, by the names of the log: the loss, its terms, the learning rate, ...
-        terms: which of them are terms of the loss.
-        score: name of the score on the way, its latest value, its best value and the step of that; None: no score.
-        radius: of the ball that δ lies in.
+        folder: folder of the run.
+        state: "absent" (no run yet), "preparing" (nothing logged yet), "running", "measuring" (trained, result not
+            written yet), "finished", "stopped" (by a person), "failed" (by an error), "gone" (the process ended without
+            a log record: killed, or out of memory), "unseen" (its process cannot be seen from this machine).
+        told: the state as text.
+        what: method, or task and defence, that is trained.
+        step: last step in the log.
+        steps: total number of steps; None: unknown.
+        rate: recent steps per second; None: unknown.
+        speed: recent sentences or tokens per second, as text.
+        left: remaining seconds, if the run is running and they are known.
+        values: latest value of each logged quantity, by name: the loss, its terms, the learning rate, ...
+        terms: names of the terms of the loss.
+        score: name of the score, its latest value, its best value and the step of the best; None: no score.
+        radius: radius of δ's ball.
         curves: (step, value) of each quantity in ``values``.
-        flags: whether it is sound so far.
-        damaged: a line for its record and one for its log, where they are damaged.
+        flags: outcomes of the checks so far.
+        damaged: a message each for a damaged record and a damaged log.
     """
 
     folder: Path
@@ -84,14 +84,14 @@ class Standing:
 
 
 def standing_of(folder: Path, now: float | None = None) -> Standing:
-    """How the run in ``folder`` stands.
+    """Return the state of the run in ``folder``.
 
     Args:
-        folder: the run's; it need not be there yet.
-        now: the time in seconds since 1970; None: this moment.
+        folder: folder of the run; may not exist yet.
+        now: time in seconds since 1970; None: the current time.
 
     Raises:
-        UserError: something else than a folder, or one that cannot be read; a log of another run than the record's.
+        UserError: ``folder`` is a file or cannot be read, or its log belongs to another run than its record.
     """
     now = time.time() if now is None else now
     if folder.exists() and not folder.is_dir():
@@ -130,13 +130,13 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
 
 
 def _result(folder: Path) -> dict[str, Any]:
-    """The run's result: in its folder, or for ``finetune --output NAME.json`` beside it."""
+    """Return the run's result, from its folder or, for ``finetune --output NAME.json``, from beside it."""
     result = read_object(folder / RESULT_FILE)
     if result.get("kind") in TRAININGS:
         return result
     folder = folder.resolve()  # "." has no name
     beside = read_object(folder.parent / f"{folder.name}.json")
-    return beside if beside.get("kind") == "finetune" else {}  # and not what was measured of the model
+    return beside if beside.get("kind") == "finetune" else {}  # not the result of an evaluation of the model
 
 
 # --- the state ---------------------------------------------------------------------------------------------------
@@ -172,14 +172,14 @@ def _ago(log: Sequence[Record], now: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: seconds, minutes, or hours and minutes."""
+    """Return a time as text: in seconds, minutes, or hours and minutes."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-# --- what the log says -------------------------------------------------------------------------------------------
+# --- contents of the log -----------------------------------------------------------------------------------------
 
 
 def _what(record: Mapping[str, Any]) -> str:
@@ -192,7 +192,7 @@ def _what(record: Mapping[str, Any]) -> str:
 
 
 def _named(log: Sequence[Record]) -> list[str]:
-    """The quantities that are watched, those of them that were logged."""
+    """Return the names of the watched quantities that were logged."""
     score = score_name(log)
     wanted = ("loss", *terms_of(log), "learning_rate", "grad_norm", *RISES, "delta_norm", "gradient_share")
     return [name for name in (*wanted, *([score] if score else []), "eval_perplexity") if curve(log, name)]
@@ -204,7 +204,7 @@ def _steps(log: Sequence[Record]) -> int | None:
 
 
 def _this_part(log: Sequence[Record]) -> list[tuple[int, float]]:
-    """(step, time) of the records since the run was begun or resumed for the last time."""
+    """Return (step, time) of the records since the run was last begun or resumed."""
     begun = max((place for place, one in enumerate(log) if one.get("state") == BEGUN), default=0)
     times = [(one["step"], number_of(one.get("time"))) for one in log[begun:]]
     return [(step, at) for step, at in times if at is not None]
@@ -230,7 +230,7 @@ def _speed(log: Sequence[Record], record: Mapping[str, Any], rate: float | None)
 
 
 def _left(log: Sequence[Record], record: Mapping[str, Any], rate: float | None, now: float) -> float | None:
-    """Seconds: by the steps, or of a run that ends by the clock by the clock."""
+    """Return the remaining seconds, by the steps, or by the time if the run ends by time; None if unknown."""
     steps, part = _steps(log), _this_part(log)
     since = now - part[-1][1] if part else 0.0
     if steps is not None:
