@@ -28,7 +28,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: torch is not loaded to print a version."""
+    """Import a public name on first access, so that torch is not loaded only to print a version."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""``python -m holdfast`` is the command ``holdfast``."""
+"""Entry point of ``python -m holdfast``, the command ``holdfast``."""
 
 from __future__ import annotations
 

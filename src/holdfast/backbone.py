@@ -1,4 +1,4 @@
-"""The one place that knows a backbone's insides: its embeddings, its layers, and how to shorten the last of them."""
+"""Access to the parts of a backbone: its embeddings, its layers, and a shortened last layer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from holdfast.limits import first_position, position_table
 Features = Mapping[str, Any]
 
 TESTED_BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
-"""Model types the tests cover. Others work where their structure is the same."""
+"""Model types covered by tests. Others work if their structure is the same."""
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """Where a transformer keeps the parts that perturbations touch.
+    """The parts of a transformer that perturbations act on.
 
     Attributes:
         model: the Hugging Face model.
         lookup: the module that embeds tokens.
-        embedding: the module whose output enters the first layer: as a rule the same.
+        embedding: the module whose output enters the first layer, usually the same.
         layers: the transformer layers, first to last.
     """
 
@@ -42,7 +42,7 @@ class Backbone:
         """Find the parts by their structure.
 
         Raises:
-            UserError: the model is no transformer, or not built of an embedding module and a list of layers.
+            UserError: the model has no transformer, or does not consist of an embedding module and a list of layers.
         """
         model = sentence_transformer.transformers_model
         if model is None:
@@ -57,7 +57,7 @@ class Backbone:
         """Find the parts of a bare Hugging Face transformer, such as the ``base_model`` of a sequence classifier.
 
         Raises:
-            UserError: it is not built of an embedding module and a list of layers.
+            UserError: it does not consist of an embedding module and a list of layers.
         """
         lookup = getattr(model, "embeddings", None)
         # ELECTRA's generator projects its embeddings to the hidden size before the first layer.
@@ -74,7 +74,7 @@ class Backbone:
         return cls(model=model, lookup=lookup, embedding=embedding, layers=layers)
 
     def embed(self, features: Features) -> Tensor:
-        """What enters the first layer, (rows, L, d), dropout applied; past any hook, so unperturbed."""
+        """Return the input of the first layer, (rows, L, d), after dropout; bypasses hooks, so it is unperturbed."""
         accepted = inspect.signature(self.lookup.forward).parameters
         names = ("input_ids", "token_type_ids", "position_ids", "inputs_embeds")
         given = {name: features.get(name) for name in names if name in accepted}
@@ -85,11 +85,11 @@ class Backbone:
 
     @contextlib.contextmanager
     def perturbed(self, delta: Tensor, mask: Tensor) -> Iterator[None]:
-        """Add δ once to what enters the first layer, for every pass of the model inside the context.
+        """Add δ to the input of the first layer, for every pass of the model inside the context.
 
         Args:
             delta: (rows, L, d).
-            mask: (rows, L), 1 at real tokens. Padding is left alone: a convolution, as DeBERTa's, would let δ through.
+            mask: (rows, L), 1 at real tokens. Padding is not perturbed: a convolution, as in DeBERTa, would spread δ.
         """
 
         def add(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
@@ -102,25 +102,25 @@ class Backbone:
             handle.remove()
 
     def first_position(self) -> int:
-        """The position id of a row's first token: 0, or where padding has a position of its own the next after it."""
+        """Return the position id of a row's first token: 0, or the one after padding if padding has a position."""
         table = position_table(self.lookup)
         return 0 if table is None else first_position(table)
 
     def takes_positions(self) -> bool:
-        """Whether position ids can be given to the model."""
+        """Return True if the model accepts position ids."""
         return "position_ids" in inspect.signature(self.model.forward).parameters
 
 
 def added(output: Tensor, delta: Tensor) -> Tensor:
-    """The sum, in the precision of δ: its steps can be smaller than the spacing of bf16 numbers."""
+    """Return the sum, at least in the precision of δ: its steps can be smaller than the spacing of bf16 numbers."""
     return output.to(torch.promote_types(output.dtype, delta.dtype)) + delta
 
 
 def is_bert_shaped(layer: nn.Module) -> bool:
-    """Whether a transformer layer is one that :func:`one_token_alone` can shorten: BERT's parts, and no others."""
+    """Return True if :func:`one_token_alone` can shorten a transformer layer: it has exactly BERT's parts."""
     attention: Any = getattr(layer, "attention", None)
     inner = getattr(attention, "self", None)
-    # A part more, such as another norm, a bottleneck or an adapter, would be passed over in silence.
+    # An additional part, such as another norm, a bottleneck or an adapter, would be skipped silently.
     if _parts(layer) != {"attention", "intermediate", "output"} or _parts(attention) != {"self", "output"}:
         return False
     if any(_parts(each) != {"dense", "LayerNorm", "dropout"} for each in (layer.output, attention.output)):
@@ -135,7 +135,7 @@ def _parts(module: Any) -> set[str]:
 
 @contextlib.contextmanager
 def one_token_alone(layer: Any, position: Callable[[], Tensor | None] = lambda: None) -> Iterator[None]:
-    """Let a BERT-shaped layer compute one token of each row: the first, or the one at ``position()``."""
+    """Let a BERT-shaped layer compute only one token per row: the first, or the one at ``position()``."""
     layer.forward = _one_token_forward(layer, position)
     try:
         yield
@@ -144,11 +144,11 @@ def one_token_alone(layer: Any, position: Callable[[], Tensor | None] = lambda: 
 
 
 def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Callable[..., Tensor]:
-    """The forward of a BERT-shaped layer for one token of each row: (rows, L, d) → (rows, 1, d).
+    """Return the forward of a BERT-shaped layer for one token per row: (rows, L, d) → (rows, 1, d).
 
-    Keys and values are of all tokens; the query, both feed-forward maps and the norms are of the one alone. Where
-    ``position()`` gives it, (rows,), what comes after looks for it in its place: (rows, L, d), zero elsewhere. Else it
-    is the first.
+    Keys and values are computed for all tokens; the query, both feed-forward maps and the norms only for the one token.
+    If ``position()`` returns its position, (rows,), the output is (rows, L, d), with zeros at all other tokens, since
+    the pooling reads it at that position. If it returns None, the token is the first.
     """
     attention, inner = layer.attention, layer.attention.self
     heads, size = inner.num_attention_heads, inner.attention_head_size
@@ -162,7 +162,7 @@ def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Cal
         token = hidden[:, :1] if place is None else hidden.gather(1, place)
         scores = split(inner.query(token)) @ split(inner.key(hidden)).transpose(2, 3) * inner.scaling
         if attention_mask is not None:
-            shown = attention_mask[:, :, :1]  # the same for every token: all see all but padding
+            shown = attention_mask[:, :, :1]  # the same for every token: all attend to all tokens except padding
             scores = scores.masked_fill(~shown, float("-inf")) if shown.dtype == torch.bool else scores + shown
         weights = inner.dropout(scores.softmax(dim=-1))
         context = (weights @ split(inner.value(hidden))).transpose(1, 2).flatten(2)

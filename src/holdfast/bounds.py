@@ -1,4 +1,4 @@
-"""The range of every number that an option, a key of a YAML file or a setting of that name takes."""
+"""The ranges of numbers, by the name of the option, YAML key or setting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from holdfast.errors import UserError
 
 
 class Range(NamedTuple):
-    """The numbers from ``low`` to ``high``.
+    """A range of numbers from ``low`` to ``high``.
 
     Attributes:
-        low: the least.
-        high: the greatest.
-        above: take only what is more than ``low``.
+        low: minimum.
+        high: maximum.
+        above: exclude ``low`` itself.
     """
 
     low: float
@@ -23,7 +23,7 @@ class Range(NamedTuple):
     above: bool = False
 
     def holds(self, value: float) -> bool:
-        """Return whether ``value`` lies in it; NaN lies nowhere."""
+        """Return True if ``value`` is in the range; NaN never is."""
         return (self.low < value if self.above else self.low <= value) and value <= self.high
 
     def __str__(self) -> str:
@@ -33,10 +33,10 @@ class Range(NamedTuple):
 
 _COUNT, _STEPS, _SIZE = Range(1, 10**9), Range(1, 10**9), Range(1, 10**6)
 _UNNAMED = Range(-(10**9), 10**9)
-"""Of a number without a range of its own, such as an option of a method, which has checks of its own besides."""
+"""The range of other numbers, such as options of methods, which have further checks."""
 
 RANGES: Mapping[str, Range] = {
-    "seed": Range(0, 2**32 - 1),  # numpy's generators take 32 bits and no sign
+    "seed": Range(0, 2**32 - 1),  # numpy's generators take unsigned 32-bit seeds
     **dict.fromkeys(("max_steps", "eval_steps", "save_steps"), _STEPS),
     **dict.fromkeys(("examples", "test_examples", "sentences", "words", "limit", "pairs", "max_chars"), _COUNT),
     **dict.fromkeys(("batch_size", "accumulate", "side_by_side", "call_batch", "max_words", "dimensions", "k"), _SIZE),
@@ -48,25 +48,25 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("layers", "heads", "jobs", "processes", "seeds"), Range(1, 1000)),
     "epochs": Range(0, 10**6, above=True),
     "hours": Range(0, 10**5, above=True),
-    "learning_rate": Range(0, 1e20, above=True),  # far too large is found by the loss, which tells the step
+    "learning_rate": Range(0, 1e20, above=True),  # a rate that is too large is reported by the loss, with the step
     "threshold": Range(-1, 1),
     "margin": Range(0, 1000),
     "perplexity": Range(1, 10**6),
-    "max_grad_norm": Range(0, 10**9),  # 0: they are not clipped
+    "max_grad_norm": Range(0, 10**9),  # 0: no clipping
 }
 
 
 def in_range(name: str, value: float, where: str | None = None, *, least: float | None = None) -> None:
-    """Refuse a number that is out of the range of its name.
+    """Refuse a number that is out of range.
 
     Args:
-        name: as a setting: "max_steps".
+        name: name as a setting, such as "max_steps".
         value: the number.
-        where: what the line begins with, such as ``file:line: name``; None: the option of that name.
-        least: a least number of its own.
+        where: begin of the message, such as ``file:line: name``; None: the option of that name.
+        least: another minimum.
 
     Raises:
-        UserError: it is out of range, or no number; the line says the range.
+        UserError: the value is out of range or not a number; the message gives the range.
     """
     allowed = RANGES.get(name, _UNNAMED)
     if least is not None:
@@ -77,13 +77,13 @@ def in_range(name: str, value: float, where: str | None = None, *, least: float 
 
 
 def check_numbers(settings: Any) -> None:
-    """Refuse a number of some settings that is out of the range of its name.
+    """Check the ranges of all numbers of a settings object.
 
     Args:
-        settings: a dataclass; None in it is a number that was not chosen.
+        settings: a dataclass; None values are skipped.
 
     Raises:
-        UserError: as `in_range`.
+        UserError: a number is out of range; see `in_range`.
     """
     assert is_dataclass(settings)
     for field in fields(settings):
@@ -93,6 +93,6 @@ def check_numbers(settings: Any) -> None:
 
 
 def short(value: object) -> str:
-    """Return a value for a line, cut where it is long."""
+    """Return a value as text for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:20]}… ({len(text)} characters)"

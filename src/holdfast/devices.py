@@ -1,4 +1,4 @@
-"""Devices of whatever kind (CUDA, XPU, MPS …): their names, and their random numbers, which are not the CPU's."""
+"""Names and random states of devices of any kind (CUDA, XPU, MPS …)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def device_name(device: str) -> str:
-    """Return what a device calls itself, such as "NVIDIA A100"; the name it has in torch where it does not say."""
+    """Return the name of a device, such as "NVIDIA A100"; if it is unknown, its torch name."""
     import torch
 
     kind = torch.device(device).type
@@ -22,7 +22,7 @@ def device_name(device: str) -> str:
 
 @contextlib.contextmanager
 def random_numbers_kept(device: torch.device) -> Iterator[None]:
-    """Put the random states of the CPU and of ``device`` back as they were after the block."""
+    """Restore the random states of the CPU and of ``device`` after the block."""
     import torch
 
     if device.type == "cpu":
@@ -34,9 +34,9 @@ def random_numbers_kept(device: torch.device) -> Iterator[None]:
 
 
 def random_states(device: torch.device) -> list[Tensor]:
-    """Return the random states that an operation on ``device`` may draw from: the CPU's, and its own where it has one.
+    """Return the random states that an operation on ``device`` may use: the CPU's and, if it has one, its own.
 
-    :func:`set_random_states` takes them.
+    They are the argument of :func:`set_random_states`.
     """
     import torch
 
@@ -45,7 +45,7 @@ def random_states(device: torch.device) -> list[Tensor]:
 
 
 def set_random_states(device: torch.device, states: Sequence[Tensor]) -> None:
-    """Set what :func:`random_states` returned."""
+    """Set the random states returned by :func:`random_states`."""
     import torch
 
     torch.random.set_rng_state(states[0])

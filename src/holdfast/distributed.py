@@ -1,8 +1,8 @@
-"""Work on several processes: how many there are, what they share, how they meet and how they part.
+"""Work on several processes: process groups, gathering and reduction with gradient, agreement.
 
-Everything here does nothing, or returns what it was given, where there is one process. Losses are means over a
-process's own rows and the trainer averages gradients over processes, so the backward passes below *sum* what every
-process's loss says: the average is then the gradient of the mean over the joined batch.
+With one process every function does nothing or returns its argument. Losses are means over a process's own rows and the
+trainer averages gradients over processes, so the backward passes below *sum* the gradients of all processes' losses:
+the average is then the gradient of the mean over the joined batch.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from holdfast.errors import UserError
 from holdfast.launch import local_rank, number_here, processes
 
 _LETTING_GO = 0.2
-"""Seconds: see `leave_process_group`."""
+"""Seconds to wait after the end of a process group; see `leave_process_group`."""
 
 
 def own_device() -> str | None:
-    """The GPU of this process of several; None where there is one process, or no GPU: the library's own choice."""
+    """Return the GPU of this process among several; None with one process or without a GPU (library default)."""
     kind = torch.accelerator.current_accelerator(check_available=True) if processes() > 1 else None
     return None if kind is None else f"{kind.type}:{number_here() % torch.accelerator.device_count()}"
 
 
 @contextlib.contextmanager
 def meeting() -> Iterator[None]:
-    """The processes that a launcher has started, in one group for the block; nothing where there is one.
+    """Join the processes of a launcher in one group for the block; no effect with one process.
 
-    Each leaves when it is done: the last thing they do together must be a barrier.
+    Each process leaves when it is done: their last collective operation must be a barrier.
     """
     if processes() == 1 or dist.is_initialized():
         yield
@@ -49,21 +49,21 @@ def meeting() -> Iterator[None]:
 
 
 def joined() -> bool:
-    """Whether this process is in a group with others."""
+    """Return True if this process is in a group with others."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def found_once_here(name: str, find: Callable[[], str]) -> str:
-    """What ``find`` returns, some text, in the first process of this machine; the others of it wait for that.
+    """Call ``find`` in the first process of this machine and return its text in all processes of the machine.
 
-    They wait for as long as it takes, which a collective operation would not let them. All must call it together.
+    The others wait without the time limit of a collective operation. All must call it together.
 
     Args:
-        name: of what is found.
-        find: called in one process of each machine; in all where their launcher does not tell which is the first.
+        name: name of the result, for messages.
+        find: called in one process of each machine; in all processes if the launcher does not give local ranks.
 
     Raises:
-        UserError: in the others, where it failed in the first.
+        UserError: in the other processes, if ``find`` failed in the first.
     """
     local = local_rank()
     if not joined() or local is None:
@@ -85,7 +85,7 @@ def found_once_here(name: str, find: Callable[[], str]) -> str:
 
 
 def agree(text: str) -> bool:
-    """Whether all processes say the same."""
+    """Return True if ``text`` is the same in all processes."""
     if not joined():
         return True
     said: list[str] = [""] * dist.get_world_size()
@@ -94,7 +94,7 @@ def agree(text: str) -> bool:
 
 
 def gather_keys(keys: Tensor) -> tuple[Tensor, int]:
-    """Join the keys of all processes, (W·B, d), with gradient to each of them, and this process's first row.
+    """Return the keys of all processes, (W·B, d), with gradient to each, and the index of this process's first row.
 
     Every process must hold the same number of keys.
     """
@@ -105,7 +105,7 @@ def gather_keys(keys: Tensor) -> tuple[Tensor, int]:
 
 
 def sum_over_processes(tensor: Tensor) -> Tensor:
-    """The sum of a tensor over all processes, with gradient to each of them."""
+    """Return the sum of a tensor over all processes, with gradient to each of them."""
     if not joined():
         return tensor
     total: Tensor = _Sum.apply(tensor)  # type: ignore[no-untyped-call]
@@ -114,12 +114,12 @@ def sum_over_processes(tensor: Tensor) -> Tensor:
 
 @torch.no_grad()
 def mean_over_processes(tensor: Tensor) -> Tensor:
-    """The mean of a tensor over all processes, detached."""
+    """Return the mean of a tensor over all processes, detached."""
     return sum_over_processes(tensor.detach()) / (dist.get_world_size() if joined() else 1)
 
 
 class _Gather(torch.autograd.Function):
-    """All-gather whose backward sums what every process's loss says about my keys."""
+    """All-gather whose backward sums the gradients of all processes' losses for this process's keys."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, keys: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """All-reduce whose backward is one too: every process's loss sees every process's part of the sum."""
+    """All-reduce whose backward is an all-reduce too: each process's loss depends on all parts of the sum."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, tensor: Tensor) -> Tensor:
@@ -153,9 +153,9 @@ def _summed(tensor: Tensor) -> Tensor:
 def leave_process_group() -> None:
     """Wait for the other processes and end the process group.
 
-    gloo's threads let go of the last collective's tensors a moment after it is done, for which they need the
-    interpreter. If it is ending by then, the process is aborted ("terminate called without an active exception", seen
-    in one of twenty runs with torch 2.13). Hence the barrier, whose work holds no tensors, and the pause.
+    gloo's threads release the tensors of the last collective shortly after it is done, and need the interpreter for
+    that. If the interpreter is already exiting, the process is aborted ("terminate called without an active exception",
+    seen in one of twenty runs with torch 2.13). Therefore there are a barrier, which holds no tensors, and a pause.
     """
     if not (dist.is_available() and dist.is_initialized()):
         return

@@ -1,9 +1,8 @@
-"""Sentence vectors with perturbations that cannot leak: encode, perturb, freeze.
+"""Sentence vectors with temporary perturbations: encode, perturb, freeze.
 
-An :class:`Encoder` wraps a ``SentenceTransformer`` and gives objectives and attacks what they need of it, on every
-backbone whose structure it can find: sentence vectors, the embeddings that enter the first layer, and three contexts
-(:meth:`Encoder.perturbed`, :meth:`Encoder.recording`, :meth:`Encoder.attack_mode`) that undo themselves, whatever
-happens inside.
+An :class:`Encoder` wraps a ``SentenceTransformer`` for objectives and attacks, with every backbone of a known
+structure. It gives sentence vectors, the embeddings that enter the first layer, and three context managers
+(:meth:`Encoder.perturbed`, :meth:`Encoder.recording`, :meth:`Encoder.attack_mode`) that restore the model in any case.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Weakener = Tensor | tuple[Tensor, Tensor]
 
 @dataclass
 class Recording:
-    """What entered the first layer during :meth:`Encoder.recording`.
+    """The input of the first layer during :meth:`Encoder.recording`.
 
     Attributes:
         embeddings: (rows, L, d), dropout applied; still attached to the graph.
@@ -43,7 +42,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of a batch that are run together, the width they are cut to, and their mask (rows, width)."""
+    """Rows of a batch that are run together, their padded width, and their mask (rows, width)."""
 
     rows: Tensor
     width: int
@@ -51,21 +50,21 @@ class _Group:
 
 
 class Encoder:
-    """Sentence vectors of a ``SentenceTransformer``, with perturbations that cannot leak.
+    """A ``SentenceTransformer`` as an encoder with temporary perturbations.
 
-    They are the vectors in use: a model with a ``truncate_dim`` gives, and is trained on, the dimensions that it keeps.
-    Of a prompt model (:mod:`holdfast.prompt`) they are what PromptBERT trains: each view in a template of its own, and
-    the vector of the template alone subtracted. Its evaluation, as everywhere, is that of the model itself.
+    The vectors are those in use: a model with a ``truncate_dim`` is trained on the dimensions that it keeps. Of a
+    prompt model (:mod:`holdfast.prompt`) they are the training vectors of PromptBERT: each view has its own template,
+    and the vector of the template alone is subtracted. The evaluation always uses the model itself.
 
     Args:
         model: a ``SentenceTransformer``, or one wrapped by a trainer (DistributedDataParallel and the like), or the
             name of a model to load (a folder, a hub name): a raw masked LM is pooled at [CLS].
-        length_groups: rows of a batch are sorted by length and run as this many groups of equal size, each padded
-            only to its own longest row. The result is the same; less work is spent on padding. Default: 4 on a CPU,
-            1 elsewhere.
-        first_token_only: compute the last layer for the pooled token alone where only one is pooled (the first, or a
-            prompt's [MASK]) and the layer is BERT-shaped. The result is the same to rounding.
-        template_bias: subtract from a prompt model's vectors what its template alone gives.
+        length_groups: number of groups of equal size into which the rows of a batch are split by length, each padded
+            only to its own longest row. The result is the same, with less work for padding. Default: 4 on a CPU, 1
+            elsewhere.
+        first_token_only: compute the last layer only for the pooled token, if one token is pooled (the first, or a
+            prompt's [MASK]) and the layer is BERT-shaped. The result is the same up to rounding.
+        template_bias: subtract the vector of the template alone from a prompt model's vectors.
     """
 
     def __init__(
@@ -95,24 +94,24 @@ class Encoder:
 
     @property
     def dimension(self) -> int:
-        """d, the length of a sentence vector: of a model with a ``truncate_dim``, of what that leaves."""
+        """The dimension d of a sentence vector, after ``truncate_dim``."""
         dimension = self.model.get_embedding_dimension()
         assert dimension is not None
         return int(dimension)
 
     def tokenise(self, sentences: Sequence[str]) -> Features:
-        """The features of B sentences that :meth:`encode` takes, on the model's device: without its default prompt."""
+        """Return features of B sentences for :meth:`encode`, on the model's device, without its default prompt."""
         return dict(batch_to_device(self.model.preprocess(list(sentences)), self.model.device))
 
     def encode(self, features: Features, *, views: int = 1) -> Tensor:
-        """Sentence vectors, (views·B, d): all rows in their first view, then all in their second, and so on.
+        """Return sentence vectors, (views·B, d): all rows in their first view, then all in their second, and so on.
 
-        In training mode each view draws its own dropout masks. A prompt model takes the views' templates in turn; a
-        single view has the first.
+        In training mode each view draws its own dropout masks. A prompt model uses its templates in turn; a single view
+        has the first one.
 
         Args:
-            features: what :meth:`tokenise` returns for B sentences: ``input_ids`` (B, L), ``attention_mask`` …
-            views: how often each sentence is encoded.
+            features: as returned by :meth:`tokenise` for B sentences: ``input_ids`` (B, L), ``attention_mask`` …
+            views: number of encodings of each sentence.
 
         Raises:
             ValueError: the rows of a prompt model were not tokenised with its template.
@@ -135,9 +134,9 @@ class Encoder:
         return self._in_use(vectors)
 
     def embed(self, features: Features, *, views: int = 1) -> Tensor:
-        """What enters the first layer of each view's rows, (views·B, L, d), dropout applied and nothing perturbed.
+        """Return the input of the first layer for the rows of all views, (views·B, L, d), after dropout, unperturbed.
 
-        Given back by ``perturbed(embeddings=...)`` to ``encode(features, views=views)``, it is not computed again.
+        Pass it to ``perturbed(embeddings=...)`` around ``encode(features, views=views)`` to avoid a second computation.
         """
         return self.backbone.embed(self._in_views(features, views))
 
@@ -149,15 +148,15 @@ class Encoder:
         weakening: Sequence[Weakener] | None = None,
         embeddings: Tensor | None = None,
     ) -> Iterator[None]:
-        """Perturb what the layers see, for every :meth:`encode` inside the context.
+        """Perturb the inputs of layers, for every :meth:`encode` inside the context.
 
         Args:
-            delta: (rows, L, d), added once to what enters the first layer; padding is left alone.
-            weakening: k masks: the first is multiplied into what enters the first layer (after ``delta``), the i-th
-                after layer i−1 (L2P-CSR, eq. 5-6). A mask is a tensor that broadcasts to (rows, L, d), or a pair of
-                tensors (rows or 1, L or 1, 1) and (rows or 1, 1, d) whose sum it is, and 1 at padding.
-            embeddings: (rows, L, d), used in place of what the embedding module computes, such as a recording whose
-                dropout masks are to be kept.
+            delta: (rows, L, d), added to the input of the first layer; padding is not perturbed.
+            weakening: k masks: the first multiplies the input of the first layer (after ``delta``), the i-th the output
+                of layer i−1 (L2P-CSR, eq. 5-6). A mask is a tensor that broadcasts to (rows, L, d), or a pair of
+                tensors (rows or 1, L or 1, 1) and (rows or 1, 1, d), whose sum is used, with 1 at padding.
+            embeddings: (rows, L, d), replaces the output of the embedding module, for example by a recording in order
+                to keep its dropout masks.
         """
 
         def at_first_layer(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
@@ -193,7 +192,7 @@ class Encoder:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[Recording]:
-        """Keep what enters the first layer in the one :meth:`encode` inside the context."""
+        """Record the input of the first layer of the single :meth:`encode` inside the context."""
         self._recording = Recording()
         try:
             yield self._recording
@@ -202,10 +201,10 @@ class Encoder:
 
     @contextlib.contextmanager
     def attack_mode(self, *, dropout: bool = False) -> Iterator[None]:
-        """Parameters frozen and dropout off; each module's mode, each parameter's flag and the RNG restored after.
+        """Freeze parameters and turn dropout off; module modes, ``requires_grad`` and the RNG are restored after.
 
-        Passes inside the context go to the model itself, not to a data-parallel wrapper: their gradients are of the
-        perturbation and concern no other process.
+        Passes inside the context use the model itself, not a data-parallel wrapper: their gradients with respect to
+        perturbations are not shared with other processes.
 
         Args:
             dropout: leave dropout as it is.
@@ -218,16 +217,16 @@ class Encoder:
                 self._attacking = False
 
     def _begins_with_tokens(self, mask: Tensor) -> bool:
-        """Return whether no row of ``mask`` (B, L) begins with padding.
+        """Return True if no row of ``mask`` (B, L) begins with padding.
 
-        The answer is kept for the next pass over the same batch: a GPU is waited for once, not in each of an attack's.
+        The result is cached for further passes over the same batch, to synchronise with a GPU only once.
         """
         if self._asked is None or self._asked[0] is not mask:
             self._asked = mask, bool(mask[:, 0].all())
         return self._asked[1]
 
     def _in_views(self, features: Features, views: int) -> dict[str, Any]:
-        """The rows of all views, those of a prompt model in each view's own template."""
+        """Return the rows of all views; in a prompt model each view has its own template."""
         features = _repeat_rows(features, views)
         if self.prompt is not None:
             if "input_ids" not in features:
@@ -236,11 +235,11 @@ class Encoder:
         return features
 
     def _biases(self, mask: Tensor, views: int) -> Tensor:
-        """What a prompt's templates alone give at [MASK], (views·B, d), for the rows with ``mask`` (views·B, L).
+        """Return the vectors of a prompt's templates alone, (views·B, d), for the rows with ``mask`` (views·B, L).
 
-        The template around no sentence, with the positions after the gap moved on by the sentence's length. Once for
-        each view and each length of the batch, in one pass, with gradient and never perturbed. Where positions are
-        relative (DeBERTa's), all lengths have the same.
+        The input is the template without a sentence, with the positions after the gap shifted by the sentence's length:
+        once per view and per length in the batch, in one pass, with gradient and never perturbed. With relative
+        positions (DeBERTa) the vector is the same for all lengths.
         """
         assert self.prompt is not None
         row_lengths = mask.sum(dim=1) - self.prompt.length
@@ -260,7 +259,7 @@ class Encoder:
         return vectors
 
     def _in_use(self, vectors: Tensor) -> Tensor:
-        """The dimensions that the model gives: its modules compute all, ``truncate_dim`` keeps the first of them."""
+        """Truncate vectors to the model's ``truncate_dim``, which its modules do not apply."""
         used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)
         return used
 
@@ -272,14 +271,14 @@ class Encoder:
         return result
 
     def _rows_of(self, tensor: Tensor) -> Tensor:
-        """The part of a (rows, L, d) tensor, or of one that broadcasts to it, that belongs to the running group."""
+        """Return the running group's part of a tensor that broadcasts to (rows, L, d)."""
         assert self._group is not None
         if tensor.shape[0] != 1:
             tensor = tensor[self._group.rows]
         return tensor if tensor.shape[1] == 1 else tensor[:, : self._group.width]
 
     def _mask_of(self, mask: Weakener) -> Tensor:
-        """The running group's part of a mask; a pair is summed here, where no padding of the batch is left."""
+        """Return the running group's part of a mask; a pair is summed here, at the smaller width of the group."""
         if isinstance(mask, Tensor):
             return self._rows_of(mask)
         assert self._group is not None
@@ -287,15 +286,15 @@ class Encoder:
         return torch.where(self._group.mask.bool().unsqueeze(-1), token + feature, 1.0)
 
     def _delta_of(self, delta: Tensor) -> Tensor:
-        """The running group's part of δ, zero at padding: a convolution, as DeBERTa has, would let that through."""
+        """Return the running group's part of δ, zero at padding: a convolution, as in DeBERTa, would spread it."""
         assert self._group is not None
         return self._rows_of(delta) * self._group.mask.unsqueeze(-1)
 
     @contextlib.contextmanager
     def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
-        """Embed all rows together and let the groups take theirs.
+        """Embed all rows in one pass, from which each group takes its part.
 
-        Each pass through the embedding makes a gradient of the size of the vocabulary: one of them is enough.
+        Each pass through the embedding creates a gradient of the size of the vocabulary, so one pass is cheaper.
         """
         if len(groups) == 1 and self._given is None and self._recording is None:
             yield
@@ -312,7 +311,7 @@ class Encoder:
 
     @contextlib.contextmanager
     def _shortened_last_layer(self, *, enabled: bool) -> Iterator[None]:
-        """Let the last layer compute the pooled token alone."""
+        """Let the last layer compute only the pooled token."""
         if not (enabled and self._first_token_only):
             yield
             return
@@ -322,7 +321,7 @@ class Encoder:
 
 @contextlib.contextmanager
 def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
-    """Parameters frozen and dropout off; each module's mode, each parameter's flag and the RNG restored after.
+    """Freeze parameters and turn dropout off; module modes, ``requires_grad`` and the RNG are restored after.
 
     Args:
         model: any module, such as a bare Hugging Face classifier.
@@ -342,7 +341,7 @@ def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
 
 
 def unwrap(model: nn.Module) -> SentenceTransformer:
-    """The ``SentenceTransformer`` inside a trainer's wrappers."""
+    """Return the ``SentenceTransformer`` inside a trainer's wrappers."""
     while not isinstance(model, SentenceTransformer):
         inner = getattr(model, "module", None) or getattr(model, "_orig_mod", None)
         if not isinstance(inner, nn.Module):
@@ -352,9 +351,9 @@ def unwrap(model: nn.Module) -> SentenceTransformer:
 
 
 def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
-    """Freeze the parameters that no sentence vector depends on, such as BERT's pooler under [CLS] pooling.
+    """Freeze the parameters that do not affect sentence vectors, such as BERT's pooler with [CLS] pooling.
 
-    They would never get a gradient, which data-parallel training refuses. Found by one backward pass on ``features``.
+    They get no gradient, which data-parallel training refuses. One backward pass on ``features`` finds them.
 
     Returns:
         The names of the parameters that were frozen.
@@ -381,7 +380,7 @@ def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
 def _length_groups(mask: Tensor, count: int) -> list[_Group]:
     """Split the rows into ``count`` groups of near-equal size, shortest rows first.
 
-    The number of groups depends on the number of rows alone, so that all processes run equally many.
+    The number of groups depends only on the number of rows, so that all processes run equally many groups.
     """
     if count <= 1 or len(mask) < 2 * count:
         return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], mask)]
@@ -403,7 +402,7 @@ def _cut(features: dict[str, Any], group: _Group) -> dict[str, Any]:
 
 
 def _pools_one_token(model: SentenceTransformer, layer: nn.Module) -> bool:
-    """Whether the last layer's output is read at one token alone, and the layer is one we can shorten."""
+    """Return True if the last layer's output is used at one token only, and the layer can be shortened."""
     _, *after = model.children()
     if Prompt.of(model) is None:
         if not after or not isinstance(after[0], Pooling) or after[0].pooling_mode != "cls":

@@ -1,4 +1,4 @@
-"""Encoding many sentences fast: each distinct one once, sorted by length, in batches of a fixed number of tokens."""
+"""Fast encoding of many sentences: each distinct one once, sorted by length, in batches by number of tokens."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Precision = Literal["fp32", "bf16"]
 Progress = Callable[[int, int], None]
 Vectors = npt.NDArray[np.float32]
 
-# Sentences tokenised in one call to learn their lengths: enough to keep a fast tokeniser's threads busy.
+# Sentences tokenised in one call to get their lengths: enough for all threads of a fast tokeniser.
 _LENGTHS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokenised sentences: ``features`` as the model takes them, and the row of each in the result."""
+    """Tokenised sentences: ``features`` for the model, and the row of each sentence in the result."""
 
     rows: list[int]
     features: dict[str, Any]
@@ -49,21 +49,21 @@ def encode_sentences(
     shared: bool = False,
     cuts: Cuts | None = None,
 ) -> Vectors:
-    """The vectors of ``sentences``, equal to ``model.encode(sentences)`` up to rounding.
+    """Return the vectors of ``sentences``, equal to ``model.encode(sentences)`` up to rounding.
 
     Each distinct sentence is encoded once. The model's own prompt, length limit, modules and ``truncate_dim`` apply.
-    The model comes back in the mode (training or evaluation) in which each of its modules was.
+    The mode (training or evaluation) of each module is restored afterwards.
 
     Args:
-        model: any SentenceTransformer, or a function, which computes as it does whatever ``precision`` says.
+        model: any SentenceTransformer, or a function, for which ``precision`` has no effect.
         sentences: n texts.
         precision: ``"fp32"``, or ``"bf16"`` for automatic mixed precision (cosine to fp32 about 0.9999).
-        tokens_per_batch: tokens of one batch, padding included; ``None`` takes the measured best for the device. Of a
-            function: the most texts in a call, if that is less than its own limit.
+        tokens_per_batch: tokens of one batch, padding included; ``None``: the best measured value for the device. For a
+            function: the maximum number of texts per call, if less than its own limit.
         progress: called with (sentences done, distinct sentences) after each batch.
-        shared: the processes that have joined encode every W-th batch each, and all of them get all vectors: bit by
-            bit those of one process. All must call it together, with the same sentences.
-        cuts: what counts the distinct sentences that are longer than the model reads. Of a function nothing is known.
+        shared: split the batches over the processes of the group; each of the W processes encodes every W-th batch and
+            gets all vectors, bit-identical to those of one process. All must call it together, with the same sentences.
+        cuts: counter of the distinct sentences that are truncated; not used for a function.
 
     Returns:
         (n, d) float32, row i for ``sentences[i]``.
@@ -80,7 +80,7 @@ def encode_sentences(
 
     def tell(done: int, total: int) -> None:
         if progress is not None:
-            progress(min(done * world, total), total)  # the others are as far as this one
+            progress(min(done * world, total), total)  # assumes that the other processes are equally far
 
     batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch, share=(rank, world), cuts=cuts)
     vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=tell)
@@ -97,17 +97,17 @@ def tokenise(
     share: tuple[int, int] = (0, 1),
     cuts: Cuts | None = None,
 ) -> Iterator[Batch]:
-    """Cut ``sentences`` into batches of similar length, longest first, each tokenised when it is asked for.
+    """Yield batches of ``sentences`` of similar length, longest first, each tokenised when requested.
 
-    Longest first means that a batch too large for the memory fails at once, and that an estimate of the time left,
-    made from the sentences done, is too long rather than too short.
+    With this order a batch too large for the memory fails at once, and an estimate of the time left, made from the
+    sentences done, is too long rather than too short.
 
     Args:
         model: any SentenceTransformer.
         sentences: n texts.
         tokens_per_batch: as for `encode_sentences`.
-        share: of which of how many processes: every W-th batch from the r-th on. What is in a batch does not depend
-            on it.
+        share: (r, W): only every W-th batch from the r-th on, for process r of W. The content of a batch does not
+            depend on it.
         cuts: as for `encode_sentences`.
 
     Raises:
@@ -132,7 +132,7 @@ def encode_batches(
     precision: Precision = "fp32",
     progress: Progress | None = None,
 ) -> Vectors:
-    """The vectors of tokenised sentences, (total, d) float32; zeros for a row that is in no batch."""
+    """Return the vectors of tokenised sentences, (total, d) float32; zeros for rows in no batch."""
     from sentence_transformers.util import batch_to_device, truncate_embeddings
 
     if precision not in get_args(Precision):
@@ -158,7 +158,7 @@ def encode_batches(
 
 
 def _place() -> tuple[int, int]:
-    """This process's number among those that have joined, and how many they are."""
+    """Return the rank of this process in its group, and the size of the group; (0, 1) without a group."""
     import torch.distributed as dist
 
     from holdfast.distributed import joined
@@ -167,7 +167,7 @@ def _place() -> tuple[int, int]:
 
 
 def _summed(vectors: Vectors) -> Vectors:
-    """The sum over the processes, which is exact where all but one have zeros."""
+    """Return the sum over the processes, which is exact, since for each row all but one have zeros."""
     import torch
     import torch.distributed as dist
 
@@ -179,33 +179,33 @@ def _summed(vectors: Vectors) -> Vectors:
 
 @contextlib.contextmanager
 def measuring(model: torch.nn.Module, device: torch.device, precision: Precision) -> Iterator[None]:
-    """Evaluation mode without gradients, in the precision that is said; the model comes back as it was.
+    """Set evaluation mode without gradients, in the given precision, inside the block; restore the model afterwards.
 
     Args:
-        model: what is measured; it may be in training.
-        device: where it is.
+        model: the model to evaluate; it may be in training.
+        device: device of the model.
         precision: ``"fp32"`` or ``"bf16"``.
     """
     import torch
 
-    # Switched off, not merely left out: an evaluation inside a mixed-precision training step must still be fp32.
+    # With fp32 autocast is disabled explicitly: an evaluation inside a mixed-precision training must be fp32.
     autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
     with evaluating(model), own_forward(model), torch.inference_mode(), autocast:
         yield
 
 
 def default_prompt(model: SentenceTransformer) -> str | None:
-    """The text that ``model.encode`` puts before every sentence unless it is told another; as a rule there is none."""
+    """Return the text that ``model.encode`` puts before every sentence by default; usually None."""
     return model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
 
 
 def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, Any]:
-    """Tokenise as ``model.encode`` does, the default prompt included."""
+    """Tokenise as in ``model.encode``, with the default prompt."""
     return dict(model.preprocess(sentences, prompt=default_prompt(model)))
 
 
 def _without_unread(model: SentenceTransformer, sentences: Sequence[str]) -> list[str]:
-    """Return the sentences, the very long ones without the ends that the model never reads."""
+    """Return the sentences, very long ones without the ends that the model never reads."""
 
     def count(some: list[str]) -> list[int]:
         mask = _preprocess(model, some).get("attention_mask")
@@ -215,9 +215,9 @@ def _without_unread(model: SentenceTransformer, sentences: Sequence[str]) -> lis
 
 
 def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts) -> list[int]:
-    """Return the tokens of each sentence after truncation; characters where the model shows no attention mask.
+    """Return the tokens of each sentence after truncation; characters if the model has no attention mask.
 
-    What is cut is counted on the way, under the names of the ``whole`` sentences.
+    Truncated sentences are added to ``cuts``, as the ``whole`` sentences.
     """
     limit, prompt = input_limit(model), default_prompt(model) or ""
     lengths = [len(sentence) for sentence in sentences]

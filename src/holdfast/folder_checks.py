@@ -1,8 +1,8 @@
-"""The refusal of a model's folder that would run code, or would have a file opened that lies outside of it.
+"""Safety checks of a model's folder: refuse models that would run code or open files outside of it.
 
-The loaders open whatever a folder's files name: a tokeniser's vocabulary, a transformer's weights, an adapter's base.
-Weights and tokenisers are opened by compiled code, which nothing in Python sees; so each file that is read is looked
-through first, and ``tests/faults/opened_files.py`` checks with strace that nothing else is opened.
+The loaders open the files that a folder's files name: a tokeniser's vocabulary, a transformer's weights, an adapter's
+base. Compiled code opens weights and tokenisers, which Python cannot observe; so each file is checked before it is
+read, and ``tests/faults/opened_files.py`` checks with strace that nothing else is opened.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _READ = (
     *("config_sentence_transformers.json", "router_config.json"),
     *("whitespacetokenizer_config.json", "phrasetokenizer_config.json"),
 )
-"""The JSON files that the loaders read and that can name others, besides those of `_TRANSFORMER_SETTINGS`."""
+"""JSON files that the loaders read and that can name other files, in addition to `_TRANSFORMER_SETTINGS`."""
 _TRANSFORMER_SETTINGS = tuple(
     f"sentence_{name}_config.json"
     for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
@@ -43,12 +43,12 @@ _REFUSED_KEYS = {
     "tokenizer_name_or_path": "which names a tokeniser elsewhere: save the tokeniser beside the model",
 }
 _RECORDS = ("_name_or_path", "name_or_path", "special_tokens_map_file")
-"""Keys that say where a file once came from; the loaders do not open it."""
+"""Keys that record the origin of a file, which the loaders do not open."""
 _TEXTS = (
     *("vocab", "word_weights", "stop_words", "id2label", "label2id", "prompts", "chat_template"),
     *("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens"),
 )
-"""Keys of lists and objects whose words and texts name no file, whatever they look like."""
+"""Keys of lists and objects whose texts never name files."""
 _FILE_KEY = re.compile(r"(^|_)(files?|path|paths|dir|folder|filename|vocab|merges|rules|template|object)$")
 _ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")
 _LOADER_SETTINGS = {
@@ -59,7 +59,7 @@ _LOADER_SETTINGS = {
         *("trust_remote_code", "use_fast"),
     ),
 }
-"""Settings of the loaders that a SentenceTransformer's folder may make: no file, no code, no size."""
+"""Loader settings that a SentenceTransformer's folder may contain: they set no file, code or size."""
 _METHOD = re.compile(r"forward|get_[a-z]+_features")
 _LONGEST_PATH = 4096
 _LARGEST_TOKEN_ID = 10_000_000
@@ -69,15 +69,15 @@ _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 
 
 def check_model_folder(folder: Path, spec: str) -> None:
-    """Refuse a folder that is not a model, that needs code of its own, or that is not whole within itself.
+    """Refuse a folder that is not a model, needs its own code, or depends on files outside.
 
     Args:
-        folder: where the model lies.
-        spec: what the user called it.
+        folder: folder of the model.
+        spec: the model as the user named it.
 
     Raises:
-        UserError: it is no model; its weights are missing or a pickle; it needs its own code; one of its files names a
-            file outside, is a link to one, or is an adapter's.
+        UserError: it is not a model; its weights are missing or a pickle; it needs its own code; one of its files names
+            a file outside or is a link to one; or it is an adapter.
     """
     if not folder.is_dir():
         raise UserError(f"{spec} is a file: give the folder that holds the model")
@@ -101,12 +101,12 @@ def check_model_folder(folder: Path, spec: str) -> None:
 
 
 def check_files(place: Path, root: Path, spec: str) -> None:
-    """Refuse files of a folder that are links to outside of the model, are no plain files, or name files outside.
+    """Refuse files of a folder that are links to outside of the model, are not plain files, or name files outside.
 
     Args:
-        place: the folder whose files are looked through, those in folders below it not.
+        place: the folder to check, without its subfolders.
         root: the model's folder, ``place`` or one above it.
-        spec: what the user called the model.
+        spec: the model as the user named it.
 
     Raises:
         UserError: there is such a file.
@@ -139,7 +139,7 @@ def check_files(place: Path, root: Path, spec: str) -> None:
 
 
 def _refuse_outward_links(place: Path, root: Path, spec: str) -> None:
-    """Refuse links that leave the model's folder, but those of a hub cache's snapshot into the cache's own blobs."""
+    """Refuse links that leave the model's folder, except those of a hub snapshot into the cache's blobs."""
     allowed = [os.path.realpath(root)]
     snapshot = Path(allowed[0])
     if snapshot.parent.name == "snapshots" and snapshot.parents[1].name.startswith("models--"):
@@ -161,14 +161,14 @@ def _is_below(path: str, folders: list[str]) -> bool:
 
 
 def _is_unread(file: Path) -> bool:
-    """Return True for a link to a folder that no loader looks into, or to nothing."""
+    """Return True for a link to a folder that no loader reads, or a broken link."""
     try:
         return stat.S_ISDIR(file.stat().st_mode) and file.name != "additional_chat_templates"
     except OSError:
         return True
 
 
-# --- what the files say ----------------------------------------------------------------------------------------------
+# --- content of the files --------------------------------------------------------------------------------------------
 
 
 def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
@@ -187,7 +187,7 @@ def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
 
 def _refuse_outward_paths(values: dict[str, Any], place: Path, root: Path, where: str) -> None:
     for key, value in _entries(values):
-        if isinstance(value, float) and value != value:  # NaN, which passes every check of a range
+        if isinstance(value, float) and value != value:  # NaN, for which every comparison is false
             raise UserError(f"{where} has NaN as its {key}")
         if key in _REFUSED_KEYS and value not in (None, "", {}):
             raise UserError(f"{where} has {key}, {_REFUSED_KEYS[key]}")
@@ -196,9 +196,9 @@ def _refuse_outward_paths(values: dict[str, Any], place: Path, root: Path, where
 
 
 def _names_outside(key: str, value: str, place: Path, root: Path) -> bool:
-    """Return True for a path to something outside of the model, read from the folder or from the working directory.
+    """Return True for a path to an existing file outside of the model, relative to the folder or working directory.
 
-    A path to nothing is no fault: old tokenisers record where their files lay on the machine that made them.
+    Paths to missing files are allowed: old tokenisers record the paths of their files on another machine.
     """
     if not value.strip("/.\\~") or len(value) > _LONGEST_PATH or "\0" in value:
         return False
@@ -211,12 +211,12 @@ def _names_outside(key: str, value: str, place: Path, root: Path) -> bool:
             os.path.lexists(path) and not _is_below(os.path.realpath(path), [os.path.realpath(root)])
             for path in candidates
         )
-    except (OSError, ValueError, RuntimeError):  # no such user, characters that no path has
+    except (OSError, ValueError, RuntimeError):  # no such user, or invalid characters
         return False
 
 
 def _refuse_loader_settings(values: dict[str, Any], where: str) -> None:
-    """Refuse settings of a SentenceTransformer's transformer that reach further than to how texts are read."""
+    """Refuse settings of a SentenceTransformer's transformer other than those for reading texts."""
     for part, old in (("model", "model"), ("config", "config"), ("processor", "tokenizer")):
         for name in (f"{part}_kwargs", f"{old}_args"):
             given = values.get(name) or {}
@@ -230,7 +230,7 @@ def _refuse_loader_settings(values: dict[str, Any], where: str) -> None:
 
 
 def _refuse_scores(folder: Path, spec: str) -> None:
-    """Refuse a transformer that gives something else than the states of its last layer."""
+    """Refuse a transformer whose output is not the states of its last layer."""
     for name in _TRANSFORMER_SETTINGS:
         if (folder / name).is_file():
             task = read_json_object(folder / name).get("transformer_task", "feature-extraction")
@@ -255,21 +255,21 @@ def _refuse_boundless_vocabulary(values: dict[str, Any], where: str) -> None:
 
 
 def _refuse_vocabulary_elsewhere(values: Any, where: str) -> None:
-    """Refuse a vocabulary that is no list of words but a text: tokenisers open it as a file, from anywhere."""
+    """Refuse a vocabulary that is a string, not a list of words: tokenisers would open it as a file."""
     for key in ("vocab", "merges"):
         if isinstance(values, dict) and isinstance(values.get(key), str):
             raise UserError(f"{where} names a file outside of the model's folder as its {key}: {values[key]}")
 
 
 def _refuse_odd_tokens(name: str, values: dict[str, Any], where: str) -> None:
-    """Refuse properties of a token that the tokenizers library does not know: it prints their names as they are."""
+    """Refuse token properties that the tokenizers library does not know: it prints their names unescaped."""
     for token in _tokens(name, values):
         if isinstance(token, dict) and (odd := token.keys() - _TOKEN_PROPERTIES):
             raise UserError(f"{where} has a token with the property {min(odd)!r}")
 
 
 def _tokens(name: str, values: dict[str, Any]) -> Iterator[Any]:
-    """Yield what transformers makes tokens of, in a file of a tokeniser."""
+    """Yield the entries of a tokeniser's file from which transformers makes tokens."""
     if name == "tokenizer.json":
         yield from _parts(values.get("added_tokens"))
         return
@@ -286,7 +286,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _entries(values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each key and value of nested JSON but for texts; what is in a list has the list's key and ``[]``."""
+    """Yield each key and value of nested JSON, except `_TEXTS`; list items have the list's key and ``[]``."""
     left: list[tuple[str, Any]] = [("", values)]
     while left:
         key, value = left.pop()
@@ -304,7 +304,7 @@ def _entries(values: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _refuse_other_weights(folder: Path, spec: str) -> None:
-    """Refuse what transformers would load in place of the weights, or on top of them."""
+    """Refuse files that transformers would load instead of the weights, or in addition to them."""
     if (folder / "adapter_config.json").is_file():
         _refuse_adapter(spec)
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():

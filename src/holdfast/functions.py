@@ -1,4 +1,4 @@
-"""Functions of one's own in the place of a model: found by name, and called in batches whose answers are checked."""
+"""User-defined functions in place of a model: found by name, called in batches, with checks of their output."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 CALL_BATCH = 256
-"""Texts in a call: what interfaces over a network take, and what fills a model of one's own."""
+"""Default number of texts per call: accepted by network services, and enough for a local model."""
 
 Function = Callable[[list[Any]], Any]
 
 
 class Batched:
-    """A function from texts to rows of numbers, called with no more than so many texts at a time.
+    """A function from texts to rows of numbers, with a limited number of texts per call.
 
     Args:
-        function: takes a list of n texts (or of n pairs) and returns n rows of numbers, as many in each and always as
-            many; anything that NumPy makes an array of.
-        name: for the record.
-        call_batch: the most texts in a call.
+        function: takes a list of n texts (or of n pairs) and returns n rows of numbers, always of the same length; any
+            type that NumPy converts to an array.
+        name: name for the record.
+        call_batch: maximum number of texts per call.
 
     Raises:
         UserError: ``call_batch`` is below one.
@@ -48,15 +48,15 @@ class Batched:
     def answers(
         self, texts: Sequence[Any], *, most: int | None = None
     ) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
-        """Call by call, the longest texts first: the places of the texts in a call, and its answer (texts, numbers).
+        """Yield, for each call, the indices of its texts and the output (texts, numbers); longest texts first.
 
         Args:
             texts: n texts, or pairs.
-            most: fewer texts in a call than it takes.
+            most: a lower limit of texts per call; None: ``call_batch``.
 
         Raises:
-            UserError: the function fails, or its answer is not as many rows of finite numbers as there are texts, each
-                of as many numbers as at first.
+            UserError: the function fails, or its output is not one row of finite numbers per text, all of the length
+                of the first row.
         """
         order = sorted(range(len(texts)), key=lambda place: -_length(texts[place]))
         size = self._call_batch if most is None else min(most, self._call_batch)
@@ -67,7 +67,7 @@ class Batched:
     def _answer(self, texts: list[Any]) -> npt.NDArray[np.float64]:
         try:
             rows = np.asarray(self._function(texts), dtype=np.float64)
-        except Exception as error:  # whatever the user's function does
+        except Exception as error:  # any error of the user's function
             what = f"{type(error).__name__}: {error}"
             raise UserError(f"{self.name} failed, or returned no array of numbers: {what}") from error
         if rows.ndim != 2 or len(rows) != len(texts):
@@ -89,18 +89,18 @@ class Batched:
 
 
 class VectorFunction:
-    """A function from texts to vectors, such as an embedding service, in the place of a SentenceTransformer.
+    """A function from texts to vectors, such as an embedding service, in place of a SentenceTransformer.
 
-    `holdfast.encoding.encode_sentences` takes one, and so do the attacks whose goal is about vectors, and the audit.
+    It is accepted by `holdfast.encoding.encode_sentences`, by the audit, and by attacks whose goal uses vectors.
 
     Args:
         function: takes a list of n texts and returns n vectors of d numbers.
-        name: for the record.
-        call_batch: the most texts in a call.
+        name: name for the record.
+        call_batch: maximum number of texts per call.
 
     Attributes:
-        device: where the vectors are; how they are made is the function's own affair.
-        tokenizer: None: which texts it cuts off, and which words it does not know, cannot be told.
+        device: device of the vectors; the function may compute them anywhere.
+        tokenizer: None: truncated texts and unknown words cannot be detected.
     """
 
     device = "cpu"
@@ -112,10 +112,10 @@ class VectorFunction:
 
     @classmethod
     def named(cls, spec: str, *, call_batch: int = CALL_BATCH) -> tuple[VectorFunction, dict[str, Any]]:
-        """The function that ``call:package.module:function`` names, and the hash of the file it is in.
+        """Load the function ``call:package.module:function``; return it with the hash of its file.
 
         Raises:
-            UserError: what `load_function` refuses.
+            UserError: as in `load_function`.
         """
         function, identity = load_function(spec)
         return cls(function, name=spec, call_batch=call_batch), identity
@@ -127,11 +127,11 @@ class VectorFunction:
         most: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """The vectors of n texts, (n, d).
+        """Return the vectors of n texts, (n, d).
 
         Args:
             texts: n different texts.
-            most: fewer texts in a call than it takes.
+            most: a lower limit of texts per call; None: ``call_batch``.
             progress: called with (texts done, n) after each call.
         """
         found = np.empty((0, 0), dtype=np.float32)
@@ -152,25 +152,25 @@ if TYPE_CHECKING:
 
 
 def _length(text: Any) -> int:
-    """Characters of a text, or of both texts of a pair."""
+    """Return the number of characters of a text, or of both texts of a pair."""
     return len(text) if isinstance(text, str) else sum(map(len, text))
 
 
 def load_function(spec: str) -> tuple[Function, dict[str, Any]]:
-    """The function that ``call:package.module:function`` names, and the hash of the file it is in.
+    """Load the function ``call:package.module:function``; return it with the hash of its file.
 
-    Its module may lie in the current folder.
+    Its module may be in the current folder.
 
     Raises:
-        UserError: no such module or function, or what the module raises when it is imported.
+        UserError: there is no such module or function, or its import fails.
     """
     module_name, colon, name = spec.removeprefix(CALL).partition(":")
     if not colon or not module_name or not name:
         raise UserError(f"{spec!r} is not call:package.module:function")
-    sys.path.insert(0, "")  # as by `python -m`
+    sys.path.insert(0, "")  # as in `python -m`
     try:
         function = getattr(importlib.import_module(module_name), name)
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # any error of the import
         raise UserError(f"{spec}: {type(error).__name__}: {first_line(error)}") from error
     finally:
         sys.path.remove("")

@@ -1,4 +1,4 @@
-"""What a launcher (torchrun, accelerate launch) says of this process, read from the environment, without torch."""
+"""Process information from a launcher (torchrun, accelerate launch), read from the environment, without torch."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from holdfast.errors import UserError
 
 
 def rank() -> int:
-    """This process's number among all of a run; 0 where it is the only one."""
+    """Return this process's rank among all processes of a run; 0 if it is the only one."""
     return int(os.environ.get("RANK") or 0)
 
 
 def processes() -> int:
-    """How many processes a run has, on all its machines."""
+    """Return the number of processes of a run, on all its machines."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def local_rank() -> int | None:
-    """This process's number among those of its machine; None where the launcher does not say."""
+    """Return this process's rank on its machine; None if the launcher does not set it."""
     number = os.environ.get("LOCAL_RANK")
     return int(number) if number else None
 
 
 def number_here() -> int:
-    """This process's number among those of its machine; among all where the launcher does not say."""
+    """Return this process's rank on its machine; its rank among all if the launcher does not set it."""
     number = local_rank()
     return rank() if number is None else number
 
 
 def refuse_company(verb: str) -> None:
-    """Of a verb that does not share its work, every process would do all of it and write over what the others wrote.
+    """Refuse several processes for a verb that runs in one: each would do all the work and overwrite the others' files.
 
     Raises:
         UserError: there are several processes.
@@ -40,5 +40,5 @@ def refuse_company(verb: str) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this is the first, or only, process of a run."""
+    """Return True if this is the first, or only, process of a run."""
     return rank() == 0

@@ -1,4 +1,4 @@
-"""Limits of a model's input: how many tokens it takes, the padding that it needs, and how many texts were cut."""
+"""Limits of a model's input: maximum number of tokens, padding token, and counts of truncated texts."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ if TYPE_CHECKING:
     from torch import nn
 
 UNLIMITED = 10**6
-"""Tokens that stand for no limit: a tokeniser without one reports a number with thirty digits, or infinity."""
+"""Numbers of tokens from here on mean no limit: tokenisers without one report a huge number or infinity."""
 
 Text = str | tuple[str, ...]
-"""A text, or the two of a pair."""
+"""A text, or the two texts of a pair."""
 
 _POSITION_TABLES = ("position_embeddings", "position_embedding", "embed_positions", "wpe")
 _AT_ONCE = 512  # texts tokenised in one call
 
 
-# --- what a model takes ------------------------------------------------------------------------------------------
+# --- limits of a model -------------------------------------------------------------------------------------------
 
 
 def token_limit(tokenizer: Any, model: nn.Module) -> int:
-    """Return how many tokens a transformer takes, special ones included; `UNLIMITED` where nothing limits it.
+    """Return the maximum number of tokens of a transformer, special ones included; `UNLIMITED` if there is none.
 
-    That is what its tokeniser says, or where it says nothing what the configuration does; and never more than the table
-    of positions has room for. Relative positions and rotations have no table, and set no limit.
+    This is the limit of its tokeniser, or else of its configuration, and never more than the size of the table of
+    positions. Relative and rotary positions have no table and set no limit.
 
     Args:
-        tokenizer: its Hugging Face tokeniser.
+        tokenizer: the Hugging Face tokeniser of the model.
         model: a Hugging Face model, with a head or without.
     """
     said = tokenizer.model_max_length
     limit = UNLIMITED if said is None or said > UNLIMITED else int(said)
     configured = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    positions = configured if isinstance(configured, int) and configured > 0 else UNLIMITED  # XLNet says -1
+    positions = configured if isinstance(configured, int) and configured > 0 else UNLIMITED  # XLNet has -1
     if limit == UNLIMITED:
         limit = min(limit, positions)
     table = position_table(model)
-    # Some tables have spare rows (Nystroemformer's, BART's): the configuration counts those in use.
+    # Some tables have unused rows (Nystroemformer, BART): the configuration has the number of used ones.
     return limit if table is None else min(limit, positions, table.num_embeddings - first_position(table))
 
 
 def position_table(model: nn.Module) -> nn.Embedding | None:
-    """Return the embeddings of absolute positions, or None where the model has none."""
+    """Return the embeddings of absolute positions, or None if the model has none."""
     from torch import nn
 
     for name, module in model.named_modules():
@@ -58,15 +58,15 @@ def position_table(model: nn.Module) -> nn.Embedding | None:
 
 
 def first_position(table: nn.Embedding) -> int:
-    """Return the row of a table of positions that is of a text's first token.
+    """Return the row of a position table for a text's first token.
 
-    RoBERTa and its kin count from the row after that of padding.
+    RoBERTa and similar models count from the row after that of padding.
     """
     return 0 if table.padding_idx is None else int(table.padding_idx) + 1
 
 
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
-    """Refuse a tokeniser whose texts cannot be put into one batch, or have tokens that the model does not know.
+    """Refuse a tokeniser that cannot pad a batch, or has tokens that the model does not know.
 
     Args:
         tokenizer: a Hugging Face tokeniser.
@@ -74,7 +74,7 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
         spec: the model as the user named it.
 
     Raises:
-        UserError: there is no padding token, or a token that the model has no embedding for.
+        UserError: there is no padding token, or the model has no embedding for a token.
     """
     if tokenizer.pad_token_id is None:
         raise UserError(f"{spec}: its tokeniser has no padding token: set one in its tokenizer_config.json")
@@ -95,7 +95,7 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
 
 
 def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:
-    """Return `token_limit`, of a model whose tokeniser pads and leaves room for a word.
+    """Return `token_limit`, after checks that the tokeniser can pad and leaves room for a word.
 
     Args:
         tokenizer: a Hugging Face tokeniser.
@@ -103,7 +103,7 @@ def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:
         spec: the model as the user named it.
 
     Raises:
-        UserError: no padding token; a limit that is no number of tokens, or leaves no room for a word.
+        UserError: there is no padding token; the limit is not a number of tokens, or leaves no room for a word.
     """
     require_padding(tokenizer, model, spec)
     said = tokenizer.model_max_length
@@ -118,10 +118,10 @@ def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:
 
 
 def settle_limits(model: SentenceTransformer, spec: str) -> None:
-    """Check what a SentenceTransformer's input needs, and lower its length limit to the positions that it has.
+    """Check a SentenceTransformer's tokeniser, and lower its length limit to its number of positions.
 
     Raises:
-        UserError: what `checked_limit` refuses; a ``truncate_dim`` that is no width.
+        UserError: as in `checked_limit`; or ``truncate_dim`` is not a positive number.
     """
     dimensions = model.truncate_dim
     if dimensions is not None and (not isinstance(dimensions, int) or dimensions < 1):
@@ -135,24 +135,24 @@ def settle_limits(model: SentenceTransformer, spec: str) -> None:
 
 
 def input_limit(model: SentenceTransformer) -> int | None:
-    """Return how many tokens of a text a model reads, special ones included; None where it reads texts whole."""
+    """Return the maximum number of tokens that a model reads, special ones included; None: no limit."""
     limit = model.max_seq_length
     return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
 def reading(model: SentenceTransformer) -> dict[str, int | None]:
-    """Return what results say of a model's input and output: ``{max_seq_length, dimensions}``.
+    """Return the entries of results on a model's input and output: ``{max_seq_length, dimensions}``.
 
-    The dimensions are those of the vectors in use, which a ``truncate_dim`` may have cut.
+    The dimensions are those of the vectors in use, after ``truncate_dim``.
     """
     return {"max_seq_length": input_limit(model), "dimensions": model.get_embedding_dimension()}
 
 
-# --- other limits for a while ------------------------------------------------------------------------------------
+# --- temporary limits --------------------------------------------------------------------------------------------
 
 
 def set_limit(model: SentenceTransformer, tokens: int | None) -> None:
-    """Set a model's length limit; nothing where its first module reads texts whole and takes none."""
+    """Set a model's length limit; no effect if its first module has none."""
     first: Any = next(iter(model.children()))
     own = getattr(type(first), "max_seq_length", None)
     if hasattr(first, "max_seq_length") and not (isinstance(own, property) and own.fset is None):
@@ -161,7 +161,7 @@ def set_limit(model: SentenceTransformer, tokens: int | None) -> None:
 
 @contextlib.contextmanager
 def limited_to(model: SentenceTransformer, tokens: int | None) -> Iterator[None]:
-    """Give a model another length limit inside the block; None: its own."""
+    """Set another length limit of a model inside the block; None: keep its own."""
     before = model.max_seq_length
     if tokens is None or tokens == before:
         yield
@@ -174,10 +174,10 @@ def limited_to(model: SentenceTransformer, tokens: int | None) -> Iterator[None]
 
 
 def lowered(asked: int, model: SentenceTransformer, template: int = 0) -> int:
-    """Return the length limit that ``--max-length`` comes to: never more than the model's own.
+    """Return the length limit for ``--max-length``: never more than the model's own.
 
     Args:
-        asked: tokens of a text, a template not counted.
+        asked: tokens of a text, without a template.
         model: the model, with its own limit.
         template: tokens that the model's prompt adds to each text.
     """
@@ -186,11 +186,11 @@ def lowered(asked: int, model: SentenceTransformer, template: int = 0) -> int:
 
 
 def lowered_line(asked: int, limit: int | None, spec: str) -> str | None:
-    """Return a line that says that a model takes fewer tokens than ``--max-length``; None where it takes as many.
+    """Return a message if a model takes fewer tokens than ``--max-length``, else None.
 
     Args:
         asked: tokens of a text.
-        limit: what the model takes, without its template; None: it reads texts whole.
+        limit: the model's limit, without its template; None: no limit.
         spec: the model as the user named it.
     """
     if limit is None or limit >= asked:
@@ -198,18 +198,18 @@ def lowered_line(asked: int, limit: int | None, spec: str) -> str | None:
     return f"--max-length {asked}: {spec} takes {limit} tokens, texts are cut there"
 
 
-# --- texts that were cut -----------------------------------------------------------------------------------------
+# --- truncated texts ---------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Cuts:
-    """A count of the texts of which a model read the beginning alone.
+    """A count of truncated texts.
 
     Attributes:
-        tokens: how many tokens it read at most; None: it reads texts whole.
-        of: texts that were counted.
-        texts: those of them that were cut.
-        which: the cut texts themselves, where they are to be kept.
+        tokens: maximum number of tokens of the model; None: no limit.
+        of: number of counted texts.
+        texts: number of truncated texts among them.
+        which: the truncated texts; None: they are not kept.
     """
 
     tokens: int | None = None
@@ -218,7 +218,7 @@ class Cuts:
     which: set[Text] | None = None
 
     def add(self, texts: Sequence[Text], rows: Sequence[int], tokens: int | None) -> None:
-        """Count ``texts``, of which those in ``rows`` were cut after so many ``tokens``."""
+        """Count ``texts``, of which those in ``rows`` were truncated at ``tokens``."""
         self.tokens = tokens
         self.of += len(texts)
         self.texts += len(rows)
@@ -226,15 +226,15 @@ class Cuts:
             self.which.update(texts[row] for row in rows)
 
     def record(self) -> dict[str, int | None]:
-        """Return the count as results hold it: ``{texts, of, tokens}``."""
+        """Return the count for results: ``{texts, of, tokens}``."""
         return {"texts": self.texts, "of": self.of, "tokens": self.tokens}
 
 
 def cut_line(truncated: Mapping[str, Any] | None) -> str | None:
-    """Return a line that says how many texts were cut, and at what length; None where none was.
+    """Return a message on the number of truncated texts and the limit; None if none was truncated.
 
     Args:
-        truncated: what `Cuts.record` returned, or None where nothing was counted.
+        truncated: as returned by `Cuts.record`; None: nothing was counted.
     """
     if not truncated or not truncated["texts"]:
         return None
@@ -244,25 +244,25 @@ def cut_line(truncated: Mapping[str, Any] | None) -> str | None:
 
 
 def cut_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each row of results whose texts were longer than the model reads."""
+    """Return a message for each row of results with truncated texts."""
     said = [(row, cut_line(row.get("truncated"))) for row in rows]
     names = [" ".join(str(row[part]) for part in ("task", "split", "recipe") if part in row) for row, _ in said]
     return [f"{name}: {line}" for name, (_, line) in zip(names, said, strict=True) if line is not None]
 
 
 def cut_rows(tokenizer: Any, texts: Sequence[Text], encoded: Mapping[str, Any], limit: int | None) -> list[int]:
-    """Return the rows of a tokenised batch whose texts were cut.
+    """Return the rows of a tokenised batch whose texts were truncated.
 
     Args:
-        tokenizer: what tokenised them.
+        tokenizer: tokeniser of the batch.
         texts: n texts, or pairs of texts.
-        encoded: what came of it.
-        limit: the most tokens of a row; None: nothing is cut.
+        encoded: output of the tokeniser.
+        limit: maximum number of tokens of a row; None: no limit.
     """
     if limit is None:
         return []
     encodings = getattr(encoded, "encodings", None)
-    if encodings is not None:  # a fast tokeniser keeps what it cut off
+    if encodings is not None:  # a fast tokeniser keeps the truncated part
         return [row for row, encoding in enumerate(encodings) if encoding.overflowing]
     if "attention_mask" not in encoded:
         return []
@@ -273,7 +273,7 @@ def cut_rows(tokenizer: Any, texts: Sequence[Text], encoded: Mapping[str, Any], 
 
 
 def _tokens_of(tokenizer: Any, text: Text) -> int:
-    """Return how many tokens a text, or a pair, has uncut. Only texts as long as the limit are tokenised for it."""
+    """Return the number of tokens of a text, or of a pair, without truncation."""
     parts = (text,) if isinstance(text, str) else text
     added = getattr(tokenizer, "num_special_tokens_to_add", None)
     special = 0 if added is None else int(added(len(parts) > 1))
@@ -281,13 +281,13 @@ def _tokens_of(tokenizer: Any, text: Text) -> int:
 
 
 def count_cut(tokenizer: Any, texts: Sequence[Text], limit: int | None, cuts: Cuts | None = None) -> Cuts:
-    """Return how many texts, or pairs, are longer than a limit: for texts that are not tokenised all together anyway.
+    """Tokenise texts, or pairs, in order to count those longer than a limit.
 
     Args:
-        tokenizer: of the model. Of one that is not Hugging Face's nothing can be told, and none is counted as cut.
+        tokenizer: tokeniser of the model; if it is not one of Hugging Face, no text is counted as truncated.
         texts: n texts or pairs.
-        limit: the most tokens of a text; None: nothing is cut.
-        cuts: a count to add to; None: a new one.
+        limit: maximum number of tokens of a text; None: no limit.
+        cuts: count to add to; None: a new one.
     """
     cuts = Cuts() if cuts is None else cuts
     if limit is None or not callable(tokenizer):

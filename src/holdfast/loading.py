@@ -1,8 +1,8 @@
-"""Loading with the libraries: in silence, within bounds, with what they would have said looked through.
+"""Loading of models with the libraries: without output, with size limits, and with checks of their warnings.
 
-`loading` is what every loader of a model works in. It holds a model to what its weights' headers say, so that a
-configuration of ten million layers is refused before it is built; it turns the errors of four libraries into one line;
-and it says, as a `Notice`, what the libraries would have said of a model whose numbers are other than expected.
+Every loader of a model uses the context manager `loading`. It compares the model with the headers of its weights, so
+that a configuration of ten million layers is refused before the model is built; it turns the errors of four libraries
+into one line; and it reports the libraries' warnings that affect the model's numbers as a `Notice`.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ _REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISSING|MISMATCH)\s*\|(.*)
 _SHAPES = re.compile(r"ckpt: torch\.Size\(\[(.*?)\]\) vs model:\s*torch\.Size\(\[(.*?)\]\)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PASSING = re.compile(r"deprecat|will be removed|is_decoder|LOAD REPORT|seem corrupted", re.IGNORECASE)
-"""Notices that change no number, or that are told in another way."""
+"""Warnings that affect no number, or that are reported in another way."""
 _USUAL_HEADS = re.compile(
     r"(cls|lm_head|predictions|lm_predictions|mask_predictions|mlm_head|vocab_(transform|layer_norm|projector)"
     r"|generator_(predictions|lm_head)|discriminator_predictions|head\.(dense|norm)|decoder\.(weight|bias))(\.|$)"
     r"|decoder\.(weight|bias)$|(^|.*\.)(pooler\..*|position_ids|inv_freq|masked_bias|attn\.bias)$"
 )
-"""Tensors of a pre-training head, and tables that are computed: what an encoder is expected to leave out."""
+"""Tensors of pre-training heads, and computed tables, which an encoder is expected to leave out."""
 _LAYERS = re.compile(r"(layers?|blocks|depth)$")
 _HEADS = re.compile("(?:attention|num|n)_heads?$")
 _MOST_LAYERS_UNSEEN, _MOST_LABELS_UNSEEN = 1000, 10_000
 _LONGEST_UNSEEN = 4096
 _SPARE_TENSORS, _SPARE_NUMBERS, _COPIES = 64, 1 << 24, 4
-"""What a model may have beyond its weights: a new head, tied tensors that are made before they are tied."""
+"""Allowance for tensors that are not in the weights: a new head, copies of tied tensors before they are tied."""
 _LARGEST_TABLES = 1 << 28
 
 
 @dataclass
 class Reading:
-    """What came to light while a model was loaded.
+    """Findings while a model was loaded.
 
     Attributes:
-        left_out: tensors of the weights that the model has no place for, those of pre-training heads left aside.
+        left_out: tensors of the weights that the model does not use, except those of pre-training heads.
         missing: tensors of the model that are not in its weights.
-        told: what was said of how the model is read, without its name.
+        told: notices on how the model is read, without its name.
     """
 
     left_out: list[str] = field(default_factory=list)
@@ -68,14 +68,14 @@ class Reading:
     told: list[str] = field(default_factory=list)
 
     def tell(self, line: str, spec: str) -> None:
-        """Say a line of the model that ``spec`` names."""
+        """Emit a notice on the model that ``spec`` names."""
         self.told.append(line)
         say(f"{spec} {line}")
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[list[str]]:
-    """Keep load reports, warnings and progress bars from the terminal; yield the list that the warnings go to."""
+    """Suppress load reports, warnings and progress bars; yield the list that collects the warnings."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     from transformers.utils import logging as hf_logging
 
@@ -102,17 +102,17 @@ def quiet() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def loading(folder: Path, spec: str) -> Iterator[Reading]:
-    """Load in silence and within the bounds of the weights; say what changes numbers, and any error in one line.
+    """Load without output and with size limits from the weights; report notices, and any error in one line.
 
     Args:
         folder: the model's folder, checked by :func:`holdfast.finding.resolve_model`, or that of its transformer.
-        spec: what the user called the model.
+        spec: the model as the user named it.
 
     Yields:
-        what is known when the block has ended.
+        The findings, complete when the block has ended.
 
     Raises:
-        UserError: the model cannot be loaded; the line names the cause.
+        UserError: the model cannot be loaded; the message names the cause.
     """
     reading = Reading()
     with quiet() as heard, _one_line_errors(folder, spec, heard), _within(folder, spec):
@@ -128,7 +128,7 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
 
 
 def tell_left_out(reading: Reading, spec: str) -> None:
-    """Say which tensors of a model's weights are not read."""
+    """Report the tensors of a model's weights that are not used."""
     if names := reading.left_out:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         reading.tell(f"is read without {shown} of its weights: what it is read as has no place for them", spec)
@@ -139,7 +139,7 @@ def tell_left_out(reading: Reading, spec: str) -> None:
 
 @dataclass(frozen=True)
 class _Held:
-    """What the headers of weights files hold: tensors by file, name and shape."""
+    """The tensors in the headers of weights files: shapes by file and name."""
 
     shapes: dict[Path, dict[str, tuple[int, ...]]]
 
@@ -167,7 +167,7 @@ class _Held:
 
 @contextlib.contextmanager
 def _within(folder: Path, spec: str) -> Iterator[None]:
-    """Refuse what is much larger than its weights: by its configuration, and while it is built."""
+    """Refuse a model that is much larger than its weights: by its configuration, and while it is built."""
     from torch.nn.modules.module import (
         register_module_buffer_registration_hook,
         register_module_parameter_registration_hook,
@@ -204,7 +204,7 @@ def _within(folder: Path, spec: str) -> Iterator[None]:
 
 
 def _is_model(folder: Path) -> bool:
-    """Return False for a folder that holds a tokeniser alone."""
+    """Return True for a model's folder, False for one with only a tokeniser."""
     return (folder / "modules.json").is_file() or (folder / "config.json").is_file()
 
 
@@ -219,7 +219,7 @@ def _headers(files: list[Path]) -> _Held:
 
 
 def _check_settings(module: Module, held: _Held, spec: str) -> None:
-    """Refuse settings that ask for more than the weights hold, before anything is made of them."""
+    """Refuse settings that ask for more than the weights contain, before the model is built."""
     path = config_file(module)
     if not path.is_file():
         return
@@ -275,7 +275,7 @@ def _shape(lengths: Any) -> str:
 
 @contextlib.contextmanager
 def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None]:
-    """Turn whatever the loaders raise for a damaged model into one line that names the cause."""
+    """Turn any error of the loaders into one line that names the cause."""
     import torch
     from safetensors import SafetensorError
 
@@ -287,7 +287,7 @@ def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None
         raise UserError(f"{spec} does not fit in this device's memory") from error
     except UserError:
         raise
-    # Four libraries read these files and raise errors of a dozen unrelated classes; the cause stays attached.
+    # Four libraries read these files and raise a dozen unrelated classes of errors; the cause stays attached.
     except Exception as error:
         for name, kind, details in _report(heard):
             if kind == "MISMATCH" and (shapes := _SHAPES.search(details)):
@@ -295,7 +295,7 @@ def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None
                 raise UserError(
                     f"{spec}: the weights do not match config.json: {name} is {found}, and config.json asks for {asked}"
                 ) from error
-        # A damaged file makes the loaders complain of something else; its own name and line say more.
+        # The loaders' messages on a damaged JSON file are misleading; its name and line are more useful.
         for file in sorted(folder.glob("*.json")):
             read_json(file)
         if model := _unread_sentencepiece(folder):
@@ -306,16 +306,16 @@ def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None
 
 
 def _unread_sentencepiece(folder: Path) -> str | None:
-    """Return the name of a tokeniser's only file, where it is SentencePiece's and that is not installed."""
+    """Return the name of a tokeniser's only file if it needs SentencePiece, which is not installed; else None."""
     if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece") is not None:
         return None
     return next((file.name for ending in ("model", "spm") for file in sorted(folder.glob(f"*.{ending}"))), None)
 
 
 def _cause(folder: Path, error: Exception) -> str:
-    """Return why a model cannot be loaded: what is wrong with its tokeniser, where a processor was looked for instead.
+    """Return why a model cannot be loaded: the error of its tokeniser, if the loader only reports a missing processor.
 
-    transformers tries processors of texts, images and sounds in turn, and tells of none of them what was wrong.
+    transformers tries processors of texts, images and sounds in turn, and reports none of their errors.
     """
     from transformers import AutoProcessor, AutoTokenizer
 
@@ -331,23 +331,23 @@ def _cause(folder: Path, error: Exception) -> str:
     return f"there is no {error}" if isinstance(error, KeyError) else first_line(error)
 
 
-# --- what the libraries say ------------------------------------------------------------------------------------------
+# --- warnings of the libraries ---------------------------------------------------------------------------------------
 
 
 class _Heard(logging.Handler):
-    """Keep the warnings that are logged."""
+    """A logging handler that keeps the warnings."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(Exception):  # a message and arguments that do not fit each other
+        with contextlib.suppress(Exception):  # the arguments do not fit the message
             self.lines.append(_COLOUR.sub("", record.getMessage()))
 
 
 def _report(heard: list[str]) -> list[tuple[str, str, str]]:
-    """Return the rows of transformers' load reports: a tensor's name, what became of it, and more about it."""
+    """Return the rows of transformers' load reports: name of the tensor, status, and details."""
     rows = [
         _REPORT_ROW.fullmatch(line.strip()) for text in heard if "LOAD REPORT" in text for line in text.splitlines()
     ]

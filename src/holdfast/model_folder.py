@@ -1,9 +1,9 @@
-"""The files of a model's folder: its modules, the weights that are loaded, and what its configuration says it is.
+"""The files of a model's folder: its modules, the weights that are loaded, and the kind of model.
 
-A folder is a SentenceTransformer (``modules.json`` lists its modules, some of which lie in folders of their own) or a
-transformer with its tokeniser. The libraries load ``model.safetensors`` of each module that has weights; of a
-transformer without it, the shards that ``model.safetensors.index.json`` names. Other weights in the folder are never
-read, so they are neither accepted in place of these nor part of the model's identity.
+A folder is a SentenceTransformer (``modules.json`` lists its modules, some of which have their own folders) or a
+transformer with its tokeniser. The libraries load ``model.safetensors`` of each module that has weights; for a
+transformer without it, the shards named in ``model.safetensors.index.json``. Other weights in the folder are never
+read, so they are neither accepted instead nor part of the model's identity.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 TRANSFORMERS = ("Transformer", "CLIPModel", "MLMTransformer")
 """Modules around a transformer, which the transformers library loads."""
 ROUTERS = ("Router", "Asym")
-"""Modules that hold others, each in a folder of its own."""
+"""Modules that contain others, each in its own folder."""
 _WEIGHTED = ("Dense", "CNN", "LSTM", "LayerNorm", "WeightedLayerPooling", "WordEmbeddings", "StaticEmbedding")
 _WEIGHTLESS = ("Pooling", "Normalize", "Dropout", "BoW", "WordWeights")
 _KINDS = (*TRANSFORMERS[:2], *ROUTERS, *_WEIGHTED, *_WEIGHTLESS)
 _OTHER_FAMILIES = {"sparse_encoder": "SparseEncoder", "cross_encoder": "CrossEncoder"} | {
     "multi_vector_encoder": "MultiVectorEncoder"
 }
-"""Packages of sentence-transformers, and the kind of model that their modules make."""
+"""Packages of sentence-transformers, and the kind of model of their modules."""
 _NATIVE = "sentence_transformers."
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _DEEPEST_ROUTE = 3
@@ -39,8 +39,8 @@ class Module:
     """A module of a model.
 
     Attributes:
-        kind: the name of its class in sentence-transformers, such as ``"Transformer"`` or ``"Dense"``.
-        folder: where its files lie.
+        kind: name of its class in sentence-transformers, such as ``"Transformer"`` or ``"Dense"``.
+        folder: folder of its files.
     """
 
     kind: str
@@ -48,10 +48,10 @@ class Module:
 
 
 def model_kind(folder: Path) -> str:
-    """Return the class of sentence-transformers that saved the model, ``"SentenceTransformer"`` where none is named.
+    """Return the class of sentence-transformers that saved the model, by default ``"SentenceTransformer"``.
 
     Raises:
-        UserError: a configuration that says it cannot be read.
+        UserError: a configuration file cannot be read.
     """
     settings = folder / "config_sentence_transformers.json"
     if settings.is_file() and (named := read_json_object(settings).get("model_type")) is not None:
@@ -65,16 +65,16 @@ def model_kind(folder: Path) -> str:
 
 
 def model_modules(folder: Path, spec: str = "") -> list[Module]:
-    """Return the modules of the model in ``folder``, those of its routes included.
+    """Return the modules of the model in ``folder``, including those of its routes.
 
-    Of a model that is no SentenceTransformer the first module alone is returned: the others are not read.
+    For a model that is not a SentenceTransformer only the first module is returned: the others are not read.
 
     Args:
         folder: a model's folder.
-        spec: the model's name in an error; the folder's where it is empty.
+        spec: the model's name for messages; by default the folder.
 
     Raises:
-        UserError: a module list that cannot be read, whose paths leave the folder, or that asks for foreign code.
+        UserError: the module list cannot be read, its paths leave the folder, or it asks for foreign code.
     """
     if not (folder / "modules.json").is_file():
         return [Module("Transformer", folder)]
@@ -93,23 +93,23 @@ def model_modules(folder: Path, spec: str = "") -> list[Module]:
 
 
 def weights_files(folder: Path, spec: str = "") -> list[Path]:
-    """Return the weights files that are loaded, each once, sorted by their path.
+    """Return the weights files that are loaded, each once, sorted by path.
 
     Raises:
-        UserError: what `model_modules` refuses; a module's weights are missing or a pickle; an index names a file
-            that is missing or lies elsewhere.
+        UserError: as in `model_modules`; or a module's weights are missing or a pickle; or an index names a file that
+            is missing or outside the folder.
     """
     return sorted({file for module in model_modules(folder, spec) for file in _module_weights(module, folder, spec)})
 
 
 def config_file(module: Module) -> Path:
-    """Return the file that holds a module's settings, which need not be there."""
+    """Return the path of a module's settings; the file may not exist."""
     router = module.folder / "router_config.json"
     return router if module.kind in ROUTERS and router.is_file() else module.folder / "config.json"
 
 
 def inside(path: object) -> bool:
-    """Return True for a relative path, in POSIX and in Windows syntax, that stays below the folder it starts from."""
+    """Return True for a relative path, in POSIX and in Windows syntax, that stays below its starting folder."""
     if not isinstance(path, str) or "\0" in path or len(path) > 255:
         return False
     windows = PureWindowsPath(path)
@@ -117,21 +117,21 @@ def inside(path: object) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file of a model holds.
+    """Return the content of a JSON file of a model.
 
     Raises:
-        UserError: it cannot be read or is not JSON; the line says where.
+        UserError: it cannot be read or is not JSON; the message names the line.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
-    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, a number without end, lists within lists
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, an extremely long number, deeply nested lists
         raise UserError(f"cannot read {path}: {first_line(error)}") from error
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file of a model holds.
+    """Return the JSON object in a file of a model.
 
     Raises:
         UserError: it cannot be read, is not JSON, or is not an object.
@@ -143,7 +143,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def _with_routes(module: Module, spec: str, deepest: int) -> list[Module]:
-    """Return a module and, of a router, the modules of its routes."""
+    """Return a module and, for a router, the modules of its routes."""
     if module.kind not in ROUTERS:
         return [module]
     path = config_file(module)

@@ -1,4 +1,4 @@
-"""Loading a model as a SentenceTransformer, in fp32 and quietly; `holdfast.finding` says which one a name means."""
+"""Loading of a model as a SentenceTransformer, in fp32 and without output; `holdfast.finding` resolves names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POOLINGS = ("cls", "mean", "max", "prompt")
 DEFAULT_POOLING = "cls"
 _READ_AS = "_holdfast_read_as"
-"""The attribute of a loaded model that keeps what was said of how it is read."""
+"""The attribute of a loaded model with the notices on how it is read."""
 
 
 def load_sentence_transformer(
@@ -29,20 +29,20 @@ def load_sentence_transformer(
     """Load the model that ``spec`` names, in fp32, without writing anything to the terminal.
 
     An existing SentenceTransformer keeps its own modules. A raw masked language model gets a pooling layer on top;
-    unlike plain ``SentenceTransformer(folder)``, which takes the mean, the default here is the [CLS] vector, as in the
-    papers. With ``"prompt"`` its tokeniser puts each sentence into a template too (see :mod:`holdfast.prompt`).
+    the default is the [CLS] vector, as in the papers, not the mean as in ``SentenceTransformer(folder)``. With
+    ``"prompt"`` its tokeniser also puts each sentence into a template (see :mod:`holdfast.prompt`).
 
     Args:
         spec: as for `resolve_model`.
         pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"prompt"``; ``None`` means ``"cls"`` for a raw masked language
-            model and "its own" for a SentenceTransformer. Of a CrossEncoder, a SparseEncoder and the like a pooling
-            asks for the transformer alone.
-        device: where to put the model (``"cpu"``, ``"cuda"``, ...); ``None`` takes the machine's best.
+            model and "its own" for a SentenceTransformer. For other kinds, such as CrossEncoder or SparseEncoder, a
+            pooling selects only the transformer.
+        device: device of the model (``"cpu"``, ``"cuda"``, ...); ``None``: the best available one.
 
     Raises:
-        UserError: what `resolve_model` refuses; an unknown pooling; a pooling other than a SentenceTransformer's own;
-            another kind of model without a pooling; weights that are damaged or do not fit the configuration; prompt
-            pooling of a model whose tokeniser is slow or has no mask token.
+        UserError: as in `resolve_model`; an unknown pooling; a pooling other than a SentenceTransformer's own; another
+            kind of model without a pooling; weights that are damaged or do not fit the configuration; prompt pooling
+            of a model whose tokeniser is slow or has no mask token.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise UserError(
@@ -51,7 +51,7 @@ def load_sentence_transformer(
     folder = resolve_model(spec)
     kind = model_kind(folder)
     _refuse_other_kinds(kind, pooling, spec)
-    from holdfast.prompt import freeze_pooling, with_prompt  # takes seconds: not before the name is known to be good
+    from holdfast.prompt import freeze_pooling, with_prompt  # a slow import: only after the name is checked
 
     own_modules = (folder / "modules.json").is_file() and kind == SENTENCE_TRANSFORMER
     with loading(folder, spec) as reading:
@@ -72,30 +72,30 @@ def load_sentence_transformer(
             f"masked language model to use {pooling}"
         )
     keep_reading(model, reading.told)
-    # Loaded on the CPU first: the check above reads marks on the parameters, which do not survive a move.
+    # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
     moved: SentenceTransformer = model.to(device or _best_device())
     return moved
 
 
 def keep_reading(model: Any, lines: list[str]) -> None:
-    """Keep with a loaded model what was said of how it is read, for `read_as`.
+    """Store the notices on how a model is read in the model, for `read_as`.
 
     Args:
-        model: what was loaded.
+        model: the loaded model.
         lines: `Reading.told`.
     """
     setattr(model, _READ_AS, lines)
 
 
 def read_as(model: Any) -> dict[str, list[str]]:
-    """Return what a result's protocol says of how a model was read: ``{read_as: lines}`` where anything was said."""
+    """Return the notices on how a model was read, for a result's protocol: ``{read_as: lines}``, or empty."""
     told = getattr(model, _READ_AS, None)
     return {"read_as": list(told)} if told else {}
 
 
 @contextlib.contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the block; afterwards every module is in the mode it was in, also after an error."""
+    """Set evaluation mode inside the block; the mode of every module is restored afterwards, also after an error."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -107,10 +107,10 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_forward(model: torch.nn.Module) -> Iterator[None]:
-    """Inside the block, a model computes in the precision that its caller says, also while it is trained in another.
+    """Use a model's own forward inside the block, so that the caller decides the precision, also during a training.
 
-    Accelerate puts a forward on a model that is trained in bf16 which switches bf16 on by itself, inside of any region
-    where it is off, and leaves it there.
+    For a training in bf16, accelerate replaces the model's forward by one that enables bf16 autocast, even inside a
+    region where autocast is disabled, and does not remove it.
     """
     trained = vars(model).pop("forward", None) if "_original_forward" in vars(model) else None
     try:
@@ -122,10 +122,10 @@ def own_forward(model: torch.nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def saved_plainly(tokenizer: Any) -> Iterator[None]:
-    """Inside the block, a fast tokeniser has forgotten how it cut and padded its last texts.
+    """Reset the truncation and padding of a fast tokeniser inside the block, to save it without them.
 
-    It is saved with that, so that what is saved would depend on what was encoded last; whoever uses it says anew how
-    it is to cut and pad. Nothing is done to a tokeniser of another kind.
+    Otherwise the saved file would contain the settings of the last encoded texts; users set them again with each call.
+    No effect for other tokenisers.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -147,7 +147,7 @@ def _load_existing(folder: Path) -> SentenceTransformer:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    # transformers 5 takes the file's own type by default; a half-precision file would silently give other numbers.
+    # The default of transformers 5 is the type in the file; a half-precision file would give other numbers.
     settings = {"dtype": torch.float32, "use_safetensors": True}
     return SentenceTransformer(str(folder), device="cpu", local_files_only=True, model_kwargs=settings).float()
 
@@ -166,7 +166,7 @@ def _load_raw(folder: Path, pooling: str) -> SentenceTransformer:
         config_kwargs=dict(offline),
     )
     width = transformer.get_embedding_dimension()
-    # The names of the poolings are those of the sentence-transformers module, but for "prompt", which is put in later.
+    # Names of poolings are those of the sentence-transformers module, except "prompt", which is added later.
     mode = "mean" if pooling == "prompt" else pooling
     return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=mode)], device="cpu")
 
@@ -192,11 +192,11 @@ def _best_device() -> str:
 
 
 def _settle_unfilled_weights(model: SentenceTransformer, reading: Reading, spec: str) -> None:
-    """Refuse a model some of whose parameters are in no weights file: they would be random, and the run would go on.
+    """Refuse a model with parameters that are in no weights file: they would be random, without an error.
 
-    transformers marks the parameters that it filled from a file, and reports those that it did not. Where it does
-    neither (another release of the library) nothing can be said, and nothing is refused. The pooler on top of [CLS] is
-    missing from every masked language model and is not part of the sentence vector: it is set to zero.
+    transformers marks the parameters filled from a file, and reports the others. If it does neither (another release of
+    the library), nothing is refused. The pooler on top of [CLS] is missing in every masked language model and is not
+    part of the sentence vector: it is set to zero.
     """
     for backbone in _transformers(model):
         filled = {name: getattr(value, "_is_hf_initialized", False) for name, value in backbone.named_parameters()}
@@ -209,13 +209,13 @@ def _settle_unfilled_weights(model: SentenceTransformer, reading: Reading, spec:
                 f"are missing (first: {missing[0]})"
             )
         for name, value in backbone.named_parameters():
-            # Unused, but saved with the model: left random, two runs that agree would be saved as two different files.
+            # Unused, but saved with the model: random values would make the files of two equal runs different.
             if not filled[name]:
                 value.detach().zero_()
 
 
 def _refuse_missing_vocabulary(model: SentenceTransformer, spec: str) -> None:
-    """Refuse a tokeniser without words: transformers 5 makes one up where its files are missing, all of it [UNK]."""
+    """Refuse a tokeniser without vocabulary: if files are missing, transformers 5 creates one that gives only [UNK]."""
     from sentence_transformers.base.modules import Transformer
 
     for module in model.modules():
@@ -228,14 +228,14 @@ def _refuse_missing_vocabulary(model: SentenceTransformer, spec: str) -> None:
 
 
 def _transformers(model: SentenceTransformer) -> list[torch.nn.Module]:
-    """Return the transformers of a model: several where it routes texts."""
+    """Return the transformers of a model; several if it routes texts."""
     from sentence_transformers.base.modules import Transformer
 
     return [module.model for module in model.modules() if isinstance(module, Transformer)]
 
 
 def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
-    """Refuse what was saved as another kind of model, unless its transformer is asked for by a pooling."""
+    """Refuse a model saved as another kind, unless a pooling selects its transformer."""
     if kind == SENTENCE_TRANSFORMER or pooling is not None:
         return
     why = {
@@ -249,10 +249,10 @@ def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
 def _tell_reading(
     model: SentenceTransformer, reading: Reading, spec: str, *, pooling: str | None, own_modules: bool
 ) -> None:
-    """Say how a model is read where it could be read in another way; refuse to guess between two.
+    """Report how a model is read if there are alternatives; refuse it if none of them is clearly right.
 
-    The tensors ``mlp.*`` of SimCSE's own checkpoints are a layer that its sentence vectors pass through in training
-    and, in the supervised models, in use: without it the vectors are others.
+    The tensors ``mlp.*`` of SimCSE's own checkpoints are a layer on top of the sentence vectors, in training and, in
+    the supervised models, also in use: without it the vectors differ.
     """
     from sentence_transformers.base.modules import Router
 

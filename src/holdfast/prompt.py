@@ -1,8 +1,8 @@
-"""Prompt pooling: a sentence is put into a template, and the state at its [MASK] is the sentence's vector (PromptBERT).
+"""Prompt pooling (PromptBERT): the state at the [MASK] of a template around the sentence is the sentence's vector.
 
-A prompt model is made of sentence-transformers' own modules and is used without holdfast: its *tokeniser* wraps each
-text in the template, and its pooling is ``WordWeights``, with 1 for the mask token and 0 for every other, followed by
-the mean. What belongs to training alone, the second template and the template's bias, is done by
+A prompt model consists of sentence-transformers' own modules and works without holdfast: its *tokeniser* puts each text
+into the template, and its pooling is ``WordWeights``, with 1 for the mask token and 0 for all others, followed by the
+mean. The parts that only training needs, the second template and the template's bias, are in
 :class:`~holdfast.encoder.Encoder`.
 
 Jiang et al. PromptBERT: Improving BERT Sentence Embeddings with Prompts. EMNLP 2022.
@@ -28,11 +28,11 @@ from holdfast.limits import input_limit
 
 @dataclass(frozen=True)
 class Wording:
-    """The words of a template: what comes before the sentence in each view, and what comes after it in all.
+    """The texts of a template: before the sentence, per view, and after the sentence, for all views.
 
     Attributes:
         openings: one text per view. All must have as many tokens as the first.
-        closing: a text with one ``{mask}``, where the tokeniser's mask token goes.
+        closing: a text with one ``{mask}``, which is replaced by the mask token.
     """
 
     openings: tuple[str, ...]
@@ -40,12 +40,12 @@ class Wording:
 
 
 QUOTED = Wording(('This sentence of "', 'This sentence : "'), '" means {mask}.')
-"""PromptBERT's templates for BERT, for tokenisers that part words from punctuation (WordPiece)."""
+"""PromptBERT's templates for BERT, for tokenisers that split words from punctuation (WordPiece)."""
 
 SPACED = Wording(("This sentence : '", "The sentence : '"), " ' means{mask}.")
-"""PromptBERT's templates for RoBERTa, for tokenisers whose tokens hold the space before them (byte-level BPE and
-SentencePiece): the sentence stands between spaces, so that its tokens are those it has in any other text. RoBERTa's
-mask token takes in the space before it: ``means <mask>.`` has the same tokens."""
+"""PromptBERT's templates for RoBERTa, for tokenisers whose tokens include the space before them (byte-level BPE and
+SentencePiece): the sentence is between spaces, so that its tokens are the same as in other texts. RoBERTa's mask token
+includes the space before it: ``means <mask>.`` has the same tokens."""
 
 _OPENING, _CLOSING, _SEPARATOR = "opening-", "closing", "separator"
 _LACKS_FINAL_MARK = r"""(?<=[^\s.?!"'])\s*\z"""
@@ -56,9 +56,9 @@ class Prompt:
     """The template of a prompt model, in token ids.
 
     Attributes:
-        openings: the ids before the sentence, [CLS] included, of each view: tuples of one length.
-        closing: the ids after it, [MASK] and [SEP] included.
-        mask_index: where in the closing [MASK] is.
+        openings: ids before the sentence, including [CLS], per view: tuples of equal length.
+        closing: ids after the sentence, including [MASK] and [SEP].
+        mask_index: index of [MASK] in the closing.
     """
 
     openings: tuple[tuple[int, ...], ...]
@@ -67,7 +67,7 @@ class Prompt:
 
     @classmethod
     def of(cls, model: SentenceTransformer) -> Prompt | None:
-        """The template of a model that was made by :func:`with_prompt`, here or before it was saved; else None."""
+        """Return the template of a model made by :func:`with_prompt`, loaded or not; None for other models."""
         word_weights = _mask_weights(model)
         template = None if word_weights is None else _template(model.tokenizer)
         if word_weights is None or template is None:
@@ -81,19 +81,19 @@ class Prompt:
 
     @property
     def length(self) -> int:
-        """How many tokens the template adds to a sentence, [CLS] and [SEP] included."""
+        """The number of tokens that the template adds to a sentence, [CLS] and [SEP] included."""
         return len(self.openings[0]) + len(self.closing)
 
     def mask_positions(self, tokens: Tensor) -> Tensor:
-        """Where [MASK] is in rows of so many tokens, (rows,) → (rows,)."""
+        """Return the positions of [MASK] in rows of so many tokens, (rows,) → (rows,)."""
         return tokens - len(self.closing) + self.mask_index
 
     def alone(self, lengths: Tensor, views: int, first_position: int) -> dict[str, Tensor]:
-        """The templates around no sentence, with positions that leave room for one of each length.
+        """Return the templates without a sentence, with positions that leave a gap of each length.
 
         Args:
             lengths: (n,), in tokens.
-            views: how many templates to take.
+            views: number of templates.
             first_position: the position id of a row's first token.
 
         Returns:
@@ -111,10 +111,10 @@ class Prompt:
         }
 
     def in_views(self, input_ids: Tensor, views: int) -> Tensor:
-        """Ids (views·B, L) of B sentences, all repeated per view, with each view's own opening.
+        """Return the ids (views·B, L) of B sentences, repeated per view, with each view's own opening.
 
         Raises:
-            ValueError: a row does not begin with the first opening: it was not tokenised by the model's tokeniser.
+            ValueError: a row does not begin with the first opening: the model's tokeniser was not used.
         """
         width = len(self.openings[0])
         openings = torch.tensor(self.openings, device=input_ids.device)
@@ -126,19 +126,19 @@ class Prompt:
 
 
 def template_length(model: SentenceTransformer) -> int:
-    """How many tokens a model's prompt adds to each sentence, [CLS] and [SEP] included; 0 where it has no prompt."""
+    """Return the tokens that a model's prompt adds to a sentence, including [CLS] and [SEP]; 0 without a prompt."""
     prompt = Prompt.of(model)
     return 0 if prompt is None else prompt.length
 
 
 def text_limit(model: SentenceTransformer) -> int | None:
-    """Return how many tokens of a text a model reads, its prompt's template not counted; None: all of them."""
+    """Return the maximum number of tokens of a text, without the prompt's template; None: no limit."""
     limit = input_limit(model)
     return None if limit is None else limit - template_length(model)
 
 
 def freeze_pooling(model: SentenceTransformer) -> None:
-    """Freeze the weights that pick [MASK] out: trained, they would let the other tokens into the vector."""
+    """Freeze the weights that select [MASK]: training them would mix other tokens into the vector."""
     if Prompt.of(model) is not None:
         model[1].requires_grad_(False)
 
@@ -146,15 +146,15 @@ def freeze_pooling(model: SentenceTransformer) -> None:
 def with_prompt(
     model: SentenceTransformer, *, wording: Wording | None = None, name: str = "the model"
 ) -> SentenceTransformer:
-    """A prompt model around the transformer of ``model``, whose tokeniser is replaced.
+    """Return a prompt model with the transformer of ``model``, whose tokeniser is replaced.
 
     Args:
         model: a SentenceTransformer around a masked language model.
-        wording: the template; None: `SPACED` where the tokeniser's tokens hold their spaces, else `QUOTED`.
-        name: what the model is called in an error.
+        wording: the template; None: `SPACED` if the tokeniser's tokens include spaces, else `QUOTED`.
+        name: name of the model in messages.
 
     Raises:
-        UserError: it is a prompt model already; the tokeniser is a slow one or has no mask token, or the wording does
+        UserError: the model already is a prompt model; the tokeniser is slow or has no mask token, or the wording does
             not fit it.
     """
     if Prompt.of(model) is not None:
@@ -179,7 +179,7 @@ def with_prompt(
 
 
 def _mask_weights(model: SentenceTransformer) -> WordWeights | None:
-    """The module of a prompt model that picks [MASK] out; None where the modules are not those of a prompt model."""
+    """Return the module of a prompt model that selects [MASK]; None for other models."""
     modules = list(model.children())
     if len(modules) != 3 or not isinstance(modules[1], WordWeights) or not isinstance(modules[2], Pooling):
         return None
@@ -188,7 +188,7 @@ def _mask_weights(model: SentenceTransformer) -> WordWeights | None:
 
 
 def _template(tokenizer: Any) -> dict[str, Any] | None:
-    """The template in a tokeniser's post-processor, if it is one of ours."""
+    """Return the template in a tokeniser's post-processor if it is one of holdfast's, else None."""
     processor = getattr(getattr(tokenizer, "backend_tokenizer", None), "post_processor", None)
     if processor is None:
         return None
@@ -204,11 +204,11 @@ def _template(tokenizer: Any) -> dict[str, Any] | None:
 
 
 def _prompted(tokenizer: Any, wording: Wording, name: str) -> PreTrainedTokenizerFast:
-    """A tokeniser that puts each text into the template, adds a missing final ".", and cuts the text alone.
+    """Return a tokeniser that puts each text into the template, adds a missing final ".", and truncates only the text.
 
-    Of the generic class: the classes of single models build themselves anew when they are loaded, without the
-    template. Special tokens that stand in a text are read as text (``split_special_tokens``), and the mask token is
-    taken out besides, since some vocabularies have it as a word: [MASK] is once in a row, where the template has it.
+    It has the generic class: the classes of single models would be rebuilt without the template when loaded. Special
+    tokens in a text are read as text (``split_special_tokens``), and the mask token is removed, since some vocabularies
+    have it as a word: each row has exactly one [MASK], that of the template.
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -222,7 +222,7 @@ def _prompted(tokenizer: Any, wording: Wording, name: str) -> PreTrainedTokenize
     backend.normalizer = normalizers.Sequence(steps)
     template = _post_processor(tokenizer, *_ids(tokenizer, wording, name))
     if _holds(state["post_processor"], "RobertaProcessing") or _holds(state["post_processor"], "ByteLevel"):
-        # Offsets without the space before a word, as they were. The first word's own was not in the text.
+        # Offsets without the space before a word, as in the original. The space before the first word is added.
         template = processors.Sequence([processors.ByteLevel(add_prefix_space=True, trim_offsets=True), template])
     backend.post_processor = template
     special = {key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
@@ -238,10 +238,10 @@ def _prompted(tokenizer: Any, wording: Wording, name: str) -> PreTrainedTokenize
 
 
 def _ids(tokenizer: Any, wording: Wording, name: str) -> tuple[list[list[int]], list[int]]:
-    """The ids of the openings, with what the tokeniser puts before a text, and of the closing, with what it puts after.
+    """Return the ids of the openings and of the closing, with the special tokens before and after a text.
 
     Raises:
-        UserError: openings of different lengths, or a closing without the mask.
+        UserError: the openings have different lengths, or the mask is not exactly once in the closing.
     """
 
     def plain(text: str) -> list[int]:
@@ -264,10 +264,10 @@ def _ids(tokenizer: Any, wording: Wording, name: str) -> tuple[list[list[int]], 
 
 
 def _post_processor(tokenizer: Any, openings: Sequence[list[int]], closing: list[int]) -> Any:
-    """The template as a tokeniser holds it. The openings of later views are kept in it too, unused by it."""
+    """Return the template as a post-processor, which also stores the openings of later views without using them."""
     pieces = {f"{_OPENING}{view}": ids for view, ids in enumerate(openings, start=1)} | {_CLOSING: closing}
     pieces[_SEPARATOR] = [] if tokenizer.sep_token_id is None else [tokenizer.sep_token_id]
-    second = int("token_type_ids" in tokenizer.model_input_names)  # the type of a pair's second text
+    second = int("token_type_ids" in tokenizer.model_input_names)  # token type of a pair's second text
     return processors.TemplateProcessing(
         single=f"{_OPENING}1:0 $A:0 {_CLOSING}:0",
         pair=f"{_OPENING}1:0 $A:0 {_SEPARATOR}:0 $B:{second} {_CLOSING}:{second}",
@@ -283,7 +283,7 @@ def _tokens_hold_spaces(tokenizer: Any) -> bool:
 
 
 def _holds(state: Any, value: str) -> bool:
-    """Whether a part of a tokeniser's state has ``value`` somewhere in it."""
+    """Return True if ``value`` occurs anywhere in a part of a tokeniser's state."""
     if isinstance(state, dict):
         state = list(state.values())
     return any(_holds(part, value) for part in state) if isinstance(state, list) else state == value

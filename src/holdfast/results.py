@@ -1,8 +1,8 @@
-"""The one JSON file that every command writes and that ``report`` and ``compare`` read.
+"""The JSON file of results that every command writes and that ``report`` and ``compare`` read.
 
-A result says what was measured (``results``, one row per task and split), on what (``model``, ``model_sha256``), how
-(``protocol``, ``seed``, ``command``) and where (``environment``), so that a number can be traced and made again. It
-carries a hash of its content, so that a file that was changed since it was written can be told from one that was not.
+A result contains measurements (``results``, one row per task and split), the model (``model``, ``model_sha256``), the
+protocol (``protocol``, ``seed``, ``command``) and the machine (``environment``), so that a number can be traced and
+reproduced. It also contains a hash of its content, so that later changes of the file can be detected.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 SCHEMA = "holdfast.results/1"
 HASH = "content_sha256"
 State = Literal["as written", "changed", "unhashed"]
-"""Of a result file: "unhashed" where it is of an earlier version, or was printed and not written."""
+"""The state of a result file; "unhashed": without a hash, from an earlier version or from printed output."""
 
 _PACKAGES = (
     *("torch", "transformers", "sentence-transformers", "tokenizers", "datasets", "numpy", "scipy", "scikit-learn"),
 )
-# What a file must hold, and of which type, to be read; a writer may add keys.
+# Required keys and their types; a writer may add keys.
 _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "schema": str,
     "kind": str,
@@ -53,7 +53,7 @@ _REQUIRED: dict[str, type | tuple[type, ...]] = {
     "results": list,
 }
 _ROW_REQUIRED: dict[str, type | tuple[type, ...]] = {"task": str, "split": str, "n": int, "metrics": dict}
-# What an example of attack or audit must hold for its text to be shown or tried again; and what it may hold besides.
+# Required keys of an example of attack or audit, to show its text or to try it again; and its optional keys.
 _EXAMPLE_TEXTS: dict[str, type | tuple[type, ...]] = {"recipe": str, "outcome": str, "original": str}
 _EXAMPLE_REQUIRED: dict[str, type | tuple[type, ...]] = {
     **_EXAMPLE_TEXTS,
@@ -69,7 +69,7 @@ _EXAMPLE_MAY: dict[str, type | tuple[type, ...]] = {
 }
 # Metrics that are not x100.
 _OF_ONE = ("stability", "different_texts")
-# What a row's items may be: a list each, with a number for every one of its n items.
+# Allowed sets of a row's items: each is a list of n numbers.
 _ITEMS = (("correct",), ("gold", "similarity"), ("gold", "prediction"), ("correct", "text"), ("stability", "text"))
 
 
@@ -86,19 +86,19 @@ def new_result(
     timing: dict[str, float] | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """A result, ready for `write_result`; more keys may be added to it.
+    """Return a result, ready for `write_result`; more keys may be added to it.
 
     Args:
-        kind: the verb that made it: ``"evaluate"``, ``"train"``, ``"attack"``, ...
-        command: the words of the command; ``None`` takes this process's own.
+        kind: the command: ``"evaluate"``, ``"train"``, ``"attack"``, ...
+        command: words of the command; ``None``: those of this process.
         model: the model as the user named it.
-        path: the folder it was loaded from, for its hashes.
-        identity: those hashes (`model_identity`), where they are known already or the model is no folder.
-        protocol: everything that decides the numbers and is not the model or the data.
-        seed: the seed, or ``None`` where no random number was drawn.
+        path: folder of the model, for its hashes.
+        identity: the hashes (`model_identity`), if they are already known or the model is not a folder.
+        protocol: everything that determines the numbers except model and data.
+        seed: random seed; ``None``: no random numbers were drawn.
         results: rows of ``{task, split, n, metrics, ...}``.
         timing: seconds by name.
-        device: where the model ran (``"cpu"``, ``"cuda:0"``).
+        device: device of the model (``"cpu"``, ``"cuda:0"``).
     """
     words = [Path(sys.argv[0]).name, *sys.argv[1:]] if command is None else list(command)
     return {
@@ -117,9 +117,9 @@ def new_result(
 
 
 def write_result(path: Path, result: dict[str, Any]) -> None:
-    """Write ``result`` to ``path``, whole or not at all, with a hash of its content as its last key.
+    """Write ``result`` to ``path``, atomically, with a hash of its content as its last key.
 
-    Numbers that are not finite are written as `finite` has them: what was measured is not lost to one of them.
+    Numbers that are not finite are replaced as in `finite`, so that the other measurements are not lost.
 
     Raises:
         UserError: the result is not valid (see `read_result`), or the file cannot be written.
@@ -127,21 +127,21 @@ def write_result(path: Path, result: dict[str, Any]) -> None:
     result = finite(result)
     _validate(result, "this result")
     content = {name: value for name, value in result.items() if name != HASH}
-    as_read = json.loads(to_json(content))  # tuples are lists there, and all keys are text
+    as_read = json.loads(to_json(content))  # tuples become lists, and all keys text
     write_text(path, to_json({**content, HASH: content_sha256(as_read)}) + "\n")
 
 
 def content_sha256(result: Mapping[str, Any]) -> str:
-    """The SHA-256 of a result as it is read from JSON, whatever the order of its keys and the blanks between them."""
+    """Return the SHA-256 of a result as read from JSON, independent of key order and whitespace."""
     content = {name: value for name, value in result.items() if name != HASH}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def finite(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result without numbers that JSON has no words for: infinity, and what is not a number.
+    """Return a result without numbers that JSON does not support: infinity and NaN.
 
-    A metric that is none is left out of its row, and so are items of which one is none: the row names them in
-    ``undefined``. Everywhere else such a number becomes null.
+    A metric that is not finite is left out of its row, and so are items if one of them is not finite; the row lists
+    them in ``undefined``. Everywhere else such a number becomes null.
     """
     rows = [_finite_row(row) if "metrics" in row else row for row in result["results"]]
     return {**{name: _or_null(value) for name, value in result.items() if name != "results"}, "results": rows}
@@ -172,12 +172,12 @@ def _is_not_finite(value: Any) -> bool:
 
 
 def to_json(result: Mapping[str, Any]) -> str:
-    """A result as indented JSON, but for the items of its rows, whose thousands of numbers stand in one line each.
+    """Return a result as indented JSON, with each list of items of a row in one line.
 
-    Numbers that are not finite are as `finite` has them.
+    Numbers that are not finite are replaced as in `finite`.
     """
     result = finite(result)
-    mark = uuid.uuid4().hex  # stands for a list until the rest is written; no text of a result holds it
+    mark = uuid.uuid4().hex  # placeholder of a list; no text of a result contains it
     compact: list[str] = []
 
     def held(values: Any) -> str:
@@ -194,7 +194,7 @@ def to_json(result: Mapping[str, Any]) -> str:
 
 
 def digits_of(metric: str, otherwise: int) -> int:
-    """Decimals of a number that people read: 3 of what lies between 0 and 1, such as stability, 2 of a Spearman
+    """Return the decimals of a displayed number: 3 for metrics between 0 and 1, such as stability, 2 for a Spearman
     correlation ×100, else ``otherwise``."""
     if metric == "spearman":
         return 2
@@ -202,12 +202,12 @@ def digits_of(metric: str, otherwise: int) -> int:
 
 
 def p_shown(p: float) -> str:
-    """A p-value as people read it."""
+    """Return a p-value as text."""
     return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
 
 
 def shown(value: Any) -> Any:
-    """Return ``value`` with every text as it can be shown, in a page too: see `holdfast.terminal.visible`."""
+    """Return ``value`` with control characters escaped in every text; see `holdfast.terminal.visible`."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
@@ -218,20 +218,20 @@ def shown(value: Any) -> Any:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Read a result and check that it is one; without the hash of its content.
+    """Read and validate a result; return it without the hash of its content.
 
     Raises:
-        UserError: no such file, not JSON (with the line), another schema, a missing or mistyped key, a metric that is
-            not a finite number, or items that are not a number for each of the row's n.
+        UserError: the file does not exist, is not JSON (with the line), has another schema, a missing or mistyped key,
+            a metric that is not a finite number, or items that are not n numbers.
     """
     return read_with_state(path)[0]
 
 
 def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
-    """A result as `read_result` reads it, and whether it is as it was written.
+    """Read a result as in `read_result`, and return it with its state.
 
     Raises:
-        UserError: what `read_result` raises.
+        UserError: as in `read_result`.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -243,7 +243,7 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
         result = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists within lists without end
+    except (ValueError, RecursionError) as error:  # an extremely long number, or deeply nested lists
         raise UserError(f"{path}: not a result file: {error}") from error
     _validate(result, str(path))
     if HASH not in result:
@@ -254,15 +254,15 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
 
 
 def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256: str) -> None:
-    """Refuse a result that an earlier start of a command has left, unless it is of the same model.
+    """Refuse the result of an earlier start of a command, unless it belongs to the same model.
 
     Args:
-        path: the file, for the line.
-        result: what was read.
-        model_sha256: of the model that it has to be of.
+        path: the file, for the message.
+        result: the result in the file.
+        model_sha256: hash of the expected model.
 
     Raises:
-        UserError: it is of another model; the line names both.
+        UserError: it belongs to another model; the message names both.
     """
     found = str(result["model_sha256"])
     if found != model_sha256:
@@ -273,24 +273,24 @@ def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256
 
 
 def changed_files(paths: Iterable[Path]) -> list[Path]:
-    """Those of some result files that were changed since they were written.
+    """Return the result files that were changed since they were written.
 
     Raises:
-        UserError: what `read_result` raises.
+        UserError: as in `read_result`.
     """
     return [path for path in paths if read_with_state(path)[1] == "changed"]
 
 
 def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = False) -> list[dict[str, Any]]:
-    """The attacked texts that a result holds, checked to be such.
+    """Return the validated examples (attacked texts) of a result.
 
     Args:
-        result: what was read.
-        path: from where.
-        texts_only: check no more than what names an attempt: recipe, outcome and the text that was attacked.
+        result: the result.
+        path: its file, for messages.
+        texts_only: validate only recipe, outcome and original text of each example.
 
     Raises:
-        UserError: it holds none, or something else under their name.
+        UserError: there are no examples, or they are invalid.
     """
     examples = result.get("examples")
     if not isinstance(examples, list):
@@ -307,7 +307,7 @@ def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = Fal
 
 
 def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
-    """The STS rows as a table 80 columns wide: Spearman x100 per task, and the mean once all seven are there."""
+    """Return the STS rows as a table 80 columns wide: Spearman x100 per task, and the mean if all seven exist."""
     from rich import box
     from rich.table import Table
 
@@ -331,7 +331,7 @@ def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None
 
 
 def render_transfer_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
-    """The transfer rows as a table 80 columns wide: accuracy x100 per task, and the mean once all seven are there."""
+    """Return the transfer rows as a table 80 columns wide: accuracy x100 per task, and the mean if all seven exist."""
     from rich import box
     from rich.table import Table
 
@@ -359,7 +359,7 @@ def render_transfer_table(rows: Iterable[dict[str, Any]], *, title: str | None =
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
-    """The machine and the package versions, as far as they can change a number or a time."""
+    """Return the machine and the package versions that can affect a number or a time."""
     import torch
 
     from holdfast.devices import device_name
@@ -402,7 +402,7 @@ def _validate(result: Any, where: str) -> None:
 
 
 def _check_items(items: Any, count: int, place: str) -> None:
-    """Items are one of `_ITEMS`, a list of ``count`` numbers each; ``text`` numbers the texts of an audit."""
+    """Check that items are one of `_ITEMS`, each a list of ``count`` numbers; ``text`` numbers an audit's texts."""
     if not isinstance(items, dict) or tuple(sorted(items)) not in _ITEMS:
         kinds = " or ".join(", ".join(kind) for kind in _ITEMS)
         raise UserError(f"{place}: its items are not one of {kinds}")
@@ -416,7 +416,7 @@ def _check_items(items: Any, count: int, place: str) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a finite number that a float can hold; true and false are none."""
+    """Return True if a JSON value is a finite number within the range of float; true and false are not numbers."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -424,7 +424,7 @@ def is_number(value: Any) -> bool:
 
 
 def _check_example(row: Mapping[str, Any], place: str) -> None:
-    """The parts of an example that have parts of their own."""
+    """Check the nested parts of an example."""
     for change in row["changed"]:
         if not isinstance(change, list) or [type(part) for part in change] != [int, str, str]:
             raise UserError(f"{place}: a change is [place, word, other word], not {change!r}")
@@ -444,6 +444,6 @@ def _check_keys(value: dict[str, Any], required: dict[str, type | tuple[type, ..
     if missing:
         raise UserError(f"{where}: not a complete holdfast result: {', '.join(map(repr, missing))} missing")
     for key, kind in required.items():
-        # JSON's true is Python's int as well; no key here is a yes or no.
+        # JSON's true is also a Python int; no key here is a bool.
         if not isinstance(value[key], kind) or isinstance(value[key], bool):
             raise UserError(f"{where}: {key!r} is of the wrong type ({type(value[key]).__name__})")

@@ -1,4 +1,4 @@
-"""Long texts before they are tokenised: a tokeniser cuts a text of a megabyte into words first, and off after that."""
+"""Shortening of long texts before tokenisation: a tokeniser splits even a megabyte of text before it truncates."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _CHARACTERS_PER_TOKEN = 16
-"""Several times those of usual text; where a text has more of them, more of it is taken."""
+"""Several times the usual number; for a text with more characters per token, more of it is kept."""
 _LEAST = 4096
-"""Characters: below, there is nothing to gain."""
+"""Minimum number of characters: for shorter texts there is no gain."""
 
 
 def shortened(texts: Sequence[str], limit: int | None, count: Callable[[list[str]], list[int]]) -> list[str]:
-    """Return texts without the ends that no token which is read comes from; their tokens stay the same.
+    """Return texts without the ends that the model does not read; the tokens that it reads stay the same.
 
-    Half of what is kept fills the model by itself, so that the other half follows the last token that is read: what a
-    tokeniser makes of a word depends on the text near it.
+    The first half of the kept text already has ``limit`` tokens; the second half is kept as context, since the tokens
+    of a word can depend on the text after it.
 
     Args:
         texts: n texts.
-        limit: the tokens that the model reads; None: all.
-        count: the tokens that are read of each text, ``limit`` at most.
+        limit: maximum number of tokens of the model; None: no limit.
+        count: returns the number of tokens read of each text, at most ``limit``.
     """
     if not limit:
         return list(texts)
@@ -37,7 +37,7 @@ def _shortened(text: str, half: int, limit: int, count: Callable[[list[str]], li
 
 
 def shortened_for(tokenizer: Any, texts: Sequence[str], limit: int) -> list[str]:
-    """Return what `shortened` does for a tokeniser that cuts texts after ``limit`` tokens."""
+    """Return `shortened` texts for a tokeniser that truncates at ``limit`` tokens."""
 
     def count(some: list[str]) -> list[int]:
         return [len(ids) for ids in tokenizer(some, truncation=True, max_length=limit, verbose=False)["input_ids"]]

@@ -1,7 +1,7 @@
-"""What reaches a terminal: controls made visible, and standard streams that are closed, broken or not UTF-8.
+"""Safe terminal output: escaped control characters, and standard streams that are closed, broken or not UTF-8.
 
-Models, corpora, results and file names come from others. What of them is printed goes through `visible`, so that none
-of it moves the cursor, sets the clipboard or turns the order of the letters around it.
+Texts from models, corpora, results and file names are not trusted. They are printed through `visible`, so that they
+cannot move the cursor, set the clipboard or change the order of letters.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-# What a terminal obeys: controls but tab and line feed, those of eight bits (C1) too; line and paragraph separators;
-# embeddings, overrides and isolates of Unicode's bidirectional text. And halves of surrogate pairs, which are no text.
+# Characters that a terminal interprets: controls except tab and line feed, also 8-bit ones (C1); line and paragraph
+# separators; embeddings, overrides and isolates of bidirectional text. And surrogates, which are not valid text.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
-    r"""Return ``text`` with every character that a terminal would obey as its escape, such as ``\x1b``."""
+    r"""Return ``text`` with every character that a terminal would interpret escaped, such as ``\x1b``."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def json_escaped(text: str, encoding: str = "utf-8") -> str:
-    """Return JSON of the same values, with such characters and all that ``encoding`` lacks as JSON's own escapes."""
+    """Return equal JSON in which such characters, and those missing in ``encoding``, are JSON escapes."""
     if not encoding.lower().startswith("utf"):
         text = re.sub(r"[^\x00-\x7f]", _json_escape, text)
-    # Line feeds and blanks are JSON's own layout; other controls below a blank are escaped in it already.
+    # Line feeds and spaces are JSON's layout; other controls are already escaped in JSON.
     return _OBEYED.sub(_json_escape, text)
 
 
@@ -39,7 +39,7 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 class _Raw(io.TextIOBase):
-    """A standard stream as it is; what cannot be written to standard error is lost, and the work goes on."""
+    """A standard stream without changes; with ``lossy`` (standard error), write errors are ignored."""
 
     def __init__(self, stream: TextIO | None, *, lossy: bool) -> None:
         self._stream = stream
@@ -82,10 +82,10 @@ class _Raw(io.TextIOBase):
 
 
 class _Visible(_Raw):
-    """A standard stream for everyone, through which no control reaches a terminal.
+    """A standard stream that escapes control characters.
 
     Attributes:
-        rich_proxied_file: where rich's consoles write, whose own controls are to be obeyed.
+        rich_proxied_file: unescaped stream for rich's consoles, which need their own controls.
     """
 
     def __init__(self, stream: TextIO | None, *, lossy: bool) -> None:
@@ -99,10 +99,10 @@ class _Visible(_Raw):
 
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
-    """Exchange standard output and error for streams that show controls, and take any text in any encoding.
+    """Replace standard output and error by streams that escape controls and accept any text in any encoding.
 
-    A closed output raises `BrokenPipeError` where something is printed, like one whose reader is gone. Errors of
-    standard error are not raised: what is lost there is progress.
+    A closed output raises `BrokenPipeError` when something is printed, like one whose reader is gone. Errors of
+    standard error are ignored: only progress is lost.
     """
     _occupy_closed()
     before = sys.stdout, sys.stderr
@@ -120,7 +120,7 @@ def standard_streams() -> Iterator[None]:
 
 
 def _occupy_closed() -> None:
-    """Give the numbers of closed standard streams to /dev/null: else the next file that is opened would get one."""
+    """Open /dev/null for closed standard streams: else the next opened file would get their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -129,7 +129,7 @@ def _occupy_closed() -> None:
 
 
 def _discard_unwritten(stream: io.TextIOWrapper) -> None:
-    """Drop what a stream cannot write, which would raise once more when Python exits."""
+    """Discard data that a stream cannot write, which would raise again when Python exits."""
     try:
         stream.flush()
     except (OSError, ValueError):

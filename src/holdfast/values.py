@@ -1,4 +1,4 @@
-"""From what a person wrote to the type that an option takes, or the line that says what it takes."""
+"""Conversion of user input to the type of an option, with an error message on what the option accepts."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from holdfast.bounds import in_range, short
 from holdfast.errors import UserError, one_of
 
 _MAX_YAML = 1 << 18
-"""Bytes of a configuration or a table; those that come with holdfast have a few thousand."""
+"""Maximum bytes of a configuration or a table; those of holdfast have a few thousand."""
 _MAX_NODES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which converts no number of so many digits that it takes long or cannot be printed."""
+    """YAML's safe loader, which refuses numbers with too many digits to convert or print."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """Make a whole number."""
+        """Convert a whole number."""
         _refuse_long_number(node, 1000)
         return int(super().construct_yaml_int(node))
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
-        """Make a number; those in base 60 (1:30.5) would overflow."""
+        """Convert a number; long ones in base 60 (1:30.5) would overflow."""
         _refuse_long_number(node, 200)
         return float(super().construct_yaml_float(node))
 
@@ -46,16 +46,16 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 
 
 def fitted(where: str, value: Any, hint: Any, name: str = "") -> Any:
-    """``value`` as the type ``hint`` says.
+    """Convert ``value`` to the type ``hint``.
 
     Args:
-        where: the name of the option, and the place where it stands: what the line begins with.
-        value: a value as YAML reads it or as the command line parsed it.
+        where: begin of the error message: the name of the option, and its place.
+        value: a value from YAML or from the command line.
         hint: bool, int, float, str, Path, None, a Literal of words, a tuple of names, a mapping, or a union of these.
-        name: of the option, whose range a number must lie in.
+        name: name of the option, for the range of a number.
 
     Raises:
-        UserError: it does not fit; the line says what would.
+        UserError: the value does not fit; the message describes allowed values.
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:
@@ -80,15 +80,15 @@ _DESCRIPTIONS: dict[Any, str] = {
     Mapping: "a mapping of options",
     type(None): "null",
 }
-# typing's Mapping[str, Any] has the class of collections.abc as its origin; both are the same object here.
+# The origin of typing's Mapping[str, Any] is the class of collections.abc, which is the key here.
 
 
 def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     if kind is Path:
         return isinstance(value, (str, Path)), expanded(value) if isinstance(value, (str, Path)) else None
     if kind is float:
-        number = math.nan  # of no use to any option
-        with contextlib.suppress(ValueError, OverflowError):  # text that is none; a whole number of 308 digits and more
+        number = math.nan  # not valid for any option
+        with contextlib.suppress(ValueError, OverflowError):  # text without a number; an int of more than 308 digits
             # YAML 1.1 reads 3e-5, without a point, as text.
             number = float(value) if type(value) in (int, float, str) else math.nan
         return not math.isnan(number), value if math.isnan(number) else number
@@ -102,10 +102,10 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
 
 
 def expanded(path: str | Path) -> Path:
-    """``path``, in which ``~`` and ``~user`` are home folders.
+    """Return ``path`` with ``~`` and ``~user`` replaced by home folders.
 
     Raises:
-        UserError: there is no such user, or no home folder is known; or no file can have that name.
+        UserError: there is no such user or no known home folder, or the name is not a valid file name.
     """
     try:
         encoded = os.fsencode(path)
@@ -123,21 +123,21 @@ def expanded(path: str | Path) -> Path:
 
 
 def paths_in(words: str) -> list[str]:
-    """What a person joined by commas, without the blanks around it; a path that exists is one, whatever is in it."""
-    if words and expanded(words).exists():  # an empty path would be the folder that one is in
+    """Split paths separated by commas; an existing path is kept as one, even if its name contains commas."""
+    if words and expanded(words).exists():  # an empty path would be the current folder
         return [words]
     return [part.strip() for part in words.split(",") if part.strip()]
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
-    """A YAML file's nodes, which know their lines, and its values.
+    """Read a YAML file; return its nodes, which have line numbers, and its values.
 
     Args:
         path: the file.
-        what: what it holds, for the line that says it cannot be read.
+        what: kind of the content, for messages, such as "configuration".
 
     Raises:
-        UserError: it cannot be read, or is no YAML (with ``file:line``).
+        UserError: the file cannot be read, or is not YAML (with ``file:line``).
     """
     try:
         if path.stat().st_size > _MAX_YAML:
@@ -165,12 +165,12 @@ def _values(text: str) -> Any:
 
 
 def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
-    """Refuse a file whose aliases make it endless, or many times as long as it is written.
+    """Refuse a file whose aliases expand infinitely, or to more than ``_MAX_NODES`` nodes.
 
     Raises:
-        UserError: it is such a file.
+        UserError: the aliases expand too far.
     """
-    sizes: dict[int, int | None] = {}  # of each node with all that is below it; None while it is being counted
+    sizes: dict[int, int | None] = {}  # number of nodes in each subtree; None while it is being counted
 
     def size(of: yaml.Node) -> int:
         if id(of) not in sizes:
@@ -188,7 +188,7 @@ def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
 
 
 def split_settings(words: Sequence[str]) -> dict[str, str]:
-    """``["gamma=0.1", …]`` as a mapping.
+    """Parse ``["gamma=0.1", …]`` into a mapping.
 
     Raises:
         UserError: a word without "=".
@@ -203,10 +203,10 @@ def split_settings(words: Sequence[str]) -> dict[str, str]:
 
 
 def option_value(name: str, value: Any, hint: Any) -> Any:
-    """The value of an option, whose text is read as YAML unless the option takes text ("1e-3", "true", "inf").
+    """Return the value of an option; text is parsed as YAML unless the option takes text ("1e-3", "true", "inf").
 
     Raises:
-        UserError: it does not fit the option's type.
+        UserError: the value does not fit the option's type.
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if isinstance(value, str) and get_origin(hint) is not Literal:
@@ -223,9 +223,9 @@ def _parsed(text: str) -> Any:
 
 
 def documented_arguments(cls: type) -> dict[str, str]:
-    """The ``Args:`` section of a class's docstring: ``name: meaning``, and the deeper lines that belong to it.
+    """Return the ``Args:`` section of a class's docstring, by argument: ``name: meaning`` with continuation lines.
 
-    What tables of options say of each.
+    Tables of options show it.
     """
     _, _, section = (inspect.getdoc(cls) or "").partition("\nArgs:\n")
     meanings: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The console of rich that all output of the verbs goes through, but for JSON and single lines."""
+"""The rich console for all output of the commands, except JSON and single lines."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from holdfast.terminal import visible
 
 
 class VisibleConsole(Console):
-    """A console that shows controls instead of passing them on, and reads no markup in what it prints.
+    """A console that escapes control characters and does not interpret markup.
 
     Args:
-        **settings: as of rich's console.
+        **settings: as for rich's console.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
 
     def render_str(self, text: str, **settings: Any) -> Text:
-        """Make rich's text of ``text``; controls are exchanged before rich drops some of them and measures the rest."""
+        """Return ``text`` as rich's text, with controls escaped before rich removes or measures them."""
         return super().render_str(visible(text), **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render anything; also text that was made elsewhere shows its controls."""
+        """Render anything, with controls escaped in every segment."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def status(self, status: RenderableType, **settings: Any) -> Status:
-        """Return a line with a spinner."""
+        """Return a status line with a spinner."""
         return _PlainStatus(_unmarked(status), console=self, **settings)
 
     def on_broken_pipe(self) -> None:
-        """Pass the error on, where rich would end the process with another exit code than the one documented."""
+        """Raise `BrokenPipeError`; rich would exit with another code than the documented one."""
         raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
 
 
@@ -48,5 +48,5 @@ class _PlainStatus(Status):
 
 
 def _unmarked(status: RenderableType) -> RenderableType:
-    """A spinner would read markup in what is a str."""
+    """Return a str as text without markup, which a spinner would interpret."""
     return Text(visible(status)) if isinstance(status, str) else status

@@ -21,7 +21,7 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 def sentence_norm(delta: Tensor, mask: Tensor, norm: Norm) -> Tensor:
-    """The norm of each sentence's perturbation, (B,).
+    """Return the norm of each sentence's perturbation, (B,).
 
     Args:
         delta: (B, L, d).

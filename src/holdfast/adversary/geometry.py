@@ -50,7 +50,7 @@ class Victim(Protocol):
         """Return the vectors of n texts, (n, d), without gradients."""
 
     def loss(self, z: Tensor, rows: Sequence[int]) -> Tensor:
-        """The mean loss of n vectors (n, d), a scalar."""
+        """Return the mean loss of n vectors (n, d), a scalar."""
 
     def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
         """Return, for each of n vectors of changed texts, True if the goal is reached and the text is finished."""

@@ -1,4 +1,4 @@
-"""Back-translation: paraphrases by translating to another language and back, as positives (BTCL in ADCL, §3.2)."""
+"""Back-translation: translate to another language and back, for milder positives (BTCL in ADCL, §3.2)."""
 
 from __future__ import annotations
 

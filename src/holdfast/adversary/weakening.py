@@ -118,9 +118,9 @@ def uniform_start(
     Args:
         x: the embeddings.
         layers: k.
-        tokens: whether there are token masks.
-        features: whether there are feature masks.
-        shared: one feature mask for all rows.
+        tokens: create token masks.
+        features: create feature masks.
+        shared: use one feature mask for all rows.
     """
     rows, length, width = x.shape
     kind: dict[str, Any] = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}

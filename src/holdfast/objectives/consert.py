@@ -74,7 +74,7 @@ class ConSERT(Objective):
     Differences from the release: in the release shuffling moves [CLS] and [SEP], too (with [CLS] pooling of shuffled
     tokens another token would be pooled); dropout zeroes an exact share; the two directions of the loss are added, not
     averaged, and weighted with 0.15; the negatives of other processes are not used; and the adversarial view climbs a
-    supervised loss, with a step of length 1 for each token. It uses mean pooling: choose it with the model's pooling.
+    supervised loss, with a step of length 1 for each token. It pools the mean: choose that by the model's pooling.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.

@@ -38,7 +38,7 @@ class TrainingSteps(torch.utils.data.Dataset[list[Group]]):
         return self.steps
 
     def __getitem__(self, step: int) -> list[Group]:
-        generator = np.random.default_rng([self.order.seed, step, 1])  # 1: apart from the orders
+        generator = np.random.default_rng([self.order.seed, step, 1])  # the 1 distinguishes it from orders
         groups = []
         for rows in self.order.groups(step):
             sentences = [self.corpus.sentence(row) for row in rows]

@@ -162,7 +162,7 @@ class MetricsFile(TrainerCallback):
 
 
 def logging_steps(steps: float | None) -> int:
-    """Return the steps between log records: 25, or fewer in a short run, so that it has about ten records.
+    """Return the steps between log records: 25, or fewer in a short run, so that it has at least ten.
 
     Args:
         steps: steps of the whole run; None if not known in advance.
