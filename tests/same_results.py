@@ -34,7 +34,7 @@ def commands(data: Path | None) -> dict[str, list[str]]:
         *("harden", "simcse", "--corpus", "corpus.txt", "--max-steps", "10", "--batch-size", "16"),
         *("--examples", "4", "--precision", "fp32", "--output", "harden"),
     ]
-    every["attack"] = ["attack", "simcse", *texts, "--recipes", "typos,textbugger", "--output", "attack.json"]
+    every["attack"] = ["attack", "simcse", *texts, "--recipes", "typos,bertattack", "--output", "attack.json"]
     every["audit"] = ["audit", "simcse", *texts, "--examples", "6", "--output", "audit.json"]
     every["space"] = [
         "space",
