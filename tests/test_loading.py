@@ -229,6 +229,11 @@ def test_a_classifier_is_read_as_an_encoder_and_that_is_told(masked_lm: Path, tm
     assert "is read without classifier.bias, classifier.weight of its weights" in line
 
 
+def test_a_warning_that_concerns_generation_alone_is_not_told(masked_lm: Path) -> None:
+    edit(masked_lm / "config.json", bos_token_id=50256, eos_token_id=50256)
+    assert told(lambda: load_sentence_transformer(str(masked_lm), device="cpu")) == []
+
+
 def test_a_checkpoint_of_simcse_whose_head_would_be_dropped(masked_lm: Path) -> None:
     head = {"mlp.dense.weight": torch.zeros(16, 16), "mlp.dense.bias": torch.zeros(16)}
     change_weights(masked_lm, lambda held: held | head)

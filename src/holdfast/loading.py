@@ -36,7 +36,9 @@ _LIBRARIES = ("transformers", "sentence_transformers", "huggingface_hub")
 _REPORT_ROW = re.compile(r"(\S.*?)\s*\|\s*(UNEXPECTED|MISSING|MISMATCH)\s*\|(.*)")
 _SHAPES = re.compile(r"ckpt: torch\.Size\(\[(.*?)\]\) vs model:\s*torch\.Size\(\[(.*?)\]\)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_PASSING = re.compile(r"deprecat|will be removed|is_decoder|LOAD REPORT|seem corrupted", re.IGNORECASE)
+_PASSING = re.compile(
+    r"deprecat|will be removed|is_decoder|LOAD REPORT|seem corrupted|[be]os_token_id must be", re.IGNORECASE
+)
 """Warnings that affect no number, or that are reported in another way."""
 _USUAL_HEADS = re.compile(
     r"(cls|lm_head|predictions|lm_predictions|mask_predictions|mlm_head|vocab_(transform|layer_norm|projector)"
