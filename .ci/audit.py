@@ -22,24 +22,27 @@ OWN = {"holdfast", "pip", "setuptools", "wheel"}
 
 def main() -> int:
     """0 where nothing is wrong; else what is wrong is printed."""
-    pinned = dict(line.split("==") for line in CONSTRAINTS.read_text().splitlines() if "==" in line)
-    pinned = {_normal(name): version for name, version in pinned.items()}
-    wrong = []
+    pinned, wrong = _versions(CONSTRAINTS), []
     for package in metadata.distributions():
         name, version = _normal(package.metadata["Name"]), package.version.partition("+")[0]
         # What PyTorch brings for GPUs comes with it, version by version.
         if name not in OWN and not name.startswith(("nvidia-", "triton", "cuda-")) and pinned.get(name) != version:
             wrong.append(f"{name} {version} is installed, constraints.txt says {pinned.get(name, 'nothing')}")
-    for line in [*sorted(wrong), *(untried := _untried_bounds())]:
+    wrong = [*sorted(wrong), *_untried_bounds()]
+    for line in wrong:
         print(f"audit: {line}", file=sys.stderr)
-    return bool(wrong or untried) or _known_vulnerabilities()
+    return bool(wrong) or _known_vulnerabilities()
+
+
+def _versions(constraints: Path) -> dict[str, str]:
+    """Return the version of each package in a file of constraints."""
+    lines = [line for line in constraints.read_text().splitlines() if not line.startswith("#")]
+    return {_normal(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
 def _untried_bounds() -> list[str]:
-    """Lower bounds of what users install other than the versions in `constraints-lowest.txt`."""
-    tried = dict(line.split("==") for line in LOWEST.read_text().splitlines() if not line.startswith("#"))
-    tried = {_normal(name): version for name, version in tried.items()}
-    wrong = []
+    """Return a line for each lower bound of what users install other than the versions in `constraints-lowest.txt`."""
+    tried, wrong = _versions(LOWEST), []
     for line in metadata.requires("holdfast") or ():
         asked, _, extra = line.partition(";")
         if any(f"'{tool}'" in extra.replace('"', "'") for tool in ("docs", "test")):

@@ -14,7 +14,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
 OPENINGS = re.compile(r"(What|Whether|How|Where|Of|Which|When|Who|Whose|That)\b")
-Documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def main() -> int:
@@ -28,16 +27,17 @@ def main() -> int:
 def faults(path: Path) -> Iterator[str]:
     """Yield a line for each docstring and help text of a file that opens with such a word."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, Documented):
-            texts = [(getattr(node, "lineno", 1), ast.get_docstring(node))]
+        if isinstance(node, ast.Expr):  # a string that stands alone: of a module, class, function or attribute
+            texts = [node.value]
         elif isinstance(node, ast.Call):
-            helps = [word.value for word in node.keywords if word.arg in ("help", "short_help")]
-            texts = [(value.lineno, _beginning(value)) for value in helps]
+            texts = [word.value for word in node.keywords if word.arg in ("help", "short_help")]
         else:
             continue
-        for line, text in texts:
-            if text and (found := OPENINGS.match(text)):
-                yield f"{path.relative_to(SOURCE.parent)}:{line}: opens with {found[0]!r}: {text.splitlines()[0][:80]}"
+        for value in texts:
+            text = _beginning(value)
+            if found := OPENINGS.match(text):
+                place = f"{path.relative_to(SOURCE.parent)}:{value.lineno}"
+                yield f"{place}: opens with {found[0]!r}: {text.splitlines()[0][:80]}"
 
 
 def _beginning(value: ast.expr) -> str:

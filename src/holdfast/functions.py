@@ -148,7 +148,7 @@ class VectorFunction:
 
 if TYPE_CHECKING:
     SentenceEncoder: TypeAlias = SentenceTransformer | VectorFunction
-    """What gives texts their vectors."""
+    """A model that encodes texts: a SentenceTransformer, or a function in its place."""
 
 
 def _length(text: Any) -> int:

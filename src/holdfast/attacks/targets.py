@@ -37,9 +37,9 @@ class Target(Protocol):
     unknown: str
     """The token of unknown words."""
     has_classes: bool
-    """Whether its verdicts are predictions of classes."""
+    """True if its verdicts are predictions of classes."""
     has_gradients: bool
-    """Whether :meth:`climb` and :meth:`locate` are supported."""
+    """True if :meth:`climb` and :meth:`locate` are supported."""
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Prepare examples for the attack; return for each the reason why it cannot be attacked, or None."""
