@@ -30,10 +30,10 @@ import numpy as np
 import torch
 
 from claims import Claim, save
+from holdfast.attacks.attack_inputs import load_material
 from holdfast.attacks.classifier import load_classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
-from holdfast.attacks.material import load_material
 from holdfast.attacks.metrics import summarise
 from holdfast.attacks.recipes import RECIPES
 from holdfast.attacks.resources import Resources, choose
@@ -195,7 +195,7 @@ def _textattack(
     ours_s: float,
 ) -> None:
     """TextAttack's PWWS on the same classifier, texts, stop words and synonyms."""
-    from holdfast.adversary.words import STOP_WORDS, Words, is_content_word
+    from holdfast.edits.words import STOP_WORDS, Words, is_content_word
 
     if options.recipe != "pwws" or any(len(example.texts) == 2 for example in examples):
         sys.exit("TextAttack is compared on pwws and single texts")

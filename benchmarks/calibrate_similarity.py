@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.attacks.recipes import RECIPES
-from holdfast.attacks.similarity import SentenceSimilarity, encoder_identity
+from holdfast.attacks.text_similarity import SentenceSimilarity, encoder_identity
 from holdfast.data.registry import load_labelled, load_pairs
 from holdfast.files import write_json
 

@@ -22,10 +22,10 @@ from rich.table import Table
 from transformers import PrinterCallback, TrainingArguments
 
 from claims import Claim, machine, save
+from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 from holdfast.classifiers.defences import DEFENCES, make_defence
-from holdfast.classifiers.material import Material, load_material
-from holdfast.classifiers.start import new_classifier
-from holdfast.classifiers.trainer import ClassifierTrainer
+from holdfast.classifiers.initial_model import new_classifier
+from holdfast.classifiers.training_data import Material, load_material
 from holdfast.precision import bf16_is_fast
 from holdfast.training.cpu import fast_on_cpu
 from train_step import StepTimes

@@ -31,8 +31,8 @@ from holdfast.data.corpus import spool_corpus
 from holdfast.pretraining.batches import Group, as_group
 from holdfast.pretraining.masking import Masking
 from holdfast.pretraining.model import loss_of, new_model, ready_to_train
-from holdfast.pretraining.order import StepOrder
-from holdfast.pretraining.settings import pretrain_settings
+from holdfast.pretraining.pretrain_settings import pretrain_settings
+from holdfast.pretraining.step_order import StepOrder
 from holdfast.pretraining.tokens import Ids, TokenisedCorpus, tokenise_corpus
 from holdfast.pretraining.vocabulary import own_tokenizer
 

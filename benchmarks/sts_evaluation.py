@@ -25,8 +25,8 @@ from sentence_transformers import SentenceTransformer
 
 from claims import Claim, machine, save
 from holdfast.encoding import Precision
-from holdfast.evaluation.sample import sample_pairs
 from holdfast.evaluation.sts import STS_TASKS, StsTask, load_sts
+from holdfast.evaluation.task_sample import sample_pairs
 from holdfast.evaluation.vectors import encode_once
 from holdfast.models import load_sentence_transformer
 from holdfast.precision import bf16_is_fast

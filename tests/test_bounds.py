@@ -10,21 +10,21 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from holdfast.attacks.run import AttackSettings, attack
-from holdfast.audit.kit import AuditSettings
-from holdfast.audit.run import audit
-from holdfast.baselines.settings import BaselineSettings
-from holdfast.bounds import RANGES, Range, check_numbers, in_range, short
-from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.audit.audit_context import AuditSettings
+from holdfast.audit.audit_run import audit
+from holdfast.baselines.baseline_settings import BaselineSettings
+from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.cli import main
 from holdfast.cli.app import app
 from holdfast.errors import UserError
 from holdfast.experiments.definition import read_definition
-from holdfast.experiments.run import ReproduceSettings
-from holdfast.hardening.run import HardenSettings, harden
+from holdfast.experiments.reproduction import ReproduceSettings
+from holdfast.hardening.hardening_run import HardenSettings, harden
+from holdfast.number_ranges import RANGES, Range, check_numbers, in_range, short
 from holdfast.objectives import METHODS
-from holdfast.pretraining.settings import PretrainSettings
-from holdfast.training.config import TrainConfig
+from holdfast.pretraining.pretrain_settings import PretrainSettings
+from holdfast.training.train_config import TrainConfig
 
 HUGE = int("9" * 400)
 WRONG: list[Any] = [HUGE, -HUGE, 10**26, float("inf"), float("nan"), float("1e400")]
@@ -202,7 +202,7 @@ def test_a_table_names_file_line_and_range(key: str, value: str, tmp_path: Path)
 
 @pytest.mark.parametrize("method", METHODS)
 def test_options_from_python_are_in_range_too(method: str) -> None:
-    from holdfast.training.options import method_options
+    from holdfast.training.method_options import method_options
 
     hints = get_type_hints(METHODS[method].__init__)
     named = [

@@ -19,7 +19,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.results import read_result
-from holdfast.training.watching import standing_of
+from holdfast.runs.run_status import standing_of
 
 WORDS = ["the", "a", "man", "woman", "dog", "cat", "runs", "sleeps", "in", "under", "house", "red", "old"]
 VERBS = [
@@ -135,7 +135,7 @@ def test_help_is_there_at_once() -> None:
 
 
 def test_the_defaults_in_the_help_of_train_are_those_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    from holdfast.training.config import TrainConfig
+    from holdfast.training.train_config import TrainConfig
 
     main(["train", "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -151,7 +151,7 @@ def test_every_field_of_a_run_can_be_given() -> None:
     import inspect
 
     from holdfast.cli.train import train
-    from holdfast.training.config import TrainConfig
+    from holdfast.training.train_config import TrainConfig
 
     given = set(inspect.signature(train).parameters) | {"options"}
     assert {field.name for field in fields(TrainConfig)} <= given
@@ -256,7 +256,7 @@ def test_a_mistake_in_a_configuration_names_file_and_line(
 
 
 def test_the_command_line_goes_before_the_configuration(here: Path) -> None:
-    from holdfast.training.settings import run_config
+    from holdfast.training.config_file import run_config
 
     text = "learning-rate: 2e-5\nmax_steps: 7\nseed: 3\nreport_to: [tensorboard]\n"
     (here / "run.yaml").write_text(text + "options:\n  temperature: 0.1\n  head: none\n")
@@ -362,7 +362,7 @@ def test_a_full_disk_is_one_line(
         except OSError as error:
             raise RuntimeError("a library's own words") from error
 
-    monkeypatch.setattr("holdfast.training.run.train", full)
+    monkeypatch.setattr("holdfast.training.training_run.train", full)
     assert "no space left" in mistake(capsys, TRAIN)
 
 
@@ -370,7 +370,7 @@ def test_holdfasts_own_fault_keeps_its_traceback(here: Path, monkeypatch: pytest
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("holdfast.training.run.train", broken)
+    monkeypatch.setattr("holdfast.training.training_run.train", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(TRAIN)
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import (
     atomic_path,
-    holding,
+    exclusive,
     locked,
     read_object,
     sha256,
@@ -92,7 +92,7 @@ def test_a_hash_is_of_the_whole_file(tmp_path: Path) -> None:
 
 
 def test_what_a_run_writes_to_is_found_however_its_settings_are_given(tmp_path: Path) -> None:
-    @holding(lambda path: locked(path, path))
+    @exclusive(lambda path: locked(path, path))
     def run(path: Path, *, more: int = 0) -> bool:
         return path.exists()
 

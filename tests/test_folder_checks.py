@@ -12,8 +12,8 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
 from holdfast.folder_checks import check_files
+from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer
 
 

@@ -13,8 +13,8 @@ import pytest
 from holdfast.cli import main
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
-from holdfast.functions import VectorFunction
+from holdfast.model_lookup import resolve_model
+from holdfast.user_functions import VectorFunction
 
 
 def letters(texts: list[str]) -> list[list[float]]:

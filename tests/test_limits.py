@@ -21,7 +21,7 @@ from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.attacks.classifier import load_classifier, tokenise
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.limits import (
+from holdfast.input_limits import (
     UNLIMITED,
     Cuts,
     count_cut,
@@ -172,7 +172,7 @@ def test_a_width_that_is_none_is_refused(saved: Callable[..., Path], width: Any)
 def test_without_a_padding_token_nothing_is_loaded(
     saved: Callable[..., Path], make_masked_lm: Callable[..., Path], tmp_path: Path
 ) -> None:
-    from holdfast.classifiers.start import new_classifier
+    from holdfast.classifiers.initial_model import new_classifier
 
     def without_padding(folder: Path, token: str | None = None) -> str:
         path = folder / "tokenizer_config.json"

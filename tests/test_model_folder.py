@@ -16,8 +16,8 @@ from sentence_transformers.sentence_transformer.modules import BoW, StaticEmbedd
 from tokenizers import Tokenizer, models
 
 from holdfast.errors import UserError
-from holdfast.finding import altered_files, model_identity, resolve_model
 from holdfast.model_folder import inside, model_kind, model_modules, weights_files
+from holdfast.model_lookup import altered_files, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
 
 

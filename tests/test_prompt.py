@@ -493,8 +493,8 @@ def test_the_pooling_is_frozen_wherever_the_model_comes_from(raw: Path, tmp_path
 
 @pytest.mark.slow
 def test_a_run_with_it_and_a_run_from_what_it_left(folders: dict[str, Path], tmp_path: Path) -> None:
-    from holdfast.training.config import TrainConfig
-    from holdfast.training.run import train
+    from holdfast.training.train_config import TrainConfig
+    from holdfast.training.training_run import train
 
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(f"{a} {b} sleeps in the {c}" for a in ("a", "the") for b in WORDS[2:7] for c in WORDS))

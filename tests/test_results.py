@@ -14,7 +14,7 @@ from rich.console import Console
 
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import STS_TASKS
-from holdfast.finding import model_identity
+from holdfast.model_lookup import model_identity
 from holdfast.results import (
     SCHEMA,
     new_result,

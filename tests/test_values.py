@@ -10,8 +10,8 @@ import pytest
 from holdfast.data.registry import load_labelled
 from holdfast.data.sources import resolve
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
-from holdfast.values import expanded, option_value, paths_in
+from holdfast.model_lookup import resolve_model
+from holdfast.option_parsing import expanded, option_value, paths_in
 
 
 def test_paths_are_apart_at_commas() -> None:

@@ -20,7 +20,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-IMPORTED = ("datasets", "holdfast.classifiers", "holdfast.pretraining.run", "holdfast.training.run", "transformers")
+IMPORTED = (
+    "datasets",
+    "holdfast.classifiers",
+    "holdfast.pretraining.pretraining_run",
+    "holdfast.training.training_run",
+    "transformers",
+)
 _TIMEOUT = 600.0
 
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.evaluation.sts import evaluate_sts
     from holdfast.models import load_sentence_transformer
-    from holdfast.training.config import TrainConfig
-    from holdfast.training.run import train
+    from holdfast.training.train_config import TrainConfig
+    from holdfast.training.training_run import train
 
 __version__ = "0.1.0"
 
 __all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
 
 _HOMES = {
-    "TrainConfig": "holdfast.training.config",
-    "train": "holdfast.training.run",
+    "TrainConfig": "holdfast.training.train_config",
+    "train": "holdfast.training.training_run",
     "evaluate_sts": "holdfast.evaluation.sts",
     "load_sentence_transformer": "holdfast.models",
 }

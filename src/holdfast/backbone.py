@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from holdfast.errors import UserError
-from holdfast.limits import first_position, position_table
+from holdfast.input_limits import first_position, position_table
 
 Features = Mapping[str, Any]
 

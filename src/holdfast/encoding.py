@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 from holdfast.errors import UserError, did_you_mean
-from holdfast.functions import VectorFunction
-from holdfast.limits import Cuts, cut_rows, input_limit
+from holdfast.input_limits import Cuts, cut_rows, input_limit
 from holdfast.models import evaluating, own_forward
 from holdfast.shortening import shortened
+from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from holdfast.functions import SentenceEncoder
+    from holdfast.user_functions import SentenceEncoder
 
 Precision = Literal["fp32", "bf16"]
 Progress = Callable[[int, int], None]

@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 
 from holdfast.errors import EndsRun, UserError, first_line
 from holdfast.launch import is_first_process
-from holdfast.values import expanded
+from holdfast.option_parsing import expanded
 
 # Both errno values mean "the data did not fit": the disk or the user's quota is full.
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -197,7 +197,7 @@ def output_lock(output: Path | None) -> Iterator[None]:
         yield
 
 
-def holding(
+def exclusive(
     held: Callable[[Any], AbstractContextManager[None]],
 ) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
     """Decorate a run so that it holds a context manager, such as a lock of its output, while it runs.

@@ -29,7 +29,7 @@ def number_here() -> int:
     return rank() if number is None else number
 
 
-def refuse_company(verb: str) -> None:
+def require_single_process(verb: str) -> None:
     """Refuse several processes for a verb that runs in one: each would do all the work and overwrite the others' files.
 
     Raises:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UserError, first_line, say
+from holdfast.errors import UserError, first_line, message_of
 from holdfast.model_folder import (
     TRANSFORMERS,
     WEIGHTS,
@@ -72,7 +72,7 @@ class Reading:
     def tell(self, line: str, spec: str) -> None:
         """Emit a notice on the model that ``spec`` names."""
         self.told.append(line)
-        say(f"{spec} {line}")
+        message_of(f"{spec} {line}")
 
 
 @contextlib.contextmanager
@@ -107,7 +107,7 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
     """Load without output and with size limits from the weights; report notices, and any error in one line.
 
     Args:
-        folder: the model's folder, checked by :func:`holdfast.finding.resolve_model`, or that of its transformer.
+        folder: the model's folder, checked by :func:`holdfast.model_lookup.resolve_model`, or that of its transformer.
         spec: the model as the user named it.
 
     Yields:
@@ -129,7 +129,7 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
             reading.tell(f"is loaded with this warning: {line}", spec)
 
 
-def tell_left_out(reading: Reading, spec: str) -> None:
+def warn_unused_weights(reading: Reading, spec: str) -> None:
     """Report the tensors of a model's weights that are not used."""
     if names := reading.left_out:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

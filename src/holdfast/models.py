@@ -1,4 +1,4 @@
-"""Loading of a model as a SentenceTransformer, in fp32 and without output; `holdfast.finding` resolves names."""
+"""Loading of a model as a SentenceTransformer, in fp32 and without output; `holdfast.model_lookup` resolves names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.finding import resolve_model
-from holdfast.limits import settle_limits
-from holdfast.loading import Reading, loading, tell_left_out
+from holdfast.input_limits import settle_limits
+from holdfast.loading import Reading, loading, warn_unused_weights
 from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
+from holdfast.model_lookup import resolve_model
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +61,7 @@ def load_sentence_transformer(
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
     _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
-    _tell_reading(model, reading, spec, pooling=pooling, own_modules=own_modules)
+    _notify_reading(model, reading, spec, pooling=pooling, own_modules=own_modules)
     if not own_modules and pooling == "prompt":
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
@@ -246,7 +246,7 @@ def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
     raise UserError(f"{spec} is a {kind}: {why}; name a pooling (cls, mean or max) to read its transformer alone")
 
 
-def _tell_reading(
+def _notify_reading(
     model: SentenceTransformer, reading: Reading, spec: str, *, pooling: str | None, own_modules: bool
 ) -> None:
     """Report how a model is read if there are alternatives; refuse it if none of them is clearly right.
@@ -262,7 +262,7 @@ def _tell_reading(
             f"{spec} holds a layer that its vectors pass through ({head[0]}, as in SimCSE's checkpoints), which is not "
             "loaded: name a pooling (cls, mean or max) to leave it out"
         )
-    tell_left_out(reading, spec)
+    warn_unused_weights(reading, spec)
     for module in model.children():
         if isinstance(module, Router):
             routes = ", ".join(module.sub_modules)

@@ -2,7 +2,7 @@
 
 A stage is a named part of the work, such as reading a corpus. The code that does the work calls `Stage.update`
 repeatedly. During a call that takes minutes there are no updates: therefore the command line uses a `Reporter` as its
-console, whose stages `holdfast.cli.alive` prints again while nothing else is printed.
+console, whose stages `holdfast.cli.heartbeat` prints again while nothing else is printed.
 """
 
 from __future__ import annotations

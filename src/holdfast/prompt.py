@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from holdfast.errors import UserError
-from holdfast.limits import input_limit
+from holdfast.input_limits import input_limit
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast import __version__
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
-from holdfast.finding import model_identity
+from holdfast.model_lookup import model_identity
 from holdfast.terminal import json_escaped, visible
 
 if TYPE_CHECKING:

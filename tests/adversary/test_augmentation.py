@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from holdfast.adversary.augmentation import (
+from holdfast.adversary.embedding_augmentation import (
     element_dropout,
     feature_cutoff,
     joined_rows,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adversary.characters import (
+from holdfast.edits.characters import (
     HOMOGLYPHS,
     KEYBOARD,
     change_case,
@@ -21,7 +21,7 @@ from holdfast.adversary.characters import (
     keyboard_typo,
     swap_letters,
 )
-from holdfast.adversary.words import Words
+from holdfast.edits.words import Words
 
 Edit = Callable[[str, random.Random], "str | None"]
 EDITS = (insert_space, delete_letter, swap_letters, homoglyph, keyboard_typo, change_case)

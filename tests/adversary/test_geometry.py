@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from holdfast.adversary.encoder_victim import EncoderVictim, recovered_texts, with_texts
 from holdfast.adversary.geometry import Attacked, GeometryAttack, Slopes, word_importance
-from holdfast.adversary.victim import EncoderVictim, recovered_texts, with_texts
-from holdfast.adversary.words import Words, is_content_word
+from holdfast.edits.words import Words, is_content_word
 from holdfast.encoder import Encoder
 
 VOCABULARY = "dog cat cow horse barn house tent runs sleeps eats plays red big old small slow".split()

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM, _head_at
-from holdfast.adversary.similarity import Neighbours
-from holdfast.adversary.words import Words, is_content_word
+from holdfast.edits.word_similarity import Neighbours
+from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
 
 TINY: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.adversary import negatives as module
-from holdfast.adversary.negatives import LearnedNegatives
+from holdfast.adversary import learned_negatives as module
+from holdfast.adversary.learned_negatives import LearnedNegatives
 
 SETTINGS: dict[str, Any] = {"learning_rate": 0.3, "momentum": 0.9}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from holdfast.adversary import queue as queue_module
-from holdfast.adversary.queue import KeyQueue
+from holdfast.adversary import key_queue as queue_module
+from holdfast.adversary.key_queue import KeyQueue
 
 
 def batch(first: int, count: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.adversary.wordnet import WordNet
+from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError
 
 # pos, offset, words, gloss; the second sense of film comes first in the file.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.adversary.similarity import Neighbours, WordVectors, read_similarity
-from holdfast.adversary.words import STOP_WORDS, Words, in_case_of, is_content_word, others
+from holdfast.edits.word_similarity import Neighbours, WordVectors, read_similarity
+from holdfast.edits.words import STOP_WORDS, Words, in_case_of, is_content_word, others
 from holdfast.errors import UserError
 
 TEXT = "  Don't  touch the co-operative's 3rd «œuvre», please… snake_case\tEnd"

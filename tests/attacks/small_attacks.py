@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.adversary.words import in_case_of
 from holdfast.cli import main
+from holdfast.edits.words import in_case_of
 from holdfast.results import read_result
 
 NOUNS = ["man", "woman", "child", "dog", "cat", "park", "house", "bed"]

@@ -14,11 +14,11 @@ from attack_checker import Broken, Checker
 from small_attacks import ADJECTIVES, CONTENT, NOUNS, VERBS, cosine, kind, neighbours, split
 
 from holdfast.adversary.masked_lm import MaskedLM
-from holdfast.adversary.words import STOP_WORDS
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Outcome
 from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.targets import ClassifierTarget
+from holdfast.edits.words import STOP_WORDS
 
 
 class SmallChecker(Checker):

@@ -11,11 +11,11 @@ import pytest
 import torch
 from small_attacks import ATTACK, mistake, write
 
+from holdfast.attacks.attack_run import make_recipes
 from holdfast.attacks.journal import journals
-from holdfast.attacks.run import make_recipes
 from holdfast.cli import main
+from holdfast.option_parsing import split_settings
 from holdfast.results import read_result
-from holdfast.values import split_settings
 
 
 def test_an_attack_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,10 +204,10 @@ def test_show_refuses_other_results(here: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_split_that_is_attacked_is_one_that_is_here(here: Path, tmp_path: Path) -> None:
-    from holdfast.attacks.material import load_material
+    from holdfast.attacks.attack_inputs import load_inputs
 
     def split(task: str) -> str:
-        return load_material(task, None, split=None, goal="auto", count=None, seed=0, data=tmp_path / "data").split
+        return load_inputs(task, None, split=None, goal="auto", count=None, seed=0, data=tmp_path / "data").split
 
     write(tmp_path / "data" / "sst2" / "dev.tsv", ["sentence", "label"], [("the dog runs", "1")])
     assert split("sst2") == "dev"  # there is no test split in this folder

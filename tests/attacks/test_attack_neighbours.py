@@ -63,7 +63,7 @@ def test_another_corpus_is_searched_and_neighbours_are_shown(
     assert (record["source"], record["sentences"], record["cut"]) == ("others.txt", 30, False)
     assert all({*row["before"]["neighbours"], *row["after"]["neighbours"]} <= {*others} for row in rows.values())
 
-    monkeypatch.setattr("holdfast.attacks.searched.SEARCHED_MOST", 12)
+    monkeypatch.setattr("holdfast.attacks.search_corpus.SEARCHED_MOST", 12)
     assert main([*NEIGHBOURS, *words, "--examples", "9", "--output", "r.json"]) == 0
     assert "neighbours among 12 different texts of others.txt (its first 12 sentences)" in capsys.readouterr().out
     result = read_result(here / "r.json")

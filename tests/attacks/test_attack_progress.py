@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 from small_attacks import sentence
 
-from holdfast.attacks import run as attack_run
-from holdfast.attacks.encoders import DriftTarget
+from holdfast.attacks import attack_run as attack_run
+from holdfast.attacks.attack_progress import AttackProgress, UnderWay
+from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Outcome
-from holdfast.attacks.progress import AttackProgress, UnderWay
 from holdfast.attacks.recipes import RECIPES
-from holdfast.attacks.run import AttackSettings, attack
 from holdfast.results import read_result
 
 
@@ -173,7 +173,7 @@ def test_seconds_per_example_are_those_of_the_attack_alone_also_of_a_run_that_wa
 
         monkeypatch.setattr(module, name, slower)
 
-    for name in ("load_material", "load_victim", "_result"):
+    for name in ("load_training_data", "load_victim", "_result"):
         slow(attack_run, name)
     finished = 0
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from small_attacks import ATTACK, content, mistake
 
+from holdfast.attacks.attack_run import AttackSettings, attack
 from holdfast.attacks.journal import journals
-from holdfast.attacks.run import AttackSettings, attack
 from holdfast.cli import main
 from holdfast.errors import UserError
 
@@ -82,7 +82,7 @@ def test_a_process_attacks_its_share_alone(here: Path, monkeypatch: pytest.Monke
 
 def test_a_helper_process_that_fails_ends_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that cannot start must not leave the first process waiting for ever."""
-    import holdfast.attacks.run as module
+    import holdfast.attacks.attack_run as module
 
     class Dead:
         returncode = 1

@@ -11,15 +11,22 @@ import pytest
 import torch
 from small_attacks import TEXTS, sentence
 
-from holdfast.adversary.words import Words
-from holdfast.attacks import encoders
+from holdfast.attacks import encoder_targets
 from holdfast.attacks.classifier import load_classifier
-from holdfast.attacks.encoders import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, halfway, units_of
+from holdfast.attacks.encoder_targets import (
+    DriftTarget,
+    EncoderTarget,
+    RetrievalTarget,
+    ScoredPairTarget,
+    halfway,
+    units_of,
+)
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.metrics import correlations
 from holdfast.attacks.recipes import RECIPES, Geometry, Typos
 from holdfast.attacks.targets import ClassifierTarget
+from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 
@@ -219,12 +226,14 @@ def test_neighbours_are_the_same_however_many_are_compared_at_once(
     rng = np.random.default_rng(0)
     corpus = [f"text {i}" for i in range(200)]
     vectors = units_of(rng.normal(size=(200, 3)) + 50.0)  # cosines near 1, many of them equal in five digits
-    monkeypatch.setattr(encoders, "encode_sentences", lambda model, texts, **_: vectors[: len(texts)].astype("f4"))
+    monkeypatch.setattr(
+        encoder_targets, "encode_sentences", lambda model, texts, **_: vectors[: len(texts)].astype("f4")
+    )
     asked = vectors[50:90]
     rounded = np.round(asked @ units_of(vectors.astype("f4")).astype("f4").astype(float).T, 5)
     assert len(np.unique(rounded[0])) < 150
     for at_once in (1, 1000, 1 << 23):
-        monkeypatch.setattr(encoders, "_COSINES_AT_ONCE", at_once)
+        monkeypatch.setattr(encoder_targets, "_COSINES_AT_ONCE", at_once)
         target = RetrievalTarget(encoder, source="e", corpus=corpus, k=5)
         for row, found in zip(rounded, target.read(asked), strict=True):
             order = np.argsort(-row, kind="stable")[:11]
@@ -233,6 +242,6 @@ def test_neighbours_are_the_same_however_many_are_compared_at_once(
 
 
 def test_vectors_that_are_not_finite_are_told(encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "encode_sentences", lambda model, texts, **_: np.full((len(texts), 4), np.inf))
+    monkeypatch.setattr(encoder_targets, "encode_sentences", lambda model, texts, **_: np.full((len(texts), 4), np.inf))
     with pytest.raises(UserError, match="my-encoder gives vectors that are not finite"):
         DriftTarget(encoder, source="my-encoder", threshold=0.5).prepare([Example(0, ("a dog",))])

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from small_attacks import ADJECTIVES, CONTENT, cosine, neighbours
 
-from holdfast.adversary.words import Words
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Verdict
 from holdfast.attacks.recipes import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
 from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, characters
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
+from holdfast.edits.words import Words
 
 # Random models of few words are not often deceived by typing errors: those may change more words here.
 ALL = [Typos(max_share=0.6) if name == "typos" else RECIPES[name]() for name in RECIPES]

@@ -12,13 +12,13 @@ import pytest
 import torch
 from small_attacks import ATTACK, mistake, write
 
-from holdfast.adversary.words import Words
+from holdfast.attacks.attack_run import AttackSettings, attack
 from holdfast.attacks.classifier import load_classifier
+from holdfast.attacks.classifier_gradients import classification_layer
 from holdfast.attacks.examples import Example
-from holdfast.attacks.run import AttackSettings, attack
-from holdfast.attacks.slopes import classification_layer
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 from holdfast.cli import main
+from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.results import read_result
 

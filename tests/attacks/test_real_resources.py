@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from attack_checker import Broken, Checker
 
-from holdfast.adversary.words import Words
-from holdfast.attacks.material import load_material, load_victim
+from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
+from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.attacks.attack_state import same_part_of_speech
 from holdfast.attacks.resources import Resources, choose
-from holdfast.attacks.run import AttackSettings, attack
-from holdfast.attacks.trial import same_part_of_speech
 from holdfast.data.registry import load_pairs
-from holdfast.finding import bundled_model
+from holdfast.edits.words import Words
+from holdfast.model_lookup import bundled_model
 
 DATA = os.environ.get("HOLDFAST_DATA")
 pytestmark = [
@@ -87,8 +87,8 @@ def test_a_real_word_of_another_part_of_speech_is_seen(made: dict[str, Any], rec
             if recipe == "textfooler"
             else [word for word in resources.masked_lm.propose([words], [place])[0][:12] if word != old.lower()]
         )
-        trial: Any = SimpleNamespace(words=words, resources=resources)
-        kept = same_part_of_speech(trial, place, proposed, verbs_as_nouns=True)
+        state: Any = SimpleNamespace(words=words, resources=resources)
+        kept = same_part_of_speech(state, place, proposed, verbs_as_nouns=True)
         refused = [word for word in proposed if word not in kept]
         if refused:
             break
@@ -108,7 +108,7 @@ def test_a_real_similarity_that_is_told_wrongly_is_seen(made: dict[str, Any]) ->
 
 def test_textfoolers_sets_are_read_as_pairs_and_texts() -> None:
     for task, texts in (("textfooler/mr", 1), ("textfooler/snli", 2), ("textfooler/ag", 1)):
-        material = load_material(task, None, split=None, goal="auto", count=50, seed=0, data=Path(str(DATA)))
+        material = load_inputs(task, None, split=None, goal="auto", count=50, seed=0, data=Path(str(DATA)))
         assert len(material.examples) == 50
         assert {len(example.texts) for example in material.examples} == {texts}
         assert {example.attacked for example in material.examples} == {texts - 1}
@@ -120,19 +120,19 @@ def test_the_scale_is_not_fitted_on_what_is_attacked(monkeypatch: pytest.MonkeyP
         whole = load_pairs(*task, **where)
         return replace(whole, **{name: getattr(whole, name)[:200] for name in ("sentences1", "sentences2", "scores")})
 
-    monkeypatch.setattr("holdfast.attacks.material.load_pairs", beginning)
+    monkeypatch.setattr("holdfast.attacks.attack_inputs.load_pairs", beginning)
     data = Path(str(DATA))
     fits = (("stsb", "dev", "stsb train"), ("stsb", "test", "stsb dev"), ("sts12", "test", "stsb dev"))
     for task, split, fitted in fits:
-        material = load_material(task, None, split=split, goal="auto", count=2, seed=0, data=data)
-        victim, _ = load_victim("bundled", material, threshold=None, k=5, margin=1.0, data=data, device=None)
+        material = load_inputs(task, None, split=split, goal="auto", count=2, seed=0, data=data)
+        victim, _ = load_attacked_model("bundled", material, threshold=None, k=5, margin=1.0, data=data, device=None)
         assert victim.goal["scale"] == f"isotonic fit of scores on cosines, {fitted}"
 
 
 def test_advsts_maps_cosines_to_peoples_scale_on_held_out_pairs() -> None:
     data = Path(str(DATA))
-    material = load_material("sickr", None, split=None, goal="auto", count=20, seed=0, data=data)
-    victim, _ = load_victim(MODEL, material, threshold=None, k=5, margin=1.0, data=data, device=None)
+    material = load_inputs("sickr", None, split=None, goal="auto", count=20, seed=0, data=data)
+    victim, _ = load_attacked_model(MODEL, material, threshold=None, k=5, margin=1.0, data=data, device=None)
     assert victim.goal["scale"] == "isotonic fit of scores on cosines, sickr trial"
     scale = victim.target.scale  # type: ignore[attr-defined]
     low, middle, high = scale([-1.0, 0.5, 1.0])

@@ -228,7 +228,7 @@ def test_thresholds_are_those_of_the_similarity_encoder(target: ClassifierTarget
 def test_bae_takes_what_the_masked_lm_fills_in(
     target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
 ) -> None:
-    from holdfast.adversary.words import Words
+    from holdfast.edits.words import Words
 
     for attempt in Engine(target, resources).run(BAE(candidates=3), examples):
         words = Words.of(attempt.original)
@@ -241,7 +241,7 @@ def test_bae_takes_what_the_masked_lm_fills_in(
 def test_bertattack_reads_the_whole_text_once(
     target: ClassifierTarget, resources: Any, small_lm: MaskedLM, examples: list[Example]
 ) -> None:
-    from holdfast.adversary.words import Words
+    from holdfast.edits.words import Words
 
     for attempt in Engine(target, resources).run(BERTAttack(candidates=4), examples):
         (readings,) = small_lm.read([Words.of(attempt.original)], 4)

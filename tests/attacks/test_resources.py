@@ -17,7 +17,7 @@ import holdfast.cli.doctor  # noqa: F401  # the verb registers itself
 from holdfast.attacks import resources
 from holdfast.attacks.recipes import PWWS
 from holdfast.attacks.resources import LIGHT, PAPER, RESOURCES, ResourceNames, Resources, availability, choose
-from holdfast.attacks.similarity import USE_HANDLES
+from holdfast.attacks.text_similarity import USE_HANDLES
 from holdfast.cli import main
 from holdfast.errors import UserError
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from holdfast.attacks import similarity
-from holdfast.attacks.similarity import USE_HANDLES, SentenceSimilarity, encoder_identity, split_spec
+from holdfast.attacks import text_similarity
+from holdfast.attacks.text_similarity import USE_HANDLES, SentenceSimilarity, encoder_identity, split_spec
 from holdfast.errors import UserError
 
 VECTORS = {"east": [2.0, 0.0], "north": [0.0, 3.0], "north-east": [1.0, 1.0], "nowhere": [0.0, 0.0]}
@@ -46,7 +46,7 @@ class TestCosines:
         assert encoder.asked == [["east", "north", "north-east"], ["nowhere"]]
 
     def test_the_memory_is_bounded_and_forgets_the_oldest(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(similarity, "_MEMO", 2)
+        monkeypatch.setattr(text_similarity, "_MEMO", 2)
         encoder = Encoder()
         found = SentenceSimilarity(encoder, source="")
         found.cosines([("east", "north")])

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.adversary.synonyms import ListedNeighbours, VectorNeighbours, read_synonyms
 from holdfast.attacks import counterfitted as download
 from holdfast.attacks.counterfitted import COUNTERFITTED_SHA256, counterfitted
+from holdfast.edits.synonyms import ListedNeighbours, VectorNeighbours, read_synonyms
 from holdfast.errors import UserError
 
 WORDS = ["good", "Fine", "bad", "fair", "good", "nice"]

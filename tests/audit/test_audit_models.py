@@ -16,8 +16,8 @@ import torch
 from audited import SEEN, TASKS, by_task, run, some_texts
 
 from holdfast.attacks.targets import characters_seen, unknown_token
-from holdfast.audit import natural
-from holdfast.audit import space as spaces
+from holdfast.audit import natural_items
+from holdfast.audit import vector_movement as spaces
 
 
 def broken(model: Any, weights: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -32,10 +32,10 @@ def test_models_without_usable_vectors_are_told(
 ) -> None:
     for fault, words in (((lambda p: p * math.nan), "not finite"), ((lambda p: p * 0.0), "zero or not finite")):
         model = broken(make_encoder_model("bert"), fault)
-        item, units = natural.vectors_item(model, sentences, None)
+        item, units = natural_items.vectors_item(model, sentences, None)
         assert item.row["verdict"] == "breaks"
         assert words in item.row["told"]
-        assert not natural.compares(units)
+        assert not natural_items.compares(units)
     model.save_pretrained("zero")
     result = run("zero")
     assert [row["task"] for row in result["results"]] == TASKS
@@ -65,17 +65,21 @@ def test_constant_anisotropic_and_padded_vectors_are_told(
     make_encoder_model: Callable[..., Any], sentences: list[str]
 ) -> None:
     model = make_encoder_model("bert")
-    sound, _ = natural.vectors_item(model, sentences, None)
+    sound, _ = natural_items.vectors_item(model, sentences, None)
     assert sound.row["metrics"]["batch_difference"] < 1e-5
-    constant, units = natural.vectors_item(pooled(model, lambda f: torch.ones(len(f["input_ids"]), 4)), sentences, None)
+    constant, units = natural_items.vectors_item(
+        pooled(model, lambda f: torch.ones(len(f["input_ids"]), 4)), sentences, None
+    )
     assert constant.row["verdict"] == "breaks"
     assert "the same vector" in constant.row["told"]
-    assert not natural.compares(units)
-    narrow, units = natural.vectors_item(pooled(model, lambda f: f["token_embeddings"][:, 0] + 9.0), sentences, None)
+    assert not natural_items.compares(units)
+    narrow, units = natural_items.vectors_item(
+        pooled(model, lambda f: f["token_embeddings"][:, 0] + 9.0), sentences, None
+    )
     assert narrow.row["verdict"] == "bends"
     assert "cosines say little" in narrow.row["told"]
-    assert natural.compares(units)
-    padded, _ = natural.vectors_item(pooled(model, lambda f: f["token_embeddings"].mean(dim=1)), sentences, None)
+    assert natural_items.compares(units)
+    padded, _ = natural_items.vectors_item(pooled(model, lambda f: f["token_embeddings"].mean(dim=1)), sentences, None)
     assert padded.row["verdict"] == "breaks"
     assert "longer texts are in its batch" in padded.row["told"]
 
@@ -92,7 +96,7 @@ def test_a_model_that_answers_at_random_is_told(make_encoder_model: Callable[...
     space = spaces.Space(model, given, list(range(60)), spaces.unit_vectors(model, given))
     settings = SimpleNamespace(seed=1)
     moved = space.moved([spaces.Copy(i, f"{text} dog", (), 0.1) for i, text in enumerate(given)])
-    item = natural._noise_item(SimpleNamespace(space=space, settings=settings), moved)  # type: ignore[arg-type]
+    item = natural_items._noise_item(SimpleNamespace(space=space, settings=settings), moved)  # type: ignore[arg-type]
     assert item.row["verdict"] == "breaks"
     assert item.row["told"].endswith("no better than random")
 

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from holdfast.baselines import BASELINES
+from holdfast.baselines.baseline_settings import BaselineSettings
+from holdfast.baselines.construction import make_baseline
 from holdfast.baselines.corpus_vectors import corpus_vectors
-from holdfast.baselines.run import make_baseline
-from holdfast.baselines.settings import BaselineSettings
 from holdfast.data.corpus import spool_corpus
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
-from holdfast.finding import model_identity
+from holdfast.model_lookup import model_identity
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
 
@@ -189,7 +189,7 @@ def test_the_corpus_is_drawn_by_the_seed_and_each_part_is_given_once(
 def test_a_full_disk_is_one_line_and_nothing_is_left(
     lm: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.baselines import run
+    from holdfast.baselines import construction
 
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -197,7 +197,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_left(
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(run, "corpus_vectors", full)
+    monkeypatch.setattr(construction, "corpus_vectors", full)
     told = refusal("flow", tmp_path / "out", model=str(lm), corpus=str(corpus))
     assert "no space left on the disk" in told
     assert not list(tmp_path.glob("holdfast-flow-*"))

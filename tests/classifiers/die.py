@@ -15,9 +15,9 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from holdfast.classifiers import FinetuneSettings, finetune, trainer
-from holdfast.training import folder, resumable
-from holdfast.values import split_settings
+from holdfast.classifiers import FinetuneSettings, classifier_trainer, finetune
+from holdfast.option_parsing import split_settings
+from holdfast.runs import resumable, run_folder
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -42,18 +42,18 @@ def main() -> None:
     defence, *options = defended or ["none"]
     event, _, number = point.partition("-")
     if event in ("step", "best"):
-        original = trainer.ClassifierTrainer.__init__
+        original = classifier_trainer.ClassifierTrainer.__init__
 
         def patched(self: Any, **kwargs: Any) -> None:
             original(self, **kwargs)
             self.add_callback(DieAt(event, int(number)))
 
-        trainer.ClassifierTrainer.__init__ = patched  # type: ignore[method-assign]
+        classifier_trainer.ClassifierTrainer.__init__ = patched  # type: ignore[method-assign]
     if event == "saving":
         seal = resumable.seal
         resumable.seal = lambda path: die() if path.name == f"checkpoint-{number}" else seal(path)
     if event == "exporting":
-        folder.export = die
+        run_folder.export = die
     settings = FinetuneSettings(
         model=model,
         task="sst2",

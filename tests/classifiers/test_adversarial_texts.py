@@ -12,7 +12,7 @@ from classifier_rows import rows, write
 
 from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.adversarial_texts import read_adversarial_texts
-from holdfast.classifiers.material import load_material
+from holdfast.classifiers.training_data import load_training_data
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.results import new_result, write_result
@@ -87,7 +87,7 @@ def test_what_is_no_attack_on_these_texts_is_refused(tmp_path: Path) -> None:
 
 def test_they_join_the_training_part_alone_however_few_of_it_are_drawn(data: Path) -> None:
     def material(**more: Any) -> Any:
-        return load_material("mr", train_split=None, seed=42, data=data, **{"examples": None, **more})
+        return load_training_data("mr", train_split=None, seed=42, data=data, **{"examples": None, **more})
 
     plain = material()
     held_out, trained = plain.dev.texts[0][0], [text for (text,) in plain.train.texts[:3]]
@@ -103,10 +103,10 @@ def test_they_join_the_training_part_alone_however_few_of_it_are_drawn(data: Pat
 
 
 def test_none_of_them_is_a_text_that_selects_or_measures(data: Path) -> None:
-    plain = load_material("mr", train_split=None, seed=42, examples=None, data=data)
+    plain = load_training_data("mr", train_split=None, seed=42, examples=None, data=data)
     trained, (held_out,) = [text for (text,) in plain.train.texts[:2]], plain.dev.texts[0]
     path = attacked(data.parent / "a.json", example(trained[0], held_out), example(trained[1], f"{trained[1]} x"))
-    joined = load_material("mr", train_split=None, seed=42, examples=None, data=data, adversarial_texts=[path])
+    joined = load_training_data("mr", train_split=None, seed=42, examples=None, data=data, adversarial_texts=[path])
     assert joined.train.texts == [*plain.train.texts, (f"{trained[1]} x",)]
     assert joined.adversarial[0].record()["measured_on"] == 1
     assert any("(1 that are measured on are left out)" in note for note in joined.notes)
@@ -114,10 +114,10 @@ def test_none_of_them_is_a_text_that_selects_or_measures(data: Path) -> None:
 
 def test_none_of_them_is_a_text_of_the_test_split(data: Path) -> None:
     given: dict[str, Any] = {"train_split": None, "seed": 42, "examples": None, "data": data}
-    plain = load_material("sst2", **given)
+    plain = load_training_data("sst2", **given)
     trained, (tested,) = [text for (text,) in plain.train.texts[:2]], plain.tests[0].texts[0]
     path = attacked(data.parent / "a.json", example(trained[0], tested), example(trained[1], f"{trained[1]} x"))
-    joined = load_material("sst2", **given, adversarial_texts=[path])
+    joined = load_training_data("sst2", **given, adversarial_texts=[path])
     assert joined.train.texts == [*plain.train.texts, (f"{trained[1]} x",)]
     assert joined.adversarial[0].record()["measured_on"] == 1
 
@@ -127,7 +127,7 @@ def test_scores_have_no_adversarial_texts(data: Path) -> None:
     lines = "".join(f"text {n}\tother {n}\t{n % 5}\n" for n in range(60))
     (data / "scored.tsv").write_text("sentence1\tsentence2\tscore\n" + lines)
     with pytest.raises(UserError, match=r"has scores: leave them out"):
-        load_material(
+        load_training_data(
             str(data / "scored.tsv"), train_split=None, examples=None, seed=1, data=data, adversarial_texts=[path]
         )
 

@@ -13,8 +13,8 @@ from classifier_rows import write
 from safetensors.torch import load_file, save_file
 
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
-from holdfast.classifiers.material import Material, load_material
-from holdfast.classifiers.start import Start, new_classifier
+from holdfast.classifiers.initial_model import Start, new_classifier
+from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.results import read_result
@@ -45,18 +45,18 @@ def make(tiny: Path, tmp_path: Path) -> Make:
 
 
 @pytest.fixture
-def task(data: Path) -> Callable[..., Material]:
+def task(data: Path) -> Callable[..., TrainingData]:
     """``task("a", "b")``: a task of these classes."""
 
-    def made(*names: str) -> Material:
+    def made(*names: str) -> TrainingData:
         path = data / "mine.tsv"
         write(path, [(f"a dog {n}", names[n % len(names)]) for n in range(20 * len(names))])
-        return load_material(str(path), train_split=None, examples=None, seed=0, data=data)
+        return load_training_data(str(path), train_split=None, examples=None, seed=0, data=data)
 
     return made
 
 
-def start(model: Path, material: Material) -> Start:
+def start(model: Path, material: TrainingData) -> Start:
     torch.manual_seed(7)
     return new_classifier(str(model), material, 16)
 
@@ -81,7 +81,7 @@ def same(model: Any, folder: Path, but: Sequence[str] = ()) -> bool:
     ],
 )
 def test_a_head_of_other_classes_is_drawn_anew(
-    classes: tuple[str, ...], of_task: tuple[str, ...], told: str, make: Make, task: Callable[..., Material]
+    classes: tuple[str, ...], of_task: tuple[str, ...], told: str, make: Make, task: Callable[..., TrainingData]
 ) -> None:
     folder, material = make(*classes), task(*of_task)
     started = start(folder, material)
@@ -112,7 +112,7 @@ def test_a_head_of_the_same_classes_is_kept_in_the_order_of_the_task(
     order: list[int],
     by: str,
     make: Make,
-    task: Callable[..., Material],
+    task: Callable[..., TrainingData],
 ) -> None:
     folder = make(*classes)
     started = start(folder, task(*of_task))
@@ -126,7 +126,7 @@ def test_a_head_of_the_same_classes_is_kept_in_the_order_of_the_task(
     assert started.head.record()["class_match"]["by"] == by
 
 
-def test_an_encoder_has_no_head_to_speak_of(tiny: Path, task: Callable[..., Material]) -> None:
+def test_an_encoder_has_no_head_to_speak_of(tiny: Path, task: Callable[..., TrainingData]) -> None:
     started = start(tiny, task("a", "b"))
     assert started.head is None
     assert started.new_weights == ["bert.pooler.dense.bias", "bert.pooler.dense.weight", *LAST]
@@ -135,7 +135,7 @@ def test_an_encoder_has_no_head_to_speak_of(tiny: Path, task: Callable[..., Mate
 def test_a_score_is_learnt_from_one_output_and_not_from_classes(make: Make, data: Path) -> None:
     lines = "".join(f"a dog {n}\t{n % 5}.5\n" for n in range(60))
     (data / "scores.tsv").write_text("sentence\tscore\n" + lines)
-    material = load_material(str(data / "scores.tsv"), train_split=None, examples=None, seed=0, data=data)
+    material = load_training_data(str(data / "scores.tsv"), train_split=None, examples=None, seed=0, data=data)
     folder = make("LABEL_0")
     kept, drawn = start(folder, material), start(make("a", "b"), material)
     assert same(kept.model, folder)
@@ -146,7 +146,7 @@ def test_a_score_is_learnt_from_one_output_and_not_from_classes(make: Make, data
     assert drawn.head.told().endswith("has 2 classes, scores.tsv has scores, one output")
 
 
-def test_a_cross_encoder_gets_a_new_head(make: Make, task: Callable[..., Material], tmp_path: Path) -> None:
+def test_a_cross_encoder_gets_a_new_head(make: Make, task: Callable[..., TrainingData], tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
     CrossEncoder(str(make("LABEL_0")), device="cpu").save(str(tmp_path / "cross"))
@@ -155,7 +155,7 @@ def test_a_cross_encoder_gets_a_new_head(make: Make, task: Callable[..., Materia
     assert same(started.model, tmp_path / "cross", but=LAST)
 
 
-def test_a_body_that_config_json_does_not_describe_is_refused(make: Make, task: Callable[..., Material]) -> None:
+def test_a_body_that_config_json_does_not_describe_is_refused(make: Make, task: Callable[..., TrainingData]) -> None:
     folder, material = make("a", "b"), task("a", "b", "c")
     path, name = folder / "model.safetensors", "bert.encoder.layer.0.output.dense.weight"
     saved = load_file(path)
@@ -208,20 +208,20 @@ def test_a_split_that_lacks_a_class_and_labels_that_stand_for_none_are_noted(dat
     labels = ("0", "1", "-1")
     write(folder / "train.tsv", [(f"word {n}", labels[n % 3]) for n in range(60)])
     write(folder / "dev.tsv", [(f"text {n}", labels[n % 2]) for n in range(10)])
-    material = load_material(str(folder), train_split=None, examples=None, seed=0, data=data)
+    material = load_training_data(str(folder), train_split=None, examples=None, seed=0, data=data)
     assert material.notes == (
         "mine dev has no text of the class -1",
         f"{folder / 'train.tsv'}: 20 rows are of the class -1; if this stands for no label, remove these rows",
     )
     write(folder / "test.tsv", [(f"test {n}", "-1") for n in range(10)])
     with pytest.raises(UserError, match=r"test\.tsv:2: every label of .*test\.tsv is -1"):
-        load_material(str(folder), train_split=None, examples=None, seed=0, data=data)
+        load_training_data(str(folder), train_split=None, examples=None, seed=0, data=data)
 
 
 def test_the_class_score_is_a_class(data: Path) -> None:
     write(data / "mine.tsv", [(f"word {n}", "score") for n in range(60)])
     with pytest.raises(UserError, match="there is one class only, 'score'"):
-        load_material(str(data / "mine.tsv"), train_split=None, examples=None, seed=0, data=data)
+        load_training_data(str(data / "mine.tsv"), train_split=None, examples=None, seed=0, data=data)
 
 
 def test_a_classifier_says_which_task_its_numbers_are_of(settings: Settings, tmp_path: Path) -> None:

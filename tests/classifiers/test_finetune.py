@@ -19,10 +19,10 @@ from safetensors.torch import load_file, save_file
 from holdfast.attacks.classifier import tokenise
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
 from holdfast.classifiers.batches import Collate, LengthOrder
-from holdfast.classifiers.material import load_material
-from holdfast.classifiers.parts import Part
+from holdfast.classifiers.initial_model import new_classifier
+from holdfast.classifiers.labelled_texts import Part
 from holdfast.classifiers.scores import score_row
-from holdfast.classifiers.start import new_classifier
+from holdfast.classifiers.training_data import load_training_data
 from holdfast.errors import UserError
 from holdfast.files import sha256
 from holdfast.models import load_sentence_transformer
@@ -109,7 +109,7 @@ def test_a_sentence_transformer_starts_from_its_transformer(
     for path in list((tmp_path / "encoder").iterdir()):
         if path.is_file() and not path.name.startswith(("modules", "config_sentence")):
             path.replace(tmp_path / "encoder" / "0_Transformer" / path.name)
-    material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
+    material = load_training_data("sst2", train_split=None, examples=None, seed=0, data=data)
     torch.manual_seed(0)
     start = new_classifier(str(tmp_path / "encoder"), material, 128)
     model, new = start.model, start.new_weights
@@ -125,7 +125,7 @@ def test_a_sentence_transformer_starts_from_its_transformer(
 def test_hidden_states_that_an_encoder_is_pooled_over_are_not_carried_along(
     tiny: Path, data: Path, tmp_path: Path
 ) -> None:
-    material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
+    material = load_training_data("sst2", train_split=None, examples=None, seed=0, data=data)
     folder = tmp_path / "encoder"
     shutil.copytree(tiny, folder)
     config = json.loads((folder / "config.json").read_text())
@@ -142,7 +142,7 @@ def test_a_pooler_of_zeros_is_drawn_anew(tiny: Path, data: Path, tmp_path: Path)
     saved = load_file(tmp_path / "encoder" / "model.safetensors")
     (name,) = (name for name in saved if name.endswith("pooler.dense.weight"))
     assert not saved[name].any()
-    material = load_material("sst2", train_split=None, examples=None, seed=0, data=data)
+    material = load_training_data("sst2", train_split=None, examples=None, seed=0, data=data)
     start = new_classifier(str(tmp_path / "encoder"), material, 128)
     model, new = start.model, start.new_weights
     assert model.bert.pooler.dense.weight.std() > 0.1  # the tiny model's initializer_range is 0.5
@@ -220,7 +220,7 @@ def test_killed_runs_end_in_the_same_bits(tiny: Path, data: Path, tmp_path: Path
 def test_a_run_resumed_from_a_checkpoint_ends_in_the_same_bits(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.classifiers.trainer import ClassifierTrainer
+    from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 
     finetune(settings(output=tmp_path / "unbroken"))
     step = ClassifierTrainer.training_step

@@ -14,11 +14,11 @@ import pytest
 from classifier_rows import rows, write
 from sklearn.linear_model import LogisticRegression
 
+from holdfast.attacks.attack_run import AttackSettings, attack
 from holdfast.attacks.resources import LIGHT
-from holdfast.attacks.run import AttackSettings, attack
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
 from holdfast.classifiers.frozen import STRENGTHS, fit
-from holdfast.classifiers.material import load_material
+from holdfast.classifiers.training_data import load_training_data
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
@@ -58,7 +58,7 @@ def test_the_layer_is_scikit_learns_decision_function(classes: int) -> None:
 def test_the_export_is_a_plain_sentence_transformer_of_logits(settings: Settings, data: Path, tmp_path: Path) -> None:
     result = finetune(settings(frozen=True, max_length=16), command=["test"])
     output = settings().folder
-    material = load_material("sst2", train_split=None, examples=None, seed=42, data=data)
+    material = load_training_data("sst2", train_split=None, examples=None, seed=42, data=data)
     encoder = load_sentence_transformer(settings().model, device="cpu")
     train, dev = (encode_sentences(encoder, [text for (text,) in p.texts]) for p in (material.train, material.dev))
     fitted = fit(train, material.train.labels, dev, material.dev.labels)

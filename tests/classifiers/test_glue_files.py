@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
-from holdfast.classifiers.material import load_material
-from holdfast.classifiers.parts import Part, sample
+from holdfast.classifiers.labelled_texts import Part, sample
+from holdfast.classifiers.training_data import load_training_data
 from holdfast.results import read_result
 
 Text = tuple[str, ...]
@@ -121,7 +121,9 @@ def test_every_text_is_measured_by_the_label_that_its_file_gives_it(
     assert [row["split"] for row in result["results"]] == list(case.measured)
 
     # The texts of every part, and the labels that the files give them.
-    material = load_material(case.task, train_split=case.split, examples=EXAMPLES, seed=settings.seed, data=real_data)
+    material = load_training_data(
+        case.task, train_split=case.split, examples=EXAMPLES, seed=settings.seed, data=real_data
+    )
     selecting, *tests = [material.dev, *material.tests]
     parts = {part.split: part for part in (selecting, *(sample(part, MEASURED, settings.seed) for part in tests))}
     names = {case.train[0], *(name for name, _ in case.measured.values())}

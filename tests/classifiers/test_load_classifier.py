@@ -65,7 +65,7 @@ def test_logits_are_those_of_transformers_whatever_the_batch(
     assert np.array_equal(logits[40:], logits[:5])
     alone = np.concatenate([classifier.logits([text]) for text in given])
     np.testing.assert_allclose(logits, alone, **near)
-    monkeypatch.setattr("holdfast.adversary.batches.CPU_TOKENS_PER_BATCH", 64)
+    monkeypatch.setattr("holdfast.adversary.token_batches.CPU_TOKENS_PER_BATCH", 64)
     np.testing.assert_allclose(logits, classifier.logits(given), **near)
     assert np.ptp(logits, axis=0).min() > 0.1, "a model that says the same of every text proves nothing"
 

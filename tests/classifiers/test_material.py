@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from classifier_rows import rows, write
 
-from holdfast.classifiers.material import Exclusion, load_material
-from holdfast.classifiers.parts import Part, hold_out
+from holdfast.classifiers.labelled_texts import Part, hold_out
 from holdfast.classifiers.text_keys import keys
+from holdfast.classifiers.training_data import Exclusion, load_training_data
 from holdfast.data.registry import load_labelled
 from holdfast.data.tasks import sources, task_named
 from holdfast.errors import UserError
@@ -45,7 +45,7 @@ def test_a_pair_is_known_in_both_orders_and_only_as_a_whole() -> None:
 
 def load(data: Path, task: str = "sst2", **changes: Any) -> Any:
     given: dict[str, Any] = {"train_split": None, "examples": None, "seed": 42, "data": data}
-    return load_material(task, **{**given, **changes})
+    return load_training_data(task, **{**given, **changes})
 
 
 def test_texts_of_test_and_dev_are_left_out_of_training(data: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import holdfast.data.inventory
-from holdfast.cli import alive, main
+from holdfast.cli import heartbeat, main
 
 CHECK = ["data", "check"]
 _LONG = 30.0
@@ -123,7 +123,7 @@ def test_before_a_stage_starts_the_verb_is_told(command: Callable[..., Child], m
 
 
 def test_a_command_for_machines_says_nothing(command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alive, "_EVERY", 0.1)
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.1)
     checking(monkeypatch, lambda: time.sleep(2.0) is None)
     child = command([*CHECK, "--json"])
     assert child.read(_LONG)
@@ -179,7 +179,7 @@ def test_a_signal_that_is_read_late_is_not_taken_for_one_that_nobody_saw(
             (tmp_path / "cleaned").touch()
 
     real = select.select
-    monkeypatch.setattr(alive, "select", SimpleNamespace(select=late))
+    monkeypatch.setattr(heartbeat, "select", SimpleNamespace(select=late))
     checking(monkeypatch, work)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")
@@ -226,19 +226,19 @@ def test_ctrl_c_within_the_attack_of_a_long_text_ends_at_once(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    import holdfast.attacks.run  # imported here once, not in each child
+    import holdfast.attacks.attack_run  # imported here once, not in each child
 
-    monkeypatch.setattr(alive, "_EVERY", 0.3)
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     make_encoder_model("bert", pooling="mean").save_pretrained(str(tmp_path / "model"))
     texts = tmp_path / "long.txt"
     texts.write_text("the old dog sleeps in a big house " * 2000 + "\na dog runs\na cat eats in the park\n")
-    real = holdfast.attacks.run.Engine._judge
+    real = holdfast.attacks.attack_run.Engine._judge
 
     def slow(self: Any, attacks: Any) -> Any:
         time.sleep(0.2)
         return real(self, attacks)
 
-    monkeypatch.setattr(holdfast.attacks.run.Engine, "_judge", slow)
+    monkeypatch.setattr(holdfast.attacks.attack_run.Engine, "_judge", slow)
     words = ["attack", str(tmp_path / "model"), "--texts", str(texts), "--recipes", "typos", "--resources", "light"]
     child = command([*words, "--threshold", "-1"])
     assert child.read(2 * _LONG, "words tried in 1 text"), child.lines

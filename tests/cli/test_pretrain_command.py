@@ -70,7 +70,7 @@ def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.Captu
 
 def test_every_setting_can_be_given_and_the_help_tells_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     from holdfast.cli.pretrain import pretrain
-    from holdfast.pretraining.settings import PretrainSettings
+    from holdfast.pretraining.pretrain_settings import PretrainSettings
 
     parameters = set(inspect.signature(pretrain).parameters) - {"ctx", "config", "resume", "as_json"}
     assert parameters == {field.name for field in fields(PretrainSettings)}

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.mistakes import show_traceback
+from holdfast.cli.error_lines import show_traceback
 from holdfast.results import new_result, write_result
-from holdfast.training.process import this_process
+from holdfast.runs.run_process import this_process
 
 HOSTILE = "x\x1b]52;c;eA==\x07\x9b2J\u202e[bold]"
 SHOWN = r"x\x1b]52;c;eA==\x07\x9b2J\u202e[bold]"

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.cli.watch import sparkline
-from holdfast.training.process import this_process
+from holdfast.runs.run_process import this_process
 
 
 def write(folder: Path, *log: dict[str, Any], **result: Any) -> Path:

@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.data import lines
+from holdfast.data import untrusted_lines
 from holdfast.data.corpus import read_corpus
 from holdfast.errors import UserError
 
@@ -86,7 +86,7 @@ def test_parquet(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=150)
 def test_text_round_trips(texts: list[str], end: str, last: bool) -> None:
     raw = (end.join(texts) + (end if last else "")).encode()
-    assert [line for _, line in lines.numbered_lines(io.BytesIO(raw), "x", 100)][: len(texts)] == (
+    assert [line for _, line in untrusted_lines.numbered_lines(io.BytesIO(raw), "x", 100)][: len(texts)] == (
         texts if last or not texts or texts[-1] else texts[:-1]
     )
 
@@ -107,7 +107,7 @@ def test_tsv_round_trips(tmp_path_factory: pytest.TempPathFactory, rows: list[tu
 def test_zstd_frames_and_bites(texts: list[str]) -> None:
     raw = "".join(text + "\n" for text in texts).encode()
     frames = b"".join(zstandard.compress(part) for part in (raw, b"", raw))
-    reader = io.BufferedReader(lines._ZstdReader(io.BytesIO(frames)))
+    reader = io.BufferedReader(untrusted_lines._ZstdReader(io.BytesIO(frames)))
     assert reader.read() == raw * 2
 
 
@@ -154,7 +154,8 @@ def test_over_long_line(tmp_path: Path, packing: str) -> None:
     assert f"{path}:2: the line is 20,000 characters long, over the limit of 10,000" in message
     assert message.endswith("or raise --max-chars")
     longest = error_of(
-        write(tmp_path / f"c.txt{packing}", "a" * (lines.MAX_ROW_CHARS + 1)), max_chars=lines.MAX_ROW_CHARS
+        write(tmp_path / f"c.txt{packing}", "a" * (untrusted_lines.MAX_ROW_CHARS + 1)),
+        max_chars=untrusted_lines.MAX_ROW_CHARS,
     )
     assert longest.endswith("put one sentence on a line")  # attack and audit, which read such lines, have no option
     assert len(list(read_corpus(path, max_chars=20_000))) == 3
@@ -298,5 +299,5 @@ def test_an_endless_line_is_not_read_into_memory() -> None:
             return b"x" * size
 
     with pytest.raises(UserError, match="more than 67,108,864 characters"):
-        list(lines.numbered_lines(Endless(), "x", 1000))  # type: ignore[arg-type]
+        list(untrusted_lines.numbered_lines(Endless(), "x", 1000))  # type: ignore[arg-type]
     assert Endless.largest <= 1 << 16

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.data import own
+from holdfast.data import own_tasks
 from holdfast.data.registry import is_local, load_graded, load_labelled, load_pairs
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError
@@ -94,9 +94,9 @@ def test_known_names_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_repeated_ids_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "my.tsv"
     table(path, "id\tsentence\tlabel", "7\ta\t0", "8\tb\t1", "7\tc\t0", "7\td\t1")
-    assert own.repeated_ids(path) == 2
+    assert own_tasks.repeated_ids(path) == 2
     table(path, "sentence\tlabel", "a\t0", "a\t0")
-    assert own.repeated_ids(path) == 0
+    assert own_tasks.repeated_ids(path) == 0
 
 
 HEAD = "sentence\tlabel"

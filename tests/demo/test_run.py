@@ -13,13 +13,13 @@ from rich.console import Console
 
 from holdfast.cli import main
 from holdfast.demo.corpus import load_pairs
-from holdfast.demo.folder import prepare
+from holdfast.demo.demo_folder import prepare
+from holdfast.demo.demo_run import run_demo
+from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
+from holdfast.demo.demo_stages import DemoStage, judge_of
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES, reload_differences
-from holdfast.demo.run import run_demo
 from holdfast.demo.sentiment import load_sentiment
-from holdfast.demo.settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
-from holdfast.demo.stages import Stage, judge_of
 from holdfast.demo.summary import summary, verdict
 from holdfast.errors import UserError
 from holdfast.results import read_result
@@ -127,7 +127,7 @@ def test_a_folder_with_anything_else_is_left_alone(small: DemoSettings) -> None:
 
 
 def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.demo.run.demo_corpus", lambda: pytest.fail("the texts were read"))
+    monkeypatch.setattr("holdfast.demo.demo_run.demo_corpus", lambda: pytest.fail("the texts were read"))
     small.output.mkdir(exist_ok=True)
     small.file("report.html").touch()
     with pytest.raises(UserError, match="is finished"):
@@ -173,9 +173,9 @@ def test_a_model_that_needs_more_than_sentence_transformers_is_told(
 
 def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp_path: Path) -> None:
     settings = DemoSettings(str(lm), tmp_path)
-    stage = Stage(settings, lm, Console(quiet=True), ("holdfast", "demo"))
+    stage = DemoStage(settings, lm, Console(quiet=True), ("holdfast", "demo"))
     assert (stage.masked_lm, stage.recipes) == (str(lm), ("typos", "bertattack"))
-    stage = Stage(settings, tmp_path, Console(quiet=True), ("holdfast", "demo"))
+    stage = DemoStage(settings, tmp_path, Console(quiet=True), ("holdfast", "demo"))
     assert (stage.masked_lm, stage.recipes) == (None, ("typos",))
 
 

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
 from small_world import World, jobs, make_world
 
-from holdfast.classifiers.trainer import ClassifierTrainer
+from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 from holdfast.cli import main
-from holdfast.pretraining.trainer import PretrainTrainer
+from holdfast.pretraining.pretrain_trainer import PretrainTrainer
 
 register()
 

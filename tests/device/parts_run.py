@@ -16,7 +16,7 @@ from torch import nn
 from conftest import SENTENCES, WORDS
 from holdfast.adversary.translation import Translator
 from holdfast.baselines.flow_training import FlowOptions, fit_flow
-from holdfast.classifiers.defences.base import Batch, Passes
+from holdfast.classifiers.defences.defence import Batch, Passes
 from holdfast.devices import device_name, random_numbers_kept, random_states, set_random_states
 from holdfast.encoder import Encoder
 from holdfast.encoding import Precision, encode_sentences

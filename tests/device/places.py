@@ -11,7 +11,7 @@ from unittest import mock
 from second_device import DEVICE_TYPE, Waits, second_device
 
 from holdfast.encoder import Encoder
-from holdfast.pretraining import run
+from holdfast.pretraining import pretraining_run
 
 THERE = f"{DEVICE_TYPE}:0"
 CPU = "cpu"
@@ -27,7 +27,7 @@ def on(place: str) -> Iterator[Waits | None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(defaults, {"length_groups": 1}))
         # Pretraining's groups are small on a CPU, for its cache.
-        stack.enter_context(mock.patch.object(run, "CPU_GROUP_TOKENS", 128 // run._GPU_GROUPS))
+        stack.enter_context(mock.patch.object(pretraining_run, "CPU_GROUP_TOKENS", 128 // pretraining_run._GPU_GROUPS))
         for module in [module for name, module in sys.modules.items() if name.startswith("holdfast.")]:
             if hasattr(module, "fast_on_cpu"):
                 stack.enter_context(mock.patch.object(module, "fast_on_cpu", contextlib.nullcontext))

@@ -15,7 +15,7 @@ from docs_world import RUN, provide, smaller
 
 from holdfast.cli import main
 from holdfast.cli.app import app
-from holdfast.cli.mistakes import one_line
+from holdfast.cli.error_lines import one_line
 
 COMMAND: Any = typer.main.get_command(app)
 OUTPUT = ("", "text", "json")
@@ -42,7 +42,7 @@ def test_the_examples_of_a_page_run(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("HOLDFAST_CACHE", str(docs_world / "cache"))
     monkeypatch.setenv("HOLDFAST_DATA", str(docs_world / "DATA"))
-    monkeypatch.setattr("holdfast.finding._pypi_model", lambda _: docs_world / RUN)
+    monkeypatch.setattr("holdfast.model_lookup._pypi_model", lambda _: docs_world / RUN)
     names: dict[str, Any] = {"__name__": "example"}
     for block in run:
         where = f"{page}:{block.line}"
@@ -133,10 +133,10 @@ def test_every_command_is_one_that_the_command_line_takes(page: str) -> None:
 
 def _check_words(words: list[str], where: str) -> None:
     """Parse a command, and check what the names in it name."""
-    from holdfast.evaluation.run import task_names
+    from holdfast.evaluation.evaluation_run import task_names
     from holdfast.experiments.definition import known_tables, tables_named
-    from holdfast.training.options import method_options
-    from holdfast.values import split_settings
+    from holdfast.option_parsing import split_settings
+    from holdfast.training.method_options import method_options
 
     command, rest = _command(words)
     try:

@@ -16,7 +16,7 @@ from holdfast.classifiers.defences import DEFENCES
 from holdfast.cli.app import app
 from holdfast.cli.console import setting
 from holdfast.objectives import METHODS
-from holdfast.training.options import option_defaults
+from holdfast.training.method_options import option_defaults
 
 COMMAND: Any = typer.main.get_command(app)
 VERBS = list(COMMAND.commands)

@@ -11,7 +11,7 @@ import os
 import pytest
 
 from holdfast.evaluation.sts import evaluate_sts
-from holdfast.finding import PYPI_MODEL
+from holdfast.model_lookup import PYPI_MODEL
 from holdfast.models import load_sentence_transformer
 
 PUBLISHED = {"stsb": 82.03, "sickr": 77.15}

@@ -11,9 +11,9 @@ import pytest
 
 from holdfast.data.registry import Labelled, ScoredPairs, load_pairs
 from holdfast.errors import UserError
-from holdfast.evaluation.run import evaluate_sts_dev, evaluate_tasks
-from holdfast.evaluation.sample import SEED, sample_labelled, sample_pairs
+from holdfast.evaluation.evaluation_run import evaluate_sts_dev, evaluate_tasks
 from holdfast.evaluation.sts import evaluate_sts
+from holdfast.evaluation.task_sample import SEED, sample_labelled, sample_pairs
 from holdfast.models import load_sentence_transformer
 
 

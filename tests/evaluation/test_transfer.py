@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.data.registry import Labelled
 from holdfast.errors import UserError
-from holdfast.evaluation.run import GROUPS, evaluate_tasks, task_names
+from holdfast.evaluation.evaluation_run import GROUPS, evaluate_tasks, task_names
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import (
     STRENGTHS,

@@ -17,7 +17,7 @@ from holdfast.data.registry import Labelled
 from holdfast.encoding import Vectors
 from holdfast.evaluation.transfer import TransferTask, load_transfer
 from holdfast.evaluation.vectors import encode_once
-from holdfast.finding import PYPI_MODEL
+from holdfast.model_lookup import PYPI_MODEL
 from holdfast.models import load_sentence_transformer
 
 # scikit-learn's own stopping rule leaves strong C short of the minimum, by a few of a hundred texts where the training

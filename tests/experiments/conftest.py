@@ -11,8 +11,8 @@ import pytest
 from small_table import TABLE
 
 from holdfast.attacks.resources import ResourceNames
-from holdfast.experiments import work
-from holdfast.experiments.run import ReproduceSettings
+from holdfast.experiments import cell_execution
+from holdfast.experiments.reproduction import ReproduceSettings
 
 OTHERS = "the a man woman child runs sleeps eats plays sings on under in park house bed red big old".split()
 
@@ -72,11 +72,11 @@ def settings(
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The labels of the cells that were made, in order."""
     labels: list[str] = []
-    real = work.do
+    real = cell_execution.do
 
     def do(cell: Any, *rest: Any) -> None:
         labels.append(f"{cell.kind}: {cell.label}")
         real(cell, *rest)
 
-    monkeypatch.setattr(work, "do", do)
+    monkeypatch.setattr(cell_execution, "do", do)
     return labels

@@ -14,12 +14,12 @@ from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing import compare, read_side
 from holdfast.evaluation.sts import STS_TASKS
-from holdfast.experiments import work
-from holdfast.experiments.against import baselines
+from holdfast.experiments import cell_execution
+from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.differences import differences
 from holdfast.experiments.plan import plan
 from holdfast.experiments.render import differences_laid_out, differences_notes, markdown
-from holdfast.experiments.run import ReproduceSettings, reproduce
+from holdfast.experiments.reproduction import ReproduceSettings, reproduce
 from holdfast.results import new_result, read_result
 
 Settings = Callable[..., ReproduceSettings]
@@ -290,7 +290,7 @@ def test_a_table_says_what_its_rows_are_compared_with(settings: Settings) -> Non
 def test_a_row_that_is_not_in_the_table_is_told_before_anything_is_made(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "do", lambda *_: pytest.fail("nothing is made"))
+    monkeypatch.setattr(cell_execution, "do", lambda *_: pytest.fail("nothing is made"))
     line = (
         r"^--against 'NPP' names no row \(did you mean 'NP'\?\); rows: NP, SimCSE; or AXIS=LABEL, such as encoder=NP$"
     )

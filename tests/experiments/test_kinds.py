@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from holdfast.errors import UserError
-from holdfast.experiments import inspections, work
+from holdfast.experiments import cell_execution, inspections
+from holdfast.experiments.cell_execution import do
+from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.render import markdown
-from holdfast.experiments.run import ReproduceSettings, reproduce
-from holdfast.experiments.stages import Planner, Setting
-from holdfast.experiments.work import do
+from holdfast.experiments.reproduction import ReproduceSettings, reproduce
 from holdfast.models import load_sentence_transformer
 from holdfast.results import new_result, read_result, write_result
 
@@ -195,10 +195,10 @@ def test_distances_in_another_space(planner: Planner, tmp_path: Path, settings: 
     assert result["coordinates"]["n"] == 3
 
 
-def work_on(cell: Cell, settings: Settings, tmp_path: Path, **inputs: Path) -> work.Work:
+def work_on(cell: Cell, settings: Settings, tmp_path: Path, **inputs: Path) -> cell_execution.Work:
     given = settings()
     setting = Setting(given.model, given.corpus, given.data, given.resources)
-    return work.Work(cell, tmp_path / "made" / "model", inputs, setting, Console(quiet=True), ["holdfast"])
+    return cell_execution.Work(cell, tmp_path / "made" / "model", inputs, setting, Console(quiet=True), ["holdfast"])
 
 
 def test_in_domain_texts_are_those_that_are_trained_on_alone(settings: Settings, data: Path, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_in_domain_texts_are_those_that_are_trained_on_alone(settings: Settings,
         lines = (data / "sst2" / f"{split}.tsv").read_text().splitlines()[1:]
         return {line.partition("\t")[0] for line in lines}
 
-    path = work._corpus_of_task(work_on(Cell("encoder", {"seed": 1}), settings, tmp_path), "sst2")
+    path = cell_execution._corpus_of_task(work_on(Cell("encoder", {"seed": 1}), settings, tmp_path), "sst2")
     made = [json.loads(line)["sentence"] for line in path.read_text().splitlines()]
     assert sorted(made) == sorted(texts("train") - texts("dev") - texts("test"))
 
@@ -218,7 +218,9 @@ def test_adversarial_texts_and_seed_reach_the_fine_tuning(
     cell = planner.plan({"encoder": {"method": "none"}, "classifier": classifier}, 7)
     asked: list[Any] = []
     monkeypatch.setattr("holdfast.classifiers.finetune", lambda run, **_: asked.append(run))
-    work._finetune(work_on(cell, settings, tmp_path, encoder=tmp_path / "encoder", texts=tmp_path / "texts.json"))
+    cell_execution._finetune(
+        work_on(cell, settings, tmp_path, encoder=tmp_path / "encoder", texts=tmp_path / "texts.json")
+    )
     (run,) = asked
     assert (run.model, run.adversarial_texts) == (str(tmp_path / "encoder"), str(tmp_path / "texts.json"))
     assert (run.seed, run.task) == (7, "sst2")
@@ -232,7 +234,7 @@ def test_an_evaluation_reads_the_text_that_it_is_told(
     (stsb / "stsb" / "test_senteval.tsv").write_text("\n".join(lines[:31]) + "\n")
     cell = planner.plan({"encoder": {"method": "none"}, "evaluation": {"tasks": "stsb", "text": "senteval"}}, 1)
     made = work_on(cell, settings, tmp_path, encoder=Path(str(settings().model)))
-    work._evaluate(made)
+    cell_execution._evaluate(made)
     assert read_result(made.output)["results"][0]["n"] == 30
 
 
@@ -279,7 +281,7 @@ def test_hard_positives_are_other_texts(masked_lm: Path) -> None:
 
 def test_what_is_no_number_stands_beside_the_value() -> None:
     from holdfast.experiments.definition import read_definition
-    from holdfast.experiments.rows import Entry, _extras
+    from holdfast.experiments.table_rows import Entry, _extras
 
     plane = {"points": []}
     rows = [{"task": "space-attacked", "split": "attacked", "n": 5, "metrics": {"d_pos": 1.0}, "told": ["a line"]}]

@@ -17,12 +17,12 @@ from small_table import TABLE, values
 
 from holdfast.errors import UserError
 from holdfast.experiments import parallel
-from holdfast.experiments import run as experiments
+from holdfast.experiments import reproduction as experiments
+from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.parallel import make_side_by_side, ready
 from holdfast.experiments.render import markdown
-from holdfast.experiments.run import ReproduceSettings, reproduce
-from holdfast.experiments.stages import Setting
+from holdfast.experiments.reproduction import ReproduceSettings, reproduce
 from warm import WarmPython
 
 Settings = Callable[..., ReproduceSettings]

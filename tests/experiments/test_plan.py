@@ -11,11 +11,11 @@ import pytest
 from small_table import TABLE
 
 from holdfast.cli import main
-from holdfast.experiments import work
+from holdfast.experiments import cell_execution
 from holdfast.experiments.cells import CELL_FILE, Store
 from holdfast.experiments.durations import time_left
 from holdfast.experiments.plan import Planned, plan
-from holdfast.experiments.run import ReproduceSettings, cells_of, reproduce
+from holdfast.experiments.reproduction import ReproduceSettings, cells_of, reproduce
 
 Settings = Callable[..., ReproduceSettings]
 
@@ -24,7 +24,7 @@ def test_a_plan_counts_what_is_left_and_takes_its_time_from_what_is_finished(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(work, "do", lambda *_: pytest.fail("a plan makes nothing"))
+        patched.setattr(cell_execution, "do", lambda *_: pytest.fail("a plan makes nothing"))
         assert plan([settings(), settings()]) == [
             Planned("classifier", "sst2, none", 2, 0, None),
             Planned("attack", "typos, sst2", 2, 0, None),

@@ -21,12 +21,12 @@ from rich.console import Console
 from small_table import TABLE, values
 
 from holdfast.errors import UserError
-from holdfast.experiments import rows as of_tables
-from holdfast.experiments import run as experiments
+from holdfast.experiments import reproduction as experiments
+from holdfast.experiments import table_rows as of_tables
 from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
 from holdfast.experiments.render import latex, markdown, reasons
-from holdfast.experiments.run import ReproduceSettings, describe_tables, reproduce
+from holdfast.experiments.reproduction import ReproduceSettings, describe_tables, reproduce
 from holdfast.files import locked
 from holdfast.results import read_result
 
@@ -314,7 +314,12 @@ sys.exit(main(sys.argv[2:]))
 
 
 @pytest.mark.parametrize(
-    "inside", ["holdfast.training.run._run", "holdfast.classifiers.finetune._train", "holdfast.attacks.run._result"]
+    "inside",
+    [
+        "holdfast.training.training_run._run",
+        "holdfast.classifiers.finetune._train",
+        "holdfast.attacks.attack_run._result",
+    ],
 )
 def test_a_cell_that_was_interrupted_is_gone_on_with(
     settings: Settings, made: list[str], monkeypatch: pytest.MonkeyPatch, inside: str

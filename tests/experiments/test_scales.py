@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.errors import UserError
+from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.definition import merged, read_definition
 from holdfast.experiments.render import notes
-from holdfast.experiments.run import ReproduceSettings, reproduce
+from holdfast.experiments.reproduction import ReproduceSettings, reproduce
 from holdfast.experiments.scales import read_scale
-from holdfast.experiments.stages import Planner, Setting
 
 
 def test_a_change_takes_the_place_of_what_the_scale_says() -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
-from holdfast.experiments import work
+from holdfast.experiments import cell_execution
 from holdfast.experiments.definition import read_definition
-from holdfast.finding import BUNDLED_FOLDER
+from holdfast.model_lookup import BUNDLED_FOLDER
 from holdfast.results import read_result
 
 CUTS = {
@@ -70,13 +70,13 @@ def real_data() -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many cells of each kind were made."""
     kinds: Counter[str] = Counter()
-    real = work.do
+    real = cell_execution.do
 
     def do(cell: Any, *rest: Any) -> None:
         real(cell, *rest)
         kinds[cell.kind] += 1
 
-    monkeypatch.setattr(work, "do", do)
+    monkeypatch.setattr(cell_execution, "do", do)
     return kinds
 
 

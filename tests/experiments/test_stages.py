@@ -14,10 +14,10 @@ from rich.console import Console
 from holdfast import precision
 from holdfast.attacks.resources import ResourceNames
 from holdfast.errors import UserError
-from holdfast.experiments import stages, work
+from holdfast.experiments import cell_execution, cell_planning
+from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell
-from holdfast.experiments.stages import Planner, Setting
-from holdfast.training.options import objective_class, option_defaults
+from holdfast.training.method_options import objective_class, option_defaults
 
 SAYS: dict[str, Any] = {
     "encoder": {"method": "robustembed", "max_steps": 5},
@@ -105,7 +105,7 @@ def test_cells_of_two_precisions_are_two(setting: Setting, fast_in_bf16: Callabl
 def test_a_plan_asks_no_device_where_every_cell_names_its_precision(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, data: Path
 ) -> None:
-    monkeypatch.setattr(stages, "auto_here", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(cell_planning, "auto_here", lambda: pytest.fail("asked"))
     says = {stage: {**SAYS[stage], "precision": "fp32"} for stage in ("encoder", "classifier", "attack")}
     Planner(setting).plan(says, 1)
     Planner(setting).plan({"encoder": {"baseline": "mean"}, "evaluation": {"tasks": "sst2"}}, 1)
@@ -261,11 +261,13 @@ def test_in_domain_training_takes_what_the_scale_says_of_the_task(setting: Setti
 def test_long_texts_of_a_task_are_trained_on(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A review may be longer than the lines of a corpus."""
     trained: list[Any] = []
-    monkeypatch.setattr("holdfast.training.run.train", lambda config, **rest: trained.append(config))
-    monkeypatch.setattr(work, "_corpus_of_task", lambda job, name: tmp_path / "corpus.jsonl")
+    monkeypatch.setattr("holdfast.training.training_run.train", lambda config, **rest: trained.append(config))
+    monkeypatch.setattr(cell_execution, "_corpus_of_task", lambda job, name: tmp_path / "corpus.jsonl")
     cells = Planner(setting).plan(with_("encoder", corpus="task:sst2"), 1).needed()
     (encoder,) = (cell for cell in cells if cell.kind == "encoder")
-    work._train(work.Work(encoder, tmp_path / "out", {"start": Path(setting.model)}, setting, Console(), []))
+    cell_execution._train(
+        cell_execution.Work(encoder, tmp_path / "out", {"start": Path(setting.model)}, setting, Console(), [])
+    )
     assert trained[0].max_chars > 14_000
 
 
@@ -428,11 +430,13 @@ def test_methods_in_tables_keep_equal_sentences_as_the_papers_do(
 ) -> None:
     """A cell's settings do not say so: it has the name that it had before there was the option."""
     trained: list[Any] = []
-    monkeypatch.setattr("holdfast.training.run.train", lambda config, **rest: trained.append(config))
+    monkeypatch.setattr("holdfast.training.training_run.train", lambda config, **rest: trained.append(config))
 
     def cell(**encoder: Any) -> Cell:
         planned = Planner(setting).plan({"encoder": {"max_steps": 2, **encoder}}, 1)
-        work._train(work.Work(planned, tmp_path / "out", {"start": Path(setting.model or "")}, setting, Console(), []))
+        cell_execution._train(
+            cell_execution.Work(planned, tmp_path / "out", {"start": Path(setting.model or "")}, setting, Console(), [])
+        )
         return planned
 
     plain, preset = cell(method="adcse"), cell(method="adcse", preset="paper")

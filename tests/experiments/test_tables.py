@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.attacks.resources import ResourceNames
-from holdfast.experiments import run, stages
-from holdfast.experiments.against import baselines
+from holdfast.experiments import cell_planning, reproduction
+from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
 from holdfast.experiments.render import beside, listing
@@ -32,15 +32,15 @@ def plan(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
     model = make_masked_lm(tmp_path / "tiny", layers=3)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("a dog runs\n")
-    monkeypatch.setattr(stages, "resolve_model", lambda name: model)
+    monkeypatch.setattr(cell_planning, "resolve_model", lambda name: model)
 
     def planned(table: str, scale: str) -> dict[tuple[str, str], Cell | str]:
         known = read_scale(scale)
         given = (known.model or str(model), known.corpus or str(corpus))
         resources = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
-        setting = stages.Setting(*given, None, resources, known.tasks, known.says, corpus)
-        settings = run.ReproduceSettings(table, scale, tmp_path)
-        entries = run._entries(read_definition(table, scale), setting, settings)
+        setting = cell_planning.Setting(*given, None, resources, known.tasks, known.says, corpus)
+        settings = reproduction.ReproduceSettings(table, scale, tmp_path)
+        entries = reproduction._entries(read_definition(table, scale), setting, settings)
         return {(entry.row.name, entry.column): entry.cells[0] for entry in entries}
 
     return planned
@@ -129,7 +129,7 @@ def test_a_sweep_changes_one_option(plan: Plan) -> None:
 def test_the_page_lists_what_there_is() -> None:
     """Paste what `render.listing(describe_tables())` gives into docs/reproduce.md where this fails."""
     page = Path(__file__).parents[2] / "docs" / "reproduce.md"
-    assert listing(run.describe_tables()) in page.read_text(encoding="utf-8")
+    assert listing(reproduction.describe_tables()) in page.read_text(encoding="utf-8")
 
 
 def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale() -> None:

@@ -17,9 +17,9 @@ from holdfast.cli import main
 from holdfast.data.corpus import spool_corpus
 from holdfast.errors import UserError
 from holdfast.experiments import translations
+from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell
-from holdfast.experiments.run import ReproduceSettings, reproduce
-from holdfast.experiments.stages import Planner, Setting
+from holdfast.experiments.reproduction import ReproduceSettings, reproduce
 from holdfast.results import read_result
 
 Settings = Callable[..., ReproduceSettings]

@@ -36,7 +36,7 @@ import zstandard
 from fuzz_kinds import Kind, all_kinds, check_printed
 from fuzz_models import OUTSIDE, model_kinds
 
-from holdfast.cli.mistakes import fail
+from holdfast.cli.error_lines import fail
 from holdfast.errors import UserError
 
 SECONDS = 10.0

@@ -122,8 +122,8 @@ def _labelled() -> list[Kind]:
 
 def _settings() -> list[Kind]:
     from holdfast.experiments.definition import read_definition, tables_folder
-    from holdfast.pretraining.settings import pretrain_settings
-    from holdfast.training.settings import run_config
+    from holdfast.pretraining.pretrain_settings import pretrain_settings
+    from holdfast.training.config_file import run_config
 
     table = min(tables_folder().glob("*/*.yaml"), key=lambda path: path.stat().st_size).read_bytes()
     pretrain = (
@@ -296,10 +296,10 @@ def _check_spreadsheets(page: str) -> None:
 
 
 def _resources() -> list[Kind]:
-    from holdfast.adversary.similarity import read_similarity
-    from holdfast.adversary.synonyms import read_synonyms
-    from holdfast.adversary.wordnet import WordNet
     from holdfast.baselines.word_vectors import read_word_vectors
+    from holdfast.edits.synonyms import read_synonyms
+    from holdfast.edits.word_similarity import read_similarity
+    from holdfast.edits.wordnet import WordNet
 
     arrays, archive = io.BytesIO(), io.BytesIO()
     np.savez(arrays, words=np.array(["dog", "cat"]), vectors=np.ones((2, 3), dtype=np.float32))
@@ -342,8 +342,8 @@ def _own_files() -> list[Kind]:
     from holdfast.attacks.examples import Attempt
     from holdfast.attacks.journal import Journal, journals
     from holdfast.experiments.cells import Cell, Store
-    from holdfast.training import folder as run_folder
-    from holdfast.training.checkpoints import latest_intact
+    from holdfast.runs import run_folder as run_folder
+    from holdfast.runs.checkpoints import latest_intact
 
     settings = {"task": "sst2", "seed": 1}
     with tempfile.TemporaryDirectory() as scratch:
@@ -377,7 +377,7 @@ def _models() -> list[Kind]:
     from safetensors.numpy import save
 
     from holdfast.evaluation.masks import _read_record
-    from holdfast.finding import model_identity, resolve_model
+    from holdfast.model_lookup import model_identity, resolve_model
 
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},

@@ -141,7 +141,7 @@ def _present(model: Path, place: Path, at: str, names: list[str]) -> set[str]:
 
 
 def _load_encoder(spec: str) -> None:
-    from holdfast.finding import model_identity, resolve_model
+    from holdfast.model_lookup import model_identity, resolve_model
     from holdfast.models import load_sentence_transformer
 
     model_identity(resolve_model(spec))

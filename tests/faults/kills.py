@@ -399,7 +399,7 @@ def _told(value: Any) -> str:
 
 def _left_over(folder: Path) -> list[str]:
     """What only an unfinished run needs, and seals that do not fit."""
-    from holdfast.training.checkpoints import checkpoints, is_intact
+    from holdfast.runs.checkpoints import checkpoints, is_intact
 
     left = [
         path.relative_to(folder).as_posix()
@@ -449,22 +449,22 @@ def _check_break(how: Break, code: int, told: str, name: str) -> list[str]:
 
 def _import_everything() -> None:
     """What the runs import, so that each fork has it."""
-    import holdfast.attacks.run
+    import holdfast.attacks.attack_run
     import holdfast.audit
-    import holdfast.baselines.run
+    import holdfast.baselines.construction
     import holdfast.classifiers
     import holdfast.cli
+    import holdfast.evaluation.evaluation_run
     import holdfast.evaluation.masks
-    import holdfast.evaluation.run
     import holdfast.evaluation.space
-    import holdfast.experiments.run
-    import holdfast.hardening.run
+    import holdfast.experiments.reproduction
+    import holdfast.hardening.hardening_run
     import holdfast.objectives.anchored
     import holdfast.objectives.simcse
-    import holdfast.pretraining.run
+    import holdfast.pretraining.pretraining_run
     import holdfast.report.plots
-    import holdfast.report.run
-    import holdfast.training.run  # noqa: F401
+    import holdfast.report.report_files
+    import holdfast.training.training_run  # noqa: F401
 
 
 if __name__ == "__main__":

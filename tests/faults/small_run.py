@@ -12,10 +12,10 @@ from rich.console import Console
 from safetensors.torch import save_file
 
 from holdfast.files import write_json
-from holdfast.training import folder as run_folder
-from holdfast.training.checkpoints import seal
-from holdfast.training.log import METRICS_FILE
-from holdfast.training.progress import MetricsFile
+from holdfast.runs import run_folder as run_folder
+from holdfast.runs.checkpoints import seal
+from holdfast.runs.run_log import METRICS_FILE
+from holdfast.runs.training_progress import MetricsFile
 from holdfast.training.selection import KeepBest
 
 

@@ -15,11 +15,11 @@ from small_run import Run, flip
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.files import write_json
-from holdfast.finding import model_identity
+from holdfast.model_lookup import model_identity
 from holdfast.report import write_report
 from holdfast.results import HASH, changed_files, new_result, read_result, read_with_state, write_result
-from holdfast.training import folder as run_folder
-from holdfast.training.checkpoints import best_is_damaged, is_intact, latest_intact
+from holdfast.runs import run_folder as run_folder
+from holdfast.runs.checkpoints import best_is_damaged, is_intact, latest_intact
 from holdfast.training.selection import KeepBest
 
 # --- results -----------------------------------------------------------------------------------------------------

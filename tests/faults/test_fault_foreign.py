@@ -16,7 +16,7 @@ from small_world import World, jobs, make_world
 from holdfast.cli import main
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import read_object, sha256, write_json
-from holdfast.training.record import differences, digest_in, digest_of
+from holdfast.runs.run_record import differences, digest_in, digest_of
 
 # --- the digest --------------------------------------------------------------------------------------------------
 

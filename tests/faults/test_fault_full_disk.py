@@ -20,8 +20,8 @@ from tokenizers.models import WordLevel
 from holdfast.cli import main
 from holdfast.errors import EndsRun
 from holdfast.files import append_line, sha256, telling_write_errors
-from holdfast.training import resumable
-from holdfast.training.checkpoints import checkpoints, is_intact
+from holdfast.runs import resumable
+from holdfast.runs.checkpoints import checkpoints, is_intact
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def test_a_full_disk_that_only_rust_tells_of_is_a_line_too(
     def full(*_: Any, **__: Any) -> None:
         raise Exception(f"{os.strerror(errno.ENOSPC)} (os error {errno.ENOSPC})")
 
-    monkeypatch.setattr("holdfast.training.run.train", full)
+    monkeypatch.setattr("holdfast.training.training_run.train", full)
     assert main(["train", "simcse", "--model", "m", "--corpus", "c.txt", "--output", "out"]) == 2
     assert capsys.readouterr().err == "holdfast: no space left on the disk: free some space and run again\n"
 

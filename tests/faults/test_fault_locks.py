@@ -12,7 +12,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, locked, output_lock
-from holdfast.training.folder import LOCK_FILE, alone
+from holdfast.runs.run_folder import LOCK_FILE, alone
 
 
 def hold_in_child(lock: Path, target: Path) -> int:

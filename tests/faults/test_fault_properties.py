@@ -18,18 +18,18 @@ import zstandard
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.adversary import characters
-from holdfast.adversary.words import Words, in_case_of, others, pieces
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal
 from holdfast.baselines.word_vectors import read_word_vectors
 from holdfast.data.corpus import read_corpus
-from holdfast.data.lines import numbered_lines
 from holdfast.data.registry import load_graded, load_labelled
 from holdfast.data.tables import read_rows
+from holdfast.data.untrusted_lines import numbered_lines
+from holdfast.edits import characters
+from holdfast.edits.words import Words, in_case_of, others, pieces
 from holdfast.errors import UserError
 from holdfast.results import read_with_state, shown, write_result
-from holdfast.training.settings import run_config
+from holdfast.training.config_file import run_config
 
 # The machine may be slow and the folder of a test is made once: neither is what these tests are about.
 FEW = settings(

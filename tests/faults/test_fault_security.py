@@ -18,9 +18,9 @@ from holdfast.attacks import counterfitted
 from holdfast.cli import main
 from holdfast.data.inventory import check_data
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
+from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.training.settings import run_config
+from holdfast.training.config_file import run_config
 
 EVIL = b"cos\nsystem\n(S'touch opened'\ntR."  # a pickle that runs a command while it is read
 

@@ -26,9 +26,9 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None
     """``verb(work)``: `holdfast train …` does no more than ``work``."""
 
     def replace(work: Callable[[], None]) -> None:
-        import holdfast.training.run
+        import holdfast.training.training_run
 
-        monkeypatch.setattr(holdfast.training.run, "train", lambda *_, **__: work())
+        monkeypatch.setattr(holdfast.training.training_run, "train", lambda *_, **__: work())
 
     return replace
 

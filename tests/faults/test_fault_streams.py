@@ -19,9 +19,9 @@ from holdfast.cli import main
 from holdfast.cli.app import app
 from holdfast.cli.console import console, progress_console
 from holdfast.errors import UserError
+from holdfast.option_parsing import expanded
 from holdfast.results import read_result, write_result
 from holdfast.terminal import standard_streams
-from holdfast.values import expanded
 
 TEXT = "né à Paris – 猫 \U0001f600 שלום"
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
@@ -100,7 +100,7 @@ def test_a_file_never_gets_the_number_of_a_closed_stream(here: Path) -> None:
 
 
 def test_closed_input_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code = "from holdfast.data.lines import standard_input; standard_input()"
+    code = "from holdfast.data.untrusted_lines import standard_input; standard_input()"
     assert "UserError: standard input is closed" in shell(f'"{sys.executable}" -c "{code}" <&-')[2]
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["audit", "call:math:sqrt", "--texts", "-"]) == 2
@@ -127,7 +127,7 @@ def test_a_terminal_of_ascii_gets_ascii(environment: dict[str, str], here: Path)
 
 
 def test_a_name_that_the_system_cannot_hold_is_one_line() -> None:
-    code = "from holdfast.values import expanded; expanded(chr(233))"
+    code = "from holdfast.option_parsing import expanded; expanded(chr(233))"
     _, _, err = shell(f'"{sys.executable}" -c "{code}"', LC_ALL="C", PYTHONUTF8="0")
     assert "UserError: '\\xe9' cannot be a file's name in this system's encoding (ascii): set PYTHONUTF8=1" in err
     for name, says in (("a\0b", "holds a NUL"), ("a\ud800b", r"in this system's encoding \(utf-8\)$")):

@@ -14,10 +14,10 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.evaluation.run import evaluate_tasks
+from holdfast.evaluation.evaluation_run import evaluate_tasks
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.hardening import HardenSettings, harden
-from holdfast.hardening.run import compared
+from holdfast.hardening.hardening_run import compared
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from gradient_checks import gradients
 
+from holdfast.adversary.encoder_victim import EncoderVictim
 from holdfast.adversary.geometry import Slopes
-from holdfast.adversary.victim import EncoderVictim
-from holdfast.adversary.words import is_content_word
+from holdfast.edits.words import is_content_word
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.objectives.adcl import ADCL, Projection

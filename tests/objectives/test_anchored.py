@@ -11,7 +11,7 @@ import torch
 from gradient_checks import gradients
 
 from holdfast.adversary.balls import sentence_norm
-from holdfast.adversary.victim import recovered_texts, with_texts
+from holdfast.adversary.encoder_victim import recovered_texts, with_texts
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
@@ -200,20 +200,20 @@ class TestSlips:
         wordnet.mkdir()
         (wordnet / "synsets.tsv").write_text("pos\tlemmas\nn\tcat|dog|kitty\nn\tman|fellow\n", encoding="utf-8")
         (wordnet / "exceptions.tsv").write_text("pos\tinflected\tlemmas\n", encoding="utf-8")
-        slips = Anchored(exact_model, edits="synonym", synonyms=f"{lists},{wordnet}").slips
-        assert slips.synonyms is not None
-        assert slips.synonyms.nearest("Sings", 8) == []
-        assert slips.synonyms.nearest("Cat", 8) == ["Dog", "Kitty"]
-        assert slips.synonyms.nearest("man", 8) == ["fellow"]
-        assert "near.tsv" in slips.synonyms.source
-        assert "WordNet" in slips.synonyms.source
-        assert not slips.synonyms.complete
+        random_edits = Anchored(exact_model, edits="synonym", synonyms=f"{lists},{wordnet}").random_edits
+        assert random_edits.synonyms is not None
+        assert random_edits.synonyms.nearest("Sings", 8) == []
+        assert random_edits.synonyms.nearest("Cat", 8) == ["Dog", "Kitty"]
+        assert random_edits.synonyms.nearest("man", 8) == ["fellow"]
+        assert "near.tsv" in random_edits.synonyms.source
+        assert "WordNet" in random_edits.synonyms.source
+        assert not random_edits.synonyms.complete
 
     def test_synonyms_join_the_edits(self, exact_model: Any, tmp_path: Path) -> None:
         path = tmp_path / "near.tsv"
         path.write_text("word\tneighbors\ncat\tdog\n", encoding="utf-8")
         objective = Anchored(exact_model, edits="case", synonyms=str(path))
-        assert objective.slips.edits == ("case", "synonym")
+        assert objective.random_edits.edits == ("case", "synonym")
         with pytest.raises(ValueError, match="needs a source of synonyms"):
             Anchored(exact_model, edits="synonym")
         with pytest.raises(ValueError, match="names no file"):

@@ -27,8 +27,8 @@ from holdfast.objectives import (
     VAdvCSE,
 )
 from holdfast.objectives import adcl as adcl_module
-from holdfast.objectives import base as base_module
-from holdfast.training.options import option_defaults
+from holdfast.objectives import objective as base_module
+from holdfast.training.method_options import option_defaults
 
 ALL = {
     "keys": "momentum",

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.objectives import SimCSE
-from holdfast.objectives.own import is_own, own_method, source_sha256
+from holdfast.objectives.own_methods import is_own, own_method, source_sha256
 
 GOOD = '''
 from typing import ClassVar

@@ -17,7 +17,7 @@ from holdfast.adversary.balls import per_coordinate, project, sentence_norm
 from holdfast.encoder import Encoder
 from holdfast.objectives import SimCSE, v_advcse
 from holdfast.objectives.v_advcse import VAdvCSE, gradient_share
-from holdfast.training.options import describe
+from holdfast.training.method_options import describe
 from warm import WarmPython
 
 SETTINGS: dict[str, Any] = {"regularisation": 0.7, "temperature": 0.1, "radius": 0.8, "step_size": 0.5}

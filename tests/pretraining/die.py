@@ -15,8 +15,8 @@ from typing import Any
 from transformers import TrainerCallback
 
 from holdfast.pretraining import PretrainSettings, pretrain
-from holdfast.pretraining.trainer import PretrainTrainer
-from holdfast.training import folder, resumable
+from holdfast.pretraining.pretrain_trainer import PretrainTrainer
+from holdfast.runs import resumable, run_folder
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -47,7 +47,7 @@ def main() -> None:
         seal = resumable.seal
         resumable.seal = lambda path: die() if path.name == f"checkpoint-{number}" else seal(path)
     if event == "exporting":
-        folder.export = die  # type: ignore[assignment]
+        run_folder.export = die  # type: ignore[assignment]
     settings = PretrainSettings(
         corpus=corpus,
         held_out=held_out,

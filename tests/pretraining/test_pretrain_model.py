@@ -16,7 +16,7 @@ from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM
 from holdfast.errors import UserError
 from holdfast.pretraining.batches import Group, as_group
 from holdfast.pretraining.model import continued_model, dropout_of, fill, loss_of, measure, predict, ready_to_train
-from holdfast.pretraining.trainer import Clock, PretrainTrainer, rate_factor
+from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer, rate_factor
 
 CONFIG = {
     "vocab_size": 50,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.pretraining.order import StepOrder, cut_into_groups
+from holdfast.pretraining.step_order import StepOrder, cut_into_groups
 
 LENGTHS = np.random.default_rng(0).integers(3, 90, 5000)
 

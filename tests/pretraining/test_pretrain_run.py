@@ -16,9 +16,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, TrainerCallback
 
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
-from holdfast.pretraining import PretrainSettings, pretrain, run
-from holdfast.pretraining.settings import pretrain_settings, recipe_path
-from holdfast.pretraining.trainer import Clock, PretrainTrainer
+from holdfast.pretraining import PretrainSettings, pretrain, pretraining_run
+from holdfast.pretraining.pretrain_settings import pretrain_settings, recipe_path
+from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer
 from holdfast.results import read_result
 
 SHAPE: dict[str, Any] = {"layers": 1, "hidden": 32, "heads": 2, "vocabulary": 120, "max_length": 32}
@@ -79,7 +79,7 @@ def test_what_is_held_out_is_not_trained_on_and_the_masks_are_those_asked_for(co
     held_out.write_text("\n".join(lines[:40]) + "\n")
     given: dict[str, Any] = {"corpus": str(corpus), "held_out": str(held_out), "output": tmp_path / "out", **SHAPE}
     settings = PretrainSettings(**given, mask_share=0.4, whole_words=True).completed()
-    material = run._material(settings, Console(quiet=True))
+    material = pretraining_run._material(settings, Console(quiet=True))
     assert material.held_out is not None
     theirs = {material.held_out.sentence(row).tobytes() for row in range(len(material.held_out))}
     ours = {material.corpus.sentence(row).tobytes() for row in range(len(material.corpus))}
@@ -98,8 +98,8 @@ def test_the_seed_decides_the_weights_and_the_order(corpus: Path, tmp_path: Path
         )
         pretrain(settings)
         weights.append(AutoModelForMaskedLM.from_pretrained(output).get_input_embeddings().weight)
-        made = run._material(settings.completed(), Console(quiet=True)).corpus
-        orders.append([group.tolist() for group in run._order(settings, made, True).groups(0)])
+        made = pretraining_run._material(settings.completed(), Console(quiet=True)).corpus
+        orders.append([group.tolist() for group in pretraining_run._order(settings, made, True).groups(0)])
     assert (weights[0] - weights[1]).abs().max() > 1e-2
     assert orders[0] != orders[1]
 
@@ -280,7 +280,7 @@ def test_a_held_out_corpus_that_is_not_there_is_told_before_the_corpus_is_read(
         read.append(source)
         raise UserError("not here")
 
-    monkeypatch.setattr("holdfast.pretraining.run.spool_corpus", spooled)
+    monkeypatch.setattr("holdfast.pretraining.pretraining_run.spool_corpus", spooled)
     with pytest.raises(UserError, match="not here"):
         pretrain(PretrainSettings(corpus="huge.txt", held_out="few.txt", output=tmp_path / "lm", max_steps=1))
     assert read == ["few.txt"]

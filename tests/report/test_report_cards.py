@@ -9,7 +9,7 @@ import pytest
 from small_results import attack, audit, evaluate, result, row, train, write
 
 from holdfast.report.contents import make_contents
-from holdfast.report.sources import read_sources
+from holdfast.report.result_sources import read_sources
 
 
 def facts(folder: Path, *made: dict[str, Any] | str, seeds: bool = False) -> dict[str, str]:

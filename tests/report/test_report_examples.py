@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from small_results import attack, audit, example, write
 
-from holdfast.adversary.words import pieces
+from holdfast.edits.words import pieces
 from holdfast.errors import UserError
-from holdfast.report.examples import LONG, Examples, as_json, collect_examples, script_json
-from holdfast.report.sources import read_sources
+from holdfast.report.examples import LONG, ShownExamples, as_json, collect_examples, script_json
+from holdfast.report.result_sources import read_sources
 from holdfast.terminal import visible
 
 
-def collected(folder: Path, *made: dict[str, Any], most: int = 100) -> Examples:
+def collected(folder: Path, *made: dict[str, Any], most: int = 100) -> ShownExamples:
     return collect_examples(read_sources([write(folder / f"{n}.json", one) for n, one in enumerate(made)]), most)
 
 

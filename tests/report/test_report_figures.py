@@ -9,7 +9,9 @@ import pytest
 from small_results import attack, audit, evaluate, everything, result, space, train, write
 
 from holdfast.errors import UserError
+from holdfast.report.axes import around, decimals_of, linear, logarithmic, told
 from holdfast.report.contents import make_contents
+from holdfast.report.elements import Chart
 from holdfast.report.figures import (
     audit_bars,
     pairs_charts,
@@ -20,14 +22,12 @@ from holdfast.report.figures import (
     step_bars,
     success_bars,
 )
-from holdfast.report.parts import Chart
-from holdfast.report.scales import around, decimals_of, linear, logarithmic, told
-from holdfast.report.sources import Source, models_of, read_sources
+from holdfast.report.result_sources import ReportSource, models_of, read_sources
 from holdfast.report.svg import draw, tag
 from holdfast.report.tables import similarity_scores, space_scores
 
 
-def read(folder: Path, *made: dict[str, object]) -> tuple[list[Source], dict[str, str]]:
+def read(folder: Path, *made: dict[str, object]) -> tuple[list[ReportSource], dict[str, str]]:
     sources = read_sources([write(folder / f"{n}.json", value) for n, value in enumerate(made)])
     return sources, {label: f"c{n}" for n, label in enumerate(models_of(sources))}
 

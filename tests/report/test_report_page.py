@@ -19,7 +19,7 @@ from small_results import WILD, evaluate, everything, many, result, wild_results
 from holdfast.errors import UserError
 from holdfast.report import write_report
 from holdfast.report.contents import make_contents
-from holdfast.report.sources import read_sources
+from holdfast.report.result_sources import read_sources
 from holdfast.terminal import visible
 
 _VOID = {"meta", "link", "input", "br"}

@@ -13,7 +13,7 @@ from small_results import everything, space, write
 from holdfast.errors import UserError
 from holdfast.files import locked
 from holdfast.report import write_report
-from holdfast.report.parts import Chart, Key, Mark, Table
+from holdfast.report.elements import Chart, LegendKey, Mark, Table
 from holdfast.report.plots import check_plots, write_plots
 
 
@@ -64,7 +64,7 @@ def test_points_have_their_names_beside_them_and_no_legend_says_them_again(tmp_p
     pytest.importorskip("matplotlib")
     places = {"low": (1.0, 1.0), "a name far too long for the right": (9.0, 5.0), "another": (5.0, 5.0)}
     marks = tuple(Mark(*place, f"c{n}", "circle", name, name) for n, (name, place) in enumerate(places.items()))
-    keys = tuple(Key(mark.label, mark.colour, "circle") for mark in marks)
+    keys = tuple(LegendKey(mark.label, mark.colour, "circle") for mark in marks)
     chart = Chart("named", "Title", "", "x", "y", (), marks, keys, Table("t", "t", ("row",), ()))
     picture = write_plots([chart], tmp_path)[1]
     names = [(text, x, y) for text, x, y in texts_of(picture) if text in places]
@@ -83,7 +83,7 @@ def test_a_name_without_room_is_in_the_legend(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     names = {"low": (1.0, 1.0), "high": (9.0, 9.0), "a name much too long for a picture, " * 4: (5.0, 5.0)}
     marks = tuple(Mark(*place, f"c{n}", "circle", name, name) for n, (name, place) in enumerate(names.items()))
-    keys = tuple(Key(mark.label, mark.colour, "circle") for mark in marks)
+    keys = tuple(LegendKey(mark.label, mark.colour, "circle") for mark in marks)
     chart = Chart("crowded", "Title", "", "x", "y", (), marks, keys, Table("t", "t", ("row",), ()))
     shown = [text for text, _, _ in texts_of(write_plots([chart], tmp_path)[1])]
     assert [shown.count(name) for name in names] == [2, 2, 1]

@@ -11,7 +11,7 @@ from small_results import result, row, space, write
 from holdfast.errors import UserError
 from holdfast.report import write_report
 from holdfast.report.reproduced import reproduced_charts, write_pictures
-from holdfast.report.sources import Source, read_sources
+from holdfast.report.result_sources import ReportSource, read_sources
 
 
 def cell(name: str, column: str, mean: float | None, published: float | None = None, **more: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def reproduced(rows: list[dict[str, Any]], figure: dict[str, Any] | None, **more
     return result("reproduce", "tiny", rows, protocol={**protocol, "columns": columns, "figure": figure, **more})
 
 
-def source_of(tmp_path: Path, made: dict[str, Any]) -> Source:
+def source_of(tmp_path: Path, made: dict[str, Any]) -> ReportSource:
     (source,) = read_sources([write(tmp_path / "x-figure1-small.json", made)])
     return source
 

@@ -10,7 +10,7 @@ import pytest
 from small_results import attack, audit, compare, evaluate, example, result, row, train, transfer, write
 
 from holdfast.errors import UserError
-from holdfast.report.sources import models_of, read_sources, shown
+from holdfast.report.result_sources import models_of, read_sources, shown
 
 
 def test_results_of_one_model_share_its_name(tmp_path: Path) -> None:

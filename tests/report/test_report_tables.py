@@ -30,13 +30,13 @@ from holdfast import report
 from holdfast.report import tables
 from holdfast.report.cards import audit_card, hardening_table
 from holdfast.report.contents import make_contents
+from holdfast.report.elements import Table, TableCell
 from holdfast.report.export import as_csv, as_latex, as_markdown
-from holdfast.report.parts import Cell, Table
-from holdfast.report.scores import Score, best_of, share_interval, spearman_interval
-from holdfast.report.sources import Source, read_sources
+from holdfast.report.model_scores import Score, best_of, share_interval, spearman_interval
+from holdfast.report.result_sources import ReportSource, read_sources
 
 
-def read(folder: Path, *made: dict[str, object], seeds: bool = False) -> list[Source]:
+def read(folder: Path, *made: dict[str, object], seeds: bool = False) -> list[ReportSource]:
     words = [write(folder / f"{n}.json", value) for n, value in enumerate(made)]
     return read_sources([",".join(words)] if seeds else words)
 
@@ -209,7 +209,10 @@ WILD = Table(
     "t",
     "A | title <b>",
     ("model", "=cmd|'/C calc'!A1"),
-    ((Cell('=HYPERLINK("http://x")'), Cell("-2.00", "-0.5 to 4", best=True)), (Cell('a,b\n"c" <i>|_x'), Cell("50 %"))),
+    (
+        (TableCell('=HYPERLINK("http://x")'), TableCell("-2.00", "-0.5 to 4", best=True)),
+        (TableCell('a,b\n"c" <i>|_x'), TableCell("50 %")),
+    ),
 )
 
 
@@ -224,7 +227,7 @@ def test_csv_keeps_cells_and_computes_nothing() -> None:
 
 @pytest.mark.parametrize("text", ["-1 +cmd|' /C calc'!A0", "+1+1", "@SUM(A1)", "-x"])
 def test_what_only_begins_like_a_number_is_inert_too(text: str) -> None:
-    assert f"'{text}" in as_csv(Table("t", "t", ("model",), ((Cell(text),),)))
+    assert f"'{text}" in as_csv(Table("t", "t", ("model",), ((TableCell(text),),)))
 
 
 BLANKS = ("", " ", "\n", "\r\n ", "\xa0", "\ufeff", "\u2003")
@@ -242,7 +245,7 @@ def test_a_formula_behind_blanks_is_inert_in_both_downloads(text: str) -> None:
 
 
 def test_a_cell_is_one_where_semicolons_end_cells_too() -> None:
-    assert '"a;=1"' in as_csv(Table("t", "t", ("model",), ((Cell("a;=1"),),)))
+    assert '"a;=1"' in as_csv(Table("t", "t", ("model",), ((TableCell("a;=1"),),)))
 
 
 def test_markdown_is_a_table_without_markup_of_its_texts() -> None:
@@ -262,7 +265,9 @@ def test_latex_is_escaped() -> None:
 
 
 def test_latex_rows_begin_no_argument_of_what_precedes_them() -> None:
-    table = Table("t", "t", ("*", "p"), ((Cell("[cls]"), Cell("<0.0001")), (Cell("a"), Cell("[x]"))))
+    table = Table(
+        "t", "t", ("*", "p"), ((TableCell("[cls]"), TableCell("<0.0001")), (TableCell("a"), TableCell("[x]")))
+    )
     rows = [line for line in as_latex(table).splitlines() if line.endswith(r"\\")]
     assert rows == [r"{}* & p \\", r"{}[cls] & \textless{}0.0001 \\", r"a & [x] \\"]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from small_results import train
 
-from holdfast.report.parts import Flag
-from holdfast.report.sources import Source, read_sources
+from holdfast.report.elements import Flag
+from holdfast.report.result_sources import ReportSource, read_sources
 from holdfast.report.training import curve, dev_charts, flags, run_charts, terms_of
 
 
-def run(folder: Path, records: list[dict[str, Any]] | None = None, **more: Any) -> Source:
+def run(folder: Path, records: list[dict[str, Any]] | None = None, **more: Any) -> ReportSource:
     (source,) = read_sources([train(folder / "run", records=records, **more)])
     return source
 

@@ -15,7 +15,8 @@ from typing import Any
 from methods import OPTIONS
 from transformers import TrainerCallback
 
-from holdfast.training import resumable, run, trainer
+from holdfast.runs import resumable
+from holdfast.training import trainer, training_run
 
 
 def die(*_: Any) -> None:
@@ -50,8 +51,8 @@ def main() -> None:
         seal = resumable.seal
         resumable.seal = lambda folder: die() if folder.name == f"checkpoint-{number}" else seal(folder)
     if event == "exporting":
-        run.export = die  # type: ignore[assignment]
-    config = run.TrainConfig(
+        training_run.export = die  # type: ignore[assignment]
+    config = training_run.TrainConfig(
         method=method,
         options=OPTIONS.get(method, {}),
         model=model,
@@ -66,7 +67,7 @@ def main() -> None:
         precision="fp32",
         report_sts=False,
     )
-    run.train(config, resume=True, command=["test"])
+    training_run.train(config, resume=True, command=["test"])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.training.checkpoints import checkpoints, is_intact, keep_newest, latest_intact, seal, step_of
+from holdfast.runs.checkpoints import checkpoints, is_intact, keep_newest, latest_intact, seal, step_of
 
 
 def make(folder: Path, step: int, *, sealed: bool = True) -> Path:

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from holdfast.cli import app
 from holdfast.errors import UserError
 from holdfast.objectives import SimCSE
-from holdfast.training import run as run_module
-from holdfast.training.config import TrainConfig
-from holdfast.training.duplicates import logged_shares, told_after, told_before
-from holdfast.training.run import train
-from holdfast.training.soundness import flags
+from holdfast.runs.soundness import flags
+from holdfast.training import training_run as run_module
+from holdfast.training.duplicates import duplicates_after, duplicates_before, logged_shares
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
 
 SENTENCES = ["a dog runs", "the cat sleeps", "a man sings", "the child plays", "a woman eats", "the big bed"]
 
@@ -74,7 +74,7 @@ def test_different_sentences_need_no_word(tiny: Path, corpus: Path, tmp_path: Pa
     result = train(config(tiny, corpus, tmp_path / "out", max_steps=1), console=told)
     assert "equal one" not in _text(told)
     assert result["duplicates"] == {"duplicates": 0.0}
-    assert told_after(result["duplicates"], result["protocol"]["options"]) == ""
+    assert duplicates_after(result["duplicates"], result["protocol"]["options"]) == ""
 
 
 def test_the_command_says_it_once_at_its_end(tiny: Path, repeated: Path, tmp_path: Path) -> None:
@@ -132,18 +132,18 @@ def test_a_method_that_contrasts_nothing_says_nothing(
 
 def test_what_is_told_of_a_run() -> None:
     mask, keep = {"duplicates": "mask"}, {"duplicates": "keep"}
-    assert told_after({"duplicates": 0.0321}, mask) == (
+    assert duplicates_after({"duplicates": 0.0321}, mask) == (
         "3.2 % of the sentences in a batch have an equal one in it; they are no negatives of each other"
     )
-    assert told_after({"duplicates": 0.00031, "duplicates_in_queue": 0.4}, keep) == (
+    assert duplicates_after({"duplicates": 0.00031, "duplicates_in_queue": 0.4}, keep) == (
         "0.031 % of the sentences in a batch have an equal one in it, 40.0 % one in the queue; they count as any "
         "others (duplicates=keep)"
     )
-    assert told_after({"duplicates": 0.0, "duplicates_in_queue": 0.4}, mask) == (
+    assert duplicates_after({"duplicates": 0.0, "duplicates_in_queue": 0.4}, mask) == (
         "40.0 % of the sentences in a batch have an equal one in the queue; they are no negatives of each other"
     )
-    assert told_before(0.049, 10, "mask") == ""
-    assert told_before(0.3, 1, "keep") == (
+    assert duplicates_before(0.049, 10, "mask") == ""
+    assert duplicates_before(0.3, 1, "keep") == (
         "30.0 % of the sentences in the first batch have an equal one in their batch; they count as any others "
         "(duplicates=keep)"
     )

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.finding import model_identity
+from holdfast.model_lookup import model_identity
 from holdfast.models import load_sentence_transformer
-from holdfast.training.config import TrainConfig
-from holdfast.training.run import train
 from holdfast.training.selection import METRIC, KeepBest
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
 
 RELOAD = """
 import sys
@@ -79,12 +79,12 @@ def test_a_failure_before_the_first_checkpoint_leaves_nothing(
     tiny: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.errors import UserError
-    from holdfast.training import run
+    from holdfast.training import training_run
 
     def full(*_: object) -> None:
         raise UserError("no space left on the disk")
 
-    monkeypatch.setattr(run, "export", full)
+    monkeypatch.setattr(training_run, "export", full)
     with pytest.raises(UserError, match="no space left"):
         train(config(tiny, corpus, tmp_path / "run"))
     assert not (tmp_path / "run" / "modules.json").exists()

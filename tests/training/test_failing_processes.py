@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.mistakes import fail, one_line
+from holdfast.cli.error_lines import fail, one_line
 
 SCRIPT = Path(__file__).with_name("fail_on_one.py")
 

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.objectives import SimCSE
-from holdfast.training.config import TrainConfig
-from holdfast.training.run import train
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.training.log import (
+from holdfast.runs.run_log import (
     BEGUN,
     DIAGNOSTICS,
     FAILED,
@@ -25,8 +25,8 @@ from holdfast.training.log import (
     score_name,
     terms_of,
 )
-from holdfast.training.process import is_alive, this_process
-from holdfast.training.progress import MetricsFile, logging_steps
+from holdfast.runs.run_process import is_alive, this_process
+from holdfast.runs.training_progress import MetricsFile, logging_steps
 
 
 def lines(*records: dict[str, Any]) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.objectives import METHODS
-from holdfast.training.options import describe, method_options, objective_class, option_defaults
-from holdfast.values import split_settings
+from holdfast.option_parsing import split_settings
+from holdfast.training.method_options import describe, method_options, objective_class, option_defaults
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import yaml
 
 from holdfast.errors import UserError
 from holdfast.files import sha256
-from holdfast.training.config import TrainConfig
-from holdfast.training.run import train
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
 
 CODE = """
 from typing import ClassVar

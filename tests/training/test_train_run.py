@@ -16,8 +16,8 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import SimCSE
-from holdfast.training.config import TrainConfig
-from holdfast.training.run import train
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
 
 
 def config(tiny: Path, corpus: Path, output: Path, **changed: Any) -> TrainConfig:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from holdfast.training.progress import TrainingProgress
+from holdfast.runs.training_progress import TrainingProgress
 
 
 class Run:

@@ -17,14 +17,14 @@ from sentence_transformers import SentenceTransformer
 from holdfast.cli import main
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
-from holdfast.evaluation.run import evaluate_sts_dev
+from holdfast.evaluation.evaluation_run import evaluate_sts_dev
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives import METHODS
 from holdfast.objectives.adcl import Projection
 from holdfast.objectives.heads import Head
 from holdfast.results import read_result
-from holdfast.training.config import TrainConfig
-from holdfast.training.run import train
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
 
 WIDTH = 6
 

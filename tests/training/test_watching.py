@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UserError
-from holdfast.training.process import this_process
-from holdfast.training.watching import duration, standing_of
+from holdfast.runs.run_process import this_process
+from holdfast.runs.run_status import duration, standing_of
 
 RECORD = {
     "method": "robustembed",

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.adversary.words import Words, is_content_word
+from holdfast.edits.words import Words, is_content_word
 
 Importance = Literal["mean-l2", "sum-l1"]
 Spans = Sequence[tuple[int, int]]

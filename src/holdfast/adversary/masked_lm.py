@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.adversary.batches import in_batches
-from holdfast.adversary.similarity import Similarity
-from holdfast.adversary.words import Words, is_content_word, others
+from holdfast.adversary.token_batches import in_batches
+from holdfast.edits.word_similarity import Similarity
+from holdfast.edits.words import Words, is_content_word, others
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
-from holdfast.limits import checked_limit
+from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
+from holdfast.model_lookup import resolve_model
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
@@ -33,7 +33,7 @@ class MaskedLM:
     It is deliberately not an ``nn.Module``, so that an objective that holds it does not train, save or move it.
 
     Args:
-        spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`.
+        spec: a folder or hub name, as for :func:`holdfast.model_lookup.resolve_model`.
 
     Raises:
         UserError: the model does not exist, is not safe to load, or has no masked-LM head or mask token.

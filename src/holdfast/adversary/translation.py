@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from holdfast.adversary.batches import in_batches
+from holdfast.adversary.token_batches import in_batches
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
 from holdfast.loading import loading
+from holdfast.model_lookup import resolve_model
 
 
 class Translator:
     """A sequence-to-sequence model that translates sentences by beam search; it is deterministic.
 
     Args:
-        spec: a folder or hub name, as for :func:`holdfast.finding.resolve_model`, of a Marian, T5 or BART model.
+        spec: a folder or hub name, as for :func:`holdfast.model_lookup.resolve_model`, of a Marian, T5 or BART model.
         prefix: text put before each sentence, such as T5's "translate English to German: ".
         beams: width of the beam.
         longest: maximum number of tokens of a translation.

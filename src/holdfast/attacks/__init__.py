@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.attacks.encoders import DriftTarget, RetrievalTarget, ScoredPairTarget
+    from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget, ScoredPairTarget
     from holdfast.attacks.engine import Engine
     from holdfast.attacks.examples import Attempt, Example
     from holdfast.attacks.metrics import summarise
@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DriftTarget": "holdfast.attacks.encoders",
-    "RetrievalTarget": "holdfast.attacks.encoders",
-    "ScoredPairTarget": "holdfast.attacks.encoders",
+    "DriftTarget": "holdfast.attacks.encoder_targets",
+    "RetrievalTarget": "holdfast.attacks.encoder_targets",
+    "ScoredPairTarget": "holdfast.attacks.encoder_targets",
     "Engine": "holdfast.attacks.engine",
     "Attempt": "holdfast.attacks.examples",
     "Example": "holdfast.attacks.examples",

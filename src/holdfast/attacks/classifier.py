@@ -14,15 +14,15 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from holdfast.adversary.batches import in_batches
+from holdfast.adversary.token_batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.data.class_names import ClassNames
 from holdfast.encoding import Precision, Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
-from holdfast.finding import resolve_model
-from holdfast.limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
+from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
+from holdfast.model_lookup import resolve_model
 from holdfast.models import keep_reading, load_sentence_transformer
 from holdfast.shortening import shortened_for
 

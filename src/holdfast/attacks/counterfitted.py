@@ -11,8 +11,8 @@ from typing import IO
 
 import numpy as np
 
-from holdfast.adversary.similarity import read_vectors
-from holdfast.adversary.synonyms import VectorNeighbours
+from holdfast.edits.synonyms import VectorNeighbours
+from holdfast.edits.word_similarity import read_vectors
 from holdfast.errors import UserError
 from holdfast.files import NO_SPACE, atomic_path, cannot_write, sha256, system_error, telling_write_errors
 

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.adversary.words import Words
+from holdfast.attacks.attack_progress import UnderWay
+from holdfast.attacks.attack_state import AttackState
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, told
-from holdfast.attacks.progress import UnderWay
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search, characters
 from holdfast.attacks.targets import Output, Target
-from holdfast.attacks.trial import Trial
+from holdfast.edits.words import Words
 
 if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
@@ -42,7 +42,7 @@ MOST_ASKED = 1 << 31
 class _Running:
     """The state of one running attack."""
 
-    trial: Trial
+    state: AttackState
     recipe: str
     search: Search
     outputs: dict[str, Output]
@@ -106,13 +106,13 @@ class Engine:
     def under_way(self) -> UnderWay:
         """Return the state of the running attacks; may be called from another thread."""
         running = tuple(self._running)
-        trials = [attack.trial for attack in running]
+        trials = [attack.state for attack in running]
         return UnderWay(
             len(running),
-            sum(trial.tried for trial in trials),
-            sum(len(trial.places) for trial in trials),
+            sum(state.tried for state in trials),
+            sum(len(state.places) for state in trials),
             sum(attack.queries for attack in running),
-            sum(trial.tried / max(len(trial.places), 1) for trial in trials),
+            sum(state.tried / max(len(state.places), 1) for state in trials),
         )
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
@@ -178,7 +178,7 @@ class Engine:
     def _begin(self, recipe: Recipe, example: Example, output: Output) -> _Running | Attempt:
         verdict = self.target.verdict(example, output)
         rng = random.Random(f"{self.seed}/{recipe.NAME}/{example.number}")
-        trial = Trial(
+        state = AttackState(
             example,
             Words.of(example.text),
             verdict,
@@ -187,30 +187,30 @@ class Engine:
             self.target.unknown,
             self.target.seen(example),
         )
-        attack = _Running(trial, recipe.NAME, recipe.search(trial), {example.text: output}, {example.text})
+        attack = _Running(state, recipe.NAME, recipe.search(state), {example.text: output}, {example.text})
         if verdict.reached:
             reached = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
             return self._attempt(attack, reason=reached)
         if (why := self.target.hopeless(example)) is not None:
             return self._attempt(attack, reason=why)
-        if not trial.places:
+        if not state.places:
             return self._attempt(attack, reason="it holds no word that may be changed")
-        if len(trial.places) * len(example.text) > MOST_ASKED:
+        if len(state.places) * len(example.text) > MOST_ASKED:
             return self._attempt(attack, reason="it is too long: a copy of it for each of its words fills the memory")
-        if recipe.budget(trial) == 0:
+        if recipe.budget(state) == 0:
             return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
         return attack
 
     def _attempt(self, attack: _Running, reason: str | None = None) -> Attempt:
-        trial, example = attack.trial, attack.trial.example
-        reached = trial.verdict.reached and reason is None
-        text = trial.words.text
-        if trial.changed and text not in attack.confirmed:
+        state, example = attack.state, attack.state.example
+        reached = state.verdict.reached and reason is None
+        text = state.words.text
+        if state.changed and text not in attack.confirmed:
             # A failed bf16 search: its best text is computed again in fp32 for the result.
-            trial.verdict = self.target.verdict(
+            state.verdict = self.target.verdict(
                 example, self._outputs([self.target.question(example, text)], exact=True)[0]
             )
-            reached = trial.verdict.reached
+            reached = state.verdict.reached
         classes = self.target.has_classes
         return Attempt(
             number=example.number,
@@ -221,10 +221,10 @@ class Engine:
             adversarial=text,
             other=example.texts[1 - example.attacked] if len(example.texts) == 2 else None,
             label=example.label,
-            before=told(trial.first, example, classes),
-            after=told(trial.verdict, example, classes),
-            words=len(trial.original.words),
-            changed=tuple((p, trial.original.words[p], trial.words.parts[2 * p + 1]) for p in trial.changed),
+            before=told(state.first, example, classes),
+            after=told(state.verdict, example, classes),
+            words=len(state.original.words),
+            changed=tuple((p, state.original.words[p], state.words.parts[2 * p + 1]) for p in state.changed),
             queries=attack.queries,
             passes=attack.passes,
         )
@@ -261,7 +261,7 @@ class Engine:
         for attack in attacks:
             texts = attack.request.texts  # type: ignore[union-attr]
             attack.queries += len(texts)
-            answers.append([self.target.verdict(attack.trial.example, attack.outputs[text]) for text in texts])
+            answers.append([self.target.verdict(attack.state.example, attack.outputs[text]) for text in texts])
         return answers
 
     def _learn(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
@@ -271,13 +271,13 @@ class Engine:
             texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]
             for text in dict.fromkeys(texts):
                 if only_reached:
-                    verdict = self.target.verdict(attack.trial.example, attack.outputs[text])
+                    verdict = self.target.verdict(attack.state.example, attack.outputs[text])
                     wanted = verdict.reached and text not in attack.confirmed
                 else:
                     wanted = text not in attack.outputs
                 if wanted:
                     new.append((attack, text))
-        outputs = self._outputs([self.target.question(attack.trial.example, text) for attack, text in new], exact=exact)
+        outputs = self._outputs([self.target.question(attack.state.example, text) for attack, text in new], exact=exact)
         for (attack, text), output in zip(new, outputs, strict=True):
             attack.outputs[text] = output
             attack.passes += 1
@@ -311,10 +311,10 @@ class Engine:
             attack.queries += 1
             attack.passes += 1
         self.passes += len(attacks)
-        return self.target.climb([(a.trial.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
+        return self.target.climb([(a.state.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
 
     def _locate(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
-        questions = [(a.trial.example, text) for a in attacks for text in a.request.texts]  # type: ignore[union-attr]
+        questions = [(a.state.example, text) for a in attacks for text in a.request.texts]  # type: ignore[union-attr]
         located = iter(self.target.locate(questions))
         self.passes += len(questions)
         for attack in attacks:
@@ -323,7 +323,7 @@ class Engine:
             attack.passes += len(texts)
             attack.confirmed.update(texts)
             places = [next(located) for _ in texts]
-            yield [(z, self.target.verdict(attack.trial.example, output)) for z, output in places]
+            yield [(z, self.target.verdict(attack.state.example, output)) for z, output in places]
 
 
 def _refusal(example: Example) -> str | None:

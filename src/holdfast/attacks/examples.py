@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from holdfast.adversary.words import Words
+from holdfast.edits.words import Words
 
 Outcome = Literal["succeeded", "failed", "skipped"]
 

@@ -69,7 +69,7 @@ def _mean(name: str, values: Sequence[float], seed: int) -> dict[str, float]:
 
 def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
     """Return the 95 % bootstrap interval (percentiles) of a rate; the exact interval if all outcomes are equal."""
-    if (exact := interval_of_alike(outcomes)) is not None:
+    if (exact := exact_interval_if_unanimous(outcomes)) is not None:
         return exact
     return _bootstrapped(outcomes, seed)
 
@@ -81,7 +81,7 @@ def _bootstrapped(values: Sequence[float], seed: int) -> tuple[float, float]:
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
-def interval_of_alike(outcomes: Sequence[bool]) -> tuple[float, float] | None:
+def exact_interval_if_unanimous(outcomes: Sequence[bool]) -> tuple[float, float] | None:
     """Return the Clopper-Pearson 95 % interval of a rate if all outcomes are equal; otherwise None.
 
     With equal outcomes all resamples are equal, and the bootstrap interval would have zero width.

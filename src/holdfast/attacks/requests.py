@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from holdfast.adversary.words import Words
+from holdfast.edits.words import Words
 
 
 @dataclass(frozen=True)

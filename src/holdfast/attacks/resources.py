@@ -17,21 +17,21 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.adversary.synonyms import Synonyms, is_wordnet, read_synonyms
-from holdfast.adversary.wordnet import WordNet
 from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
 from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.data.folder import VARIABLE, data_folder, missing_file
 from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
+from holdfast.edits.synonyms import Synonyms, is_wordnet, read_synonyms
+from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder
-from holdfast.finding import BUNDLED_MODEL, PYPI_MODEL, bundled_model
-from holdfast.values import expanded, paths_in
+from holdfast.model_lookup import BUNDLED_MODEL, PYPI_MODEL, bundled_model
+from holdfast.option_parsing import expanded, paths_in
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
-    from holdfast.attacks.similarity import SentenceSimilarity
+    from holdfast.attacks.text_similarity import SentenceSimilarity
 
 _SYNONYMS = ("counterfitted", "neighbours")
 _TAGGERS = ("nltk", "textblob")
@@ -128,7 +128,7 @@ class Resources:
     @functools.cached_property
     def similarity(self) -> SentenceSimilarity:
         """The sentence similarity."""
-        from holdfast.attacks.similarity import SentenceSimilarity
+        from holdfast.attacks.text_similarity import SentenceSimilarity
 
         with _naming("--similarity"):
             return SentenceSimilarity.read(self.names.similarity, device=self._device)
@@ -243,7 +243,7 @@ def _where_inflections() -> str:
 
 
 def _where_encoder(spec: str) -> Path | str:
-    from holdfast.attacks.similarity import USE_HANDLES, split_spec
+    from holdfast.attacks.text_similarity import USE_HANDLES, split_spec
 
     name, _ = split_spec(spec)
     if name not in USE_HANDLES:

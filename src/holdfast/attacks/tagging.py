@@ -11,9 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.adversary.words import UNIVERSAL_TAGS
+from holdfast.edits.words import UNIVERSAL_TAGS
 from holdfast.errors import UserError
-from holdfast.values import expanded
+from holdfast.option_parsing import expanded
 
 _PENN = {
     "NOUN": "NN NNS NNP NNPS",

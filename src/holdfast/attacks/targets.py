@@ -1,4 +1,4 @@
-"""Targets of attacks: a classifier or any function of texts. (Encoders: :mod:`holdfast.attacks.encoders`.)"""
+"""Targets of attacks: a classifier or any function of texts. (Encoders: :mod:`holdfast.attacks.encoder_targets`.)"""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
-from holdfast.adversary.words import Words
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Slope
+from holdfast.edits.words import Words
 from holdfast.errors import UserError
-from holdfast.functions import CALL_BATCH, Batched, Function
 from holdfast.shortening import shortened_for
+from holdfast.user_functions import CALL_BATCH, Batched, Function
 
 if TYPE_CHECKING:
     from holdfast.attacks.classifier import Classifier
@@ -125,13 +125,13 @@ class ClassifierTarget:
 
     def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
         """Return the gradients of the cross-entropy at the input of the classification layer."""
-        from holdfast.attacks.slopes import classifier_slopes
+        from holdfast.attacks.classifier_gradients import classifier_slopes
 
         return classifier_slopes(self.classifier, questions, self.groups)
 
     def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """Return the inputs of the classification layer, and the logits."""
-        from holdfast.attacks.slopes import classifier_locations
+        from holdfast.attacks.classifier_gradients import classifier_locations
 
         located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
         return [(z, merged(logits.astype(np.float64)[None], self.groups)[0]) for z, logits in located]

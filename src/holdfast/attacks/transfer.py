@@ -17,7 +17,7 @@ from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, has_classes, match_classes
 from holdfast.encoding import Progress
 from holdfast.errors import UserError
-from holdfast.finding import model_identity, resolve_model
+from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.progress import stage
 from holdfast.results import examples_of, new_result, read_result
 

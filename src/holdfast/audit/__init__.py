@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.audit.kit import AuditSettings
-from holdfast.audit.run import audit
+from holdfast.audit.audit_context import AuditSettings
+from holdfast.audit.audit_run import audit
 from holdfast.audit.verdicts import VERDICTS, Verdict
 
 __all__ = ["VERDICTS", "AuditSettings", "Verdict", "audit"]

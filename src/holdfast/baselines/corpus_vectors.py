@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.data.corpus import SpooledCorpus, shuffled
 from holdfast.encoding import Vectors, encode_sentences
 from holdfast.errors import UserError
-from holdfast.limits import Cuts
+from holdfast.input_limits import Cuts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -13,7 +13,7 @@ import torch
 
 from holdfast.baselines.flow import Coupling, Flow
 from holdfast.errors import UserError, did_you_mean, one_of
-from holdfast.values import option_value
+from holdfast.option_parsing import option_value
 
 # AdamW as in the authors' code, but with the usual bias correction.
 _WEIGHT_DECAY, _EPSILON, _MAX_GRADIENT_NORM = 0.01, 1e-6, 1.0

@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 from holdfast.baselines.registry import POOLED
 from holdfast.errors import UserError, one_of
-from holdfast.finding import resolve_model
+from holdfast.model_lookup import resolve_model
 from holdfast.models import keep_reading, load_sentence_transformer, read_as
 from holdfast.prompt import Prompt
 

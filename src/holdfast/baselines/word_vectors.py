@@ -19,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
 from sentence_transformers.sentence_transformer.modules.tokenizer import ENGLISH_STOP_WORDS, WhitespaceTokenizer
 
-from holdfast.data.lines import numbered_lines, open_bytes
+from holdfast.data.untrusted_lines import numbered_lines, open_bytes
 from holdfast.errors import UserError
 
 # Enough for a word and thousands of numbers; a longer line is not a line of word vectors.

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.classifiers.finetune import finetune
-from holdfast.classifiers.settings import FinetuneSettings
+from holdfast.classifiers.finetune_settings import FinetuneSettings
 
 __all__ = ["Classifier", "FinetuneSettings", "finetune", "load_classifier"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.adversary.batches import padded
+from holdfast.adversary.token_batches import padded
 from holdfast.training.sampling import EpochOrder
 
 _BATCHES_SORTED = 20

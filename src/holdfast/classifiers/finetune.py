@@ -16,39 +16,39 @@ from transformers.utils import logging as transformers_logging
 from holdfast import __version__
 from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
-from holdfast.classifiers.card import card
+from holdfast.classifiers.classifier_trainer import ClassifierTrainer, FinetuneProgress, selection_metric
 from holdfast.classifiers.defences import all_options, make_defence
+from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.frozen import fit, with_head
-from holdfast.classifiers.material import Material, load_material
-from holdfast.classifiers.parts import sample
+from holdfast.classifiers.initial_model import new_classifier
+from holdfast.classifiers.labelled_texts import sample
+from holdfast.classifiers.model_card import card
 from holdfast.classifiers.scores import score_row
-from holdfast.classifiers.settings import FinetuneSettings
 from holdfast.classifiers.splits import short_name
-from holdfast.classifiers.start import new_classifier
-from holdfast.classifiers.trainer import ClassifierTrainer, FinetuneProgress, selection_metric
+from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.data.tasks import task_named
 from holdfast.encoding import Progress, encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
-from holdfast.files import holding, write_json, write_text
-from holdfast.finding import model_identity, resolve_model
-from holdfast.limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
+from holdfast.files import exclusive, write_json, write_text
+from holdfast.input_limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
+from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
+from holdfast.option_parsing import expanded, paths_in
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
-from holdfast.training import folder as run_folder
+from holdfast.runs import run_folder as run_folder
+from holdfast.runs.run_log import METRICS_FILE
+from holdfast.runs.run_record import RUN, digest_of
+from holdfast.runs.training_progress import MetricsFile, logging_steps
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
-from holdfast.training.log import METRICS_FILE
-from holdfast.training.progress import MetricsFile, logging_steps
-from holdfast.training.record import RUN, digest_of
 from holdfast.training.selection import KeepBest
-from holdfast.values import expanded, paths_in
 
 _SAVE_STEPS = 500
 
 
-@holding(lambda settings: run_folder.alone(settings.folder))
+@exclusive(lambda settings: run_folder.alone(settings.folder))
 def finetune(
     settings: FinetuneSettings,
     *,
@@ -79,7 +79,7 @@ def finetune(
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     with stage(console, f"reading {settings.task}", announce=False):
-        material = load_material(
+        material = load_training_data(
             settings.task,
             train_split=settings.train_split,
             examples=settings.examples,
@@ -105,7 +105,11 @@ def finetune(
 
 
 def _train(
-    settings: FinetuneSettings, material: Material, record: dict[str, Any], checkpoint: Path | None, console: Console
+    settings: FinetuneSettings,
+    material: TrainingData,
+    record: dict[str, Any],
+    checkpoint: Path | None,
+    console: Console,
 ) -> dict[str, Any]:
     """Fine-tune, export the best epoch, and return a summary of the training."""
     set_seed(settings.seed)
@@ -133,7 +137,7 @@ def _train(
         callbacks=[progress, metrics, FreedMemory(), best],
     )
     trainer.remove_callback(PrinterCallback)
-    _tell_limits(settings, tokenizer.model_max_length, trainer.cuts, console)
+    _print_limits(settings, tokenizer.model_max_length, trainer.cuts, console)
     began = time.monotonic()
     try:
         with metrics, fast_on_cpu(model):
@@ -165,7 +169,7 @@ def _train(
     }
 
 
-def _tell_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, console: Console) -> None:
+def _print_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, console: Console) -> None:
     """Print the length limit if it differs from ``--max-length``, and the number of training texts that are cut."""
     if settings.frozen and limit is None:
         console.print(f"{settings.model} has no length limit: it reads texts whole", highlight=False, markup=False)
@@ -175,7 +179,7 @@ def _tell_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, cons
 
 
 def _fit_frozen(
-    settings: FinetuneSettings, material: Material, record: dict[str, Any], console: Console
+    settings: FinetuneSettings, material: TrainingData, record: dict[str, Any], console: Console
 ) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and return a summary of the training."""
     with stage(console, f"loading {settings.model}", announce=False):
@@ -198,7 +202,7 @@ def _fit_frozen(
             )
             for part, counted in ((material.train, cuts), (material.dev, None))
         )
-    _tell_limits(settings, text_limit(encoder), cuts, console)
+    _print_limits(settings, text_limit(encoder), cuts, console)
     with stage(console, "fitting the logistic regression"):
         fitted = fit(train, material.train.labels, dev, material.dev.labels)
     classifier = with_head(encoder, fitted)
@@ -226,7 +230,7 @@ def _fit_frozen(
 
 def _finish(
     settings: FinetuneSettings,
-    material: Material,
+    material: TrainingData,
     record: dict[str, Any],
     made: dict[str, Any],
     console: Console,
@@ -257,7 +261,7 @@ def _finish(
     return result
 
 
-def _measured_on(material: Material, settings: FinetuneSettings) -> Material:
+def _measured_on(material: TrainingData, settings: FinetuneSettings) -> TrainingData:
     """Return the material with at most ``test_examples`` texts in each test part, and a note about this."""
     if settings.test_examples is None:
         return material
@@ -272,7 +276,7 @@ def _measured_on(material: Material, settings: FinetuneSettings) -> Material:
     return replace(material, tests=tests, notes=(*material.notes, *notes), sampled_from=sampled)
 
 
-def _rows(classifier: Classifier, material: Material, progress: Progress) -> list[dict[str, Any]]:
+def _rows(classifier: Classifier, material: TrainingData, progress: Progress) -> list[dict[str, Any]]:
     """Return a row for each part; a row of a sample has the number of texts that the sample was drawn from."""
     rows = [score_row(classifier, material.task, part, progress) for part in (material.dev, *material.tests)]
     sampled = material.sampled_from
@@ -295,7 +299,7 @@ def _said(settings: FinetuneSettings) -> dict[str, Any]:
     }
 
 
-def _record(settings: FinetuneSettings, said: dict[str, Any], material: Material) -> dict[str, Any]:
+def _record(settings: FinetuneSettings, said: dict[str, Any], material: TrainingData) -> dict[str, Any]:
     """Return the content of ``run.json``, which must be the same for a resumed run."""
     precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
     parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
@@ -316,7 +320,7 @@ def _record(settings: FinetuneSettings, said: dict[str, Any], material: Material
     }
 
 
-def _tell(material: Material, console: Console) -> None:
+def _tell(material: TrainingData, console: Console) -> None:
     """Print the sizes of the parts, and the texts that were excluded."""
     sizes = ", ".join(f"{part.split} {len(part):,}" for part in (material.train, material.dev, *material.tests))
     kind = "regression" if material.regression else f"{len(material.classes)} classes"
@@ -331,7 +335,7 @@ def _tell(material: Material, console: Console) -> None:
             console.print(f"excluded {out.from_train:,} from training{dev}: in {out.because}", highlight=False)
 
 
-def _name_of_dev(material: Material) -> str:
+def _name_of_dev(material: TrainingData) -> str:
     if material.dev.split == "held-out":
         return f"{len(material.dev):,} texts held out of {material.task} {material.train.split}"
     return f"{material.task} {material.dev.split}"

@@ -15,7 +15,7 @@ from holdfast.errors import UserError
 
 
 @dataclass(frozen=True)
-class Head:
+class ClassifierHead:
     """The decision about the head of the classifier from which a run starts.
 
     Attributes:
@@ -42,7 +42,7 @@ class Head:
 
 def settled_head(
     model: Any, report: Mapping[str, Any], theirs: ClassNames, ours: ClassNames, task_has_scores: bool
-) -> Head | None:
+) -> ClassifierHead | None:
     """Keep the head of a loaded sequence classifier, with its rows in the task's order, or reinitialise its last layer.
 
     Args:
@@ -66,9 +66,11 @@ def settled_head(
     if last & set(report["missing_keys"]):
         return None
     if report["mismatched_keys"]:
-        return Head(False, f"{spec} has {_counted(theirs)}, {ours.owner} has {_counted(ours, task_has_scores)}")
+        return ClassifierHead(
+            False, f"{spec} has {_counted(theirs)}, {ours.owner} has {_counted(ours, task_has_scores)}"
+        )
     if task_has_scores:
-        return Head(True, f"{spec} has one output, as a score has")
+        return ClassifierHead(True, f"{spec} has one output, as a score has")
     match = find_match(theirs, ours)
     if layer is None:
         if match is None or match.numbers != tuple(range(len(ours.names))):
@@ -76,13 +78,13 @@ def settled_head(
     elif match is None:
         _draw(layer, model)
         reason = f"{spec} has the classes {theirs.listed()}, {ours.owner} has {ours.listed()}: the names do not match"
-        return Head(False, reason, drawn=tuple(sorted(last)))
+        return ClassifierHead(False, reason, drawn=tuple(sorted(last)))
     else:
         order = torch.tensor(match.numbers)
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.copy_(parameter[order].clone())
-    return Head(True, match.told(), match)
+    return ClassifierHead(True, match.told(), match)
 
 
 def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.attacks.classifier import Classifier
-from holdfast.classifiers.parts import Part
+from holdfast.classifiers.labelled_texts import Part
 from holdfast.encoding import Progress
-from holdfast.limits import Cuts
+from holdfast.input_limits import Cuts
 
 _WITH_F1 = ("mrpc", "qqp")
 """Tasks with unbalanced classes, for which F1 of the second class is reported with the accuracy, as in GLUE."""

@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 import typer
 
-from holdfast.cli.alive import Alive
 from holdfast.cli.app import ALIVE, app
-from holdfast.cli.mistakes import complain, fail, one_line, show_traceback
-from holdfast.launch import is_first_process, refuse_company
+from holdfast.cli.error_lines import complain, fail, one_line, show_traceback
+from holdfast.cli.heartbeat import Alive
+from holdfast.launch import is_first_process, require_single_process
 from holdfast.terminal import standard_streams
 
 # Commands register themselves on import, and --help lists them in this order.
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _invoked(words: list[str], stopped: str) -> int:
     """Run the command and return its exit code."""
     if words[0] in _ALONE:
-        refuse_company(words[0])
+        require_single_process(words[0])
     quiet = "--json" in words or not is_first_process()
     alive = Alive(words[0], quiet=quiet, ended=lambda: complain(stopped))
     try:

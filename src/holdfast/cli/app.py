@@ -58,7 +58,7 @@ data_app = typer.Typer(
 app.add_typer(data_app, name="data", rich_help_panel=STUDY)
 
 ALIVE = "holdfast.alive"
-"""Key of the `holdfast.cli.alive.Alive` object in the context of a command."""
+"""Key of the `holdfast.cli.heartbeat.Alive` object in the context of a command."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, and nothing else.")]
 DataFolder = Annotated[

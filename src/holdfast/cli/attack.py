@@ -115,13 +115,13 @@ def attack(
     """Change texts word by word until a model fails, and tell how often and how easily it does."""
     one_of("--goal", goal, _GOALS)
     one_of("--precision", precision, ("auto", "fp32", "bf16"))
+    from holdfast.attacks.attack_run import AttackSettings
+    from holdfast.attacks.attack_run import attack as run
     from holdfast.attacks.engine import SIDE_BY_SIDE
     from holdfast.attacks.resources import choose
-    from holdfast.attacks.run import AttackSettings
-    from holdfast.attacks.run import attack as run
     from holdfast.data.labels import parse_label_map
-    from holdfast.functions import CALL_BATCH
-    from holdfast.values import split_settings
+    from holdfast.option_parsing import split_settings
+    from holdfast.user_functions import CALL_BATCH
 
     named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
     names = tuple(name.strip() for name in recipes.split(",") if name.strip())
@@ -163,7 +163,7 @@ def attack(
         for reason, count in row["skipped"].items():
             out.print(f"{row['recipe']}: {count} skipped: {reason}", markup=False, highlight=False)
     if (searched := result["protocol"]["goal"].get("searched")) is not None:
-        out.print(_searched_told(searched), markup=False, highlight=False)
+        out.print(_describe_corpus(searched), markup=False, highlight=False)
     for name, source in result["protocol"]["opened_resources"].items():
         out.print(f"{name}: {source}", markup=False, highlight=False)
     if output is not None:
@@ -200,7 +200,7 @@ def attack_table(result: Mapping[str, Any]) -> Table:
     return table(["recipe", *headers], cells, title=title, right=headers)
 
 
-def _searched_told(searched: Mapping[str, Any]) -> str:
+def _describe_corpus(searched: Mapping[str, Any]) -> str:
     """Describe the texts that were searched for neighbours."""
     first = f" (its first {searched['sentences']:,} sentences)" if searched["cut"] else ""
     return f"neighbours among {searched['different']:,} different texts of {searched['source']}{first}"
@@ -223,7 +223,7 @@ def recipes(
 ) -> None:
     """The attack recipes, with every constant."""
     from holdfast.attacks.recipes import RECIPES, Recipe
-    from holdfast.values import documented_arguments
+    from holdfast.option_parsing import documented_arguments
 
     chosen = list(RECIPES) if name is None else [one_of("recipes", name, tuple(RECIPES))]
     described: list[dict[str, Any]] = []

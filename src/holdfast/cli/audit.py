@@ -11,11 +11,11 @@ import typer
 
 from holdfast.cli.app import AUDIT, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.diff import marked
 from holdfast.cli.doctor import MaskedLMOption, SynonymsOption, TaggerOption, WordNetOption
-from holdfast.cli.marked import marked
 from holdfast.errors import one_of
 from holdfast.files import output_lock
-from holdfast.finding import CALL
+from holdfast.model_lookup import CALL
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,9 +87,9 @@ def audit(
     one_of("--precision", precision, ("auto", "fp32", "bf16"))
     from holdfast.audit import AuditSettings
     from holdfast.audit import audit as run
-    from holdfast.audit.run import check_output
-    from holdfast.functions import CALL_BATCH
+    from holdfast.audit.audit_run import check_output
     from holdfast.results import write_result
+    from holdfast.user_functions import CALL_BATCH
 
     check_output(output)
     ctx.with_resource(output_lock(output))

@@ -82,9 +82,9 @@ def baseline(
 ) -> None:
     """Make a baseline of the tables as a plain SentenceTransformer: word vectors, a pooling, whitening, a flow."""
     given = {key: value for key, value in locals().items() if value is not None and key not in ("ctx", "as_json")}
-    from holdfast.baselines.settings import BaselineSettings
+    from holdfast.baselines.baseline_settings import BaselineSettings
     from holdfast.data.folder import data_folder
-    from holdfast.values import split_settings
+    from holdfast.option_parsing import split_settings
 
     if "set_" in given:
         given["options"] = split_settings(given.pop("set_"))
@@ -93,7 +93,7 @@ def baseline(
     settings.check()  # before the slow imports
     data_folder(data)
     with work_quietly():
-        from holdfast.baselines.run import make_baseline
+        from holdfast.baselines.construction import make_baseline
 
         result = make_baseline(settings, console=progress_console(ctx, as_json), command=ctx.obj)
     if as_json:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.bounds import in_range
 from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
-from holdfast.cli.mistakes import tell_changed
+from holdfast.cli.error_lines import warn_changed
 from holdfast.errors import UserError
 from holdfast.files import output_lock
+from holdfast.number_ranges import in_range
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,7 +62,7 @@ def compare(
         told = progress_console(ctx, as_json)
         began = time.monotonic()
         baseline, *others = [read_side(words) for words in results]
-        tell_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
+        warn_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
         for number, other in enumerate(others, start=1):

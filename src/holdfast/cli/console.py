@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from holdfast.cli.app import ALIVE
-from holdfast.cli.mistakes import complain
+from holdfast.cli.error_lines import complain
 from holdfast.errors import Notice
 from holdfast.launch import is_first_process
 from holdfast.terminal import json_escaped, visible

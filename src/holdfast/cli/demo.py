@@ -25,8 +25,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train on this Python's own prose, compare, attack, audit, and write the report; offline, a few minutes."""
-    from holdfast.demo.run import run_demo
-    from holdfast.demo.settings import DemoSettings
+    from holdfast.demo.demo_run import run_demo
+    from holdfast.demo.demo_settings import DemoSettings
     from holdfast.demo.summary import summary
 
     with work_quietly():

@@ -48,10 +48,10 @@ def evaluate(
 ) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import meeting, own_device
-    from holdfast.evaluation.record import asked, evaluation
-    from holdfast.evaluation.run import evaluate_tasks, task_names
-    from holdfast.finding import model_identity, resolve_model
-    from holdfast.limits import cut_lines
+    from holdfast.evaluation.evaluation_result import asked, evaluation
+    from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
+    from holdfast.input_limits import cut_lines
+    from holdfast.model_lookup import model_identity, resolve_model
     from holdfast.models import load_sentence_transformer
     from holdfast.progress import stage
     from holdfast.results import write_result

@@ -90,7 +90,7 @@ def finetune(
         from holdfast.classifiers import FinetuneSettings
         from holdfast.classifiers import finetune as run
         from holdfast.data.folder import data_folder
-        from holdfast.values import split_settings
+        from holdfast.option_parsing import split_settings
 
         data_folder(data)  # raises an error for a missing data folder before anything is loaded
         settings = FinetuneSettings(**given, options=split_settings(set_ or []))

@@ -79,8 +79,8 @@ def harden(
     """Make a robust copy of an encoder in use: changed texts move less, clean ones stay where they were."""
     from holdfast.hardening import HardenSettings
     from holdfast.hardening import harden as run
-    from holdfast.hardening.run import AFTER
-    from holdfast.values import split_settings
+    from holdfast.hardening.hardening_run import AFTER
+    from holdfast.option_parsing import split_settings
 
     settings = HardenSettings(
         model=model,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.bounds import in_range
 from holdfast.cli.app import STUDY, AsJson, DataFolder, app
 from holdfast.cli.console import console, plain, print_json, progress_console, setting, work_quietly
 from holdfast.errors import UserError
 from holdfast.files import output_lock
+from holdfast.number_ranges import in_range
 from holdfast.terminal import visible
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def masks(
     texts = _texts(text or [], file, data)
     with work_quietly():
         from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks
-        from holdfast.finding import resolve_model
-        from holdfast.limits import Cuts, cut_line, lowered_line
+        from holdfast.input_limits import Cuts, cut_line, lowered_line
+        from holdfast.model_lookup import resolve_model
         from holdfast.models import load_sentence_transformer, read_as
         from holdfast.progress import stage
         from holdfast.prompt import text_limit
@@ -149,7 +149,7 @@ def masks(
 def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[str]:
     """Return the distinct sentences of --text and --file."""
     from holdfast.data.corpus import read_corpus
-    from holdfast.data.lines import MAX_ROW_CHARS
+    from holdfast.data.untrusted_lines import MAX_ROW_CHARS
 
     blank = [text for text in given if not text.strip()]
     if blank:
@@ -168,7 +168,7 @@ def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[st
 def _others(texts: Sequence[str], source: str | None, batch_size: int, data: Path | None) -> list[str]:
     """Return sentences that fill the batch and are not in ``texts``."""
     from holdfast.data.corpus import read_corpus
-    from holdfast.data.lines import MAX_ROW_CHARS
+    from holdfast.data.untrusted_lines import MAX_ROW_CHARS
     from holdfast.evaluation.masks import OTHERS
 
     wanted = batch_size - len(texts)
@@ -193,8 +193,8 @@ def _settings(folder: Path, words: Sequence[str], max_length: int | None) -> Set
     """Return the settings that the model was trained with, else defaults, overridden by ``--set``; with all options."""
     from holdfast.evaluation.masks import METHOD, trained_settings
     from holdfast.objectives.l2p_csr import L2PCSR
-    from holdfast.training.options import method_options, option_defaults
-    from holdfast.values import split_settings
+    from holdfast.option_parsing import split_settings
+    from holdfast.training.method_options import method_options, option_defaults
 
     given = split_settings(words)
     if "head" in given:

@@ -21,7 +21,7 @@ def methods(
 ) -> None:
     """The training methods: what each does, its paper, and its options with their defaults."""
     from holdfast.objectives import METHODS
-    from holdfast.training.options import describe, objective_class
+    from holdfast.training.method_options import describe, objective_class
 
     chosen = list(METHODS) if name is None else [name]
     described = [describe(method, objective_class(method)) for method in chosen]

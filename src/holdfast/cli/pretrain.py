@@ -113,8 +113,8 @@ def pretrain(
         given.pop(key, None)
     with work_quietly():
         from holdfast.data.folder import data_folder
-        from holdfast.pretraining.run import pretrain as run
-        from holdfast.pretraining.settings import pretrain_settings
+        from holdfast.pretraining.pretrain_settings import pretrain_settings
+        from holdfast.pretraining.pretraining_run import pretrain as run
 
         settings = pretrain_settings(config, given)
         data_folder(settings.data)  # raises an error for a missing data folder before anything is read

@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli.app import AUDIT, AsJson, app
 from holdfast.cli.console import console, print_json, progress_console, work_quietly
-from holdfast.cli.mistakes import complain, tell_changed
+from holdfast.cli.error_lines import complain, warn_changed
 
 
 @app.command(
@@ -39,7 +39,7 @@ def report(
 
     with work_quietly(), stage(progress_console(ctx, as_json), "writing the page", announce=False):
         written = write_report(results, output, title=title, plots=plots, examples=examples)
-    tell_changed(written.changed)
+    warn_changed(written.changed)
     for line in written.damaged:
         complain(line)
     if as_json:

@@ -16,7 +16,7 @@ from holdfast.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from holdfast.experiments.run import ReproduceSettings
+    from holdfast.experiments.reproduction import ReproduceSettings
 
 
 @app.command(
@@ -103,8 +103,8 @@ def reproduce(
     from holdfast.attacks.resources import choose
     from holdfast.data.folder import data_folder
     from holdfast.experiments.definition import tables_named
-    from holdfast.experiments.run import ReproduceSettings, describe_tables
-    from holdfast.experiments.run import reproduce as run
+    from holdfast.experiments.reproduction import ReproduceSettings, describe_tables
+    from holdfast.experiments.reproduction import reproduce as run
 
     if tables == ["list"]:
         known = describe_tables()
@@ -142,7 +142,7 @@ def reproduce(
     if len({settings.result_file for settings in every}) < len(every):
         raise UserError("two of the tables would write the same result: give their files different names")
     if plan:
-        _tell_plan(every, as_json=as_json)
+        _print_plan(every, as_json=as_json)
         return
     progress = progress_console(ctx, as_json)
     results = {}
@@ -170,10 +170,10 @@ def _two(translators: str | None) -> tuple[str, str] | None:
     return names[0], names[1]
 
 
-def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
+def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
     """Print the number of cells by kind, and the time left as estimated from finished cells."""
     from holdfast.experiments.plan import plan
-    from holdfast.training.watching import duration
+    from holdfast.runs.run_status import duration
 
     with work_quietly():
         planned = plan(tables)
@@ -196,7 +196,7 @@ def _tell_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
 
 def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
     """Print a table, its notes, and its path."""
-    from holdfast.experiments.render import differences_notes, notes, reasons, told_texts
+    from holdfast.experiments.render import differences_notes, notes, reasons, text_lines
 
     out = console()
     out.print(_table(result))
@@ -206,7 +206,7 @@ def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
         out.print(compared)
     told = [
         *differences_notes(result),
-        *told_texts(result),
+        *text_lines(result),
         *(f"not run: {reason}" for reason in reasons(result)),
         *pictures,
     ]

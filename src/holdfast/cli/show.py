@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from holdfast.bounds import in_range
 from holdfast.cli.app import ATTACK, AsJson, LabelMap, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
-from holdfast.cli.marked import marked
-from holdfast.cli.mistakes import tell_changed
+from holdfast.cli.diff import marked
+from holdfast.cli.error_lines import warn_changed
 from holdfast.errors import one_of
 from holdfast.files import output_lock
+from holdfast.number_ranges import in_range
 
 
 @app.command(
@@ -36,7 +36,7 @@ def show(
     in_range("limit", limit)
     one_of("--outcome", outcome, ("succeeded", "failed", "skipped", "all"))
     read, state = read_with_state(result)
-    tell_changed([result] if state == "changed" else [])
+    warn_changed([result] if state == "changed" else [])
     examples = examples_of(read, result)
     names = sorted({str(row["recipe"]) for row in examples})
     if recipe is not None:
@@ -79,7 +79,7 @@ def transfer(
     from holdfast.results import changed_files, write_result
 
     ctx.with_resource(output_lock(output))
-    tell_changed(changed_files(results))
+    warn_changed(changed_files(results))
     names = [name.strip() for name in models.split(",") if name.strip()] if models is not None else None
     with work_quietly():
         result = transferability(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from holdfast.bounds import in_range
 from holdfast.cli.app import STUDY, AsJson, DataFolder, app
 from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
-from holdfast.cli.mistakes import tell_changed
+from holdfast.cli.error_lines import warn_changed
 from holdfast.errors import UserError, one_of
 from holdfast.files import output_lock
 from holdfast.models import read_as
+from holdfast.number_ranges import in_range
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,7 +72,7 @@ def space(
     as_json: AsJson = False,
 ) -> None:
     """The shape of an encoder's space, and where adversarial texts lie in it."""
-    from holdfast.limits import cut_lines
+    from holdfast.input_limits import cut_lines
     from holdfast.progress import stage
     from holdfast.results import new_result, write_result
 
@@ -178,7 +178,7 @@ def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output:
 
 def _load(model: str, pooling: str | None) -> tuple[SentenceTransformer, Path]:
     from holdfast.evaluation.adversarial_space import load_space_encoder
-    from holdfast.finding import resolve_model
+    from holdfast.model_lookup import resolve_model
 
     return load_space_encoder(model, pooling=pooling), resolve_model(model)
 
@@ -194,7 +194,7 @@ def _measure(
     """Return the row of one recipe's texts, and the points of the picture, which are written if requested."""
     from holdfast.encoding import encode_sentences
     from holdfast.evaluation.adversarial_space import space_of_pairs
-    from holdfast.limits import Cuts
+    from holdfast.input_limits import Cuts
 
     both = [*texts.clean, *texts.adversarial]
     cuts = Cuts()
@@ -224,7 +224,7 @@ def _protocol(
     outcome: str,
     plane: Plane | None,
 ) -> dict[str, Any]:
-    from holdfast.limits import reading
+    from holdfast.input_limits import reading
 
     protocol: dict[str, Any] = {
         "precision": precision,
@@ -238,7 +238,7 @@ def _protocol(
         from holdfast.results import read_with_state
 
         made, state = read_with_state(attacked)
-        tell_changed([attacked] if state == "changed" else [])
+        warn_changed([attacked] if state == "changed" else [])
         protocol |= {
             "attacked": str(attacked),
             "attacked_sha256": sha256(attacked),

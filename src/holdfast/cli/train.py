@@ -116,14 +116,14 @@ def train(
     for key in ("ctx", "config", "set_", "resume", "as_json"):
         given.pop(key, None)
     from holdfast.data.folder import data_folder
-    from holdfast.training import run
-    from holdfast.training.duplicates import told_after
-    from holdfast.training.settings import run_config
+    from holdfast.training import training_run
+    from holdfast.training.config_file import run_config
+    from holdfast.training.duplicates import duplicates_after
 
     settings = run_config(config, given, set_ or [])
     data_folder(settings.data)  # a missing data folder is an error; else checkpoint selection would be off
     with work_quietly():
-        result = run.train(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
+        result = training_run.train(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
     if not result:  # not the first of several processes, which prints for all
         return
     if as_json:
@@ -135,7 +135,7 @@ def train(
         from holdfast.results import render_sts_table
 
         out.print(render_sts_table(result["results"]))
-    if told := told_after(result.get("duplicates", {}), result["protocol"]["options"]):
+    if told := duplicates_after(result.get("duplicates", {}), result["protocol"]["options"]):
         out.print(told, markup=False, highlight=False)
     out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
 

@@ -13,14 +13,14 @@ import typer
 
 from holdfast.cli.app import TRAIN, AsJson, app
 from holdfast.cli.console import console, plain, print_json
-from holdfast.cli.mistakes import complain
+from holdfast.cli.error_lines import complain
 from holdfast.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.panel import Panel
 
-    from holdfast.training.watching import Standing
+    from holdfast.runs.run_status import Standing
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32
@@ -43,13 +43,13 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Follow runs while they train: loss terms, learning rate, score, attack, speed and time left."""
-    from holdfast.training.watching import standing_of
+    from holdfast.runs.run_status import standing_of
 
     if not _LEAST <= every <= _MOST:  # also false for nan
         raise UserError(f"--every must be from {_LEAST} seconds to {_MOST} (a day), got {every:g}")
     if as_json or once:
         standings = [standing_of(run) for run in runs]
-        _tell_damaged(standings)
+        _warn_damaged(standings)
         if as_json:
             print_json({"runs": [as_record(standing) for standing in standings]})
             return
@@ -67,27 +67,27 @@ def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
     """Draw all runs repeatedly, side by side if there is room, until the last has ended."""
     from rich.live import Live
 
-    from holdfast.training.watching import ENDED, standing_of
+    from holdfast.runs.run_status import ENDED, standing_of
 
     standings = [standing_of(run) for run in runs]
-    told = _tell_damaged(standings)
+    told = _warn_damaged(standings)
     with Live(_all(standings), console=out, auto_refresh=False) as live:
         while any(standing.state not in ENDED for standing in standings):
             time.sleep(every)
             standings = [standing_of(run) for run in runs]
-            told |= _tell_damaged(standings, told)
+            told |= _warn_damaged(standings, told)
             live.update(_all(standings), refresh=True)
 
 
 def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
     """Print a line for every change, without a terminal, until the last run has ended."""
-    from holdfast.training.watching import ENDED, standing_of
+    from holdfast.runs.run_status import ENDED, standing_of
 
     before: dict[Path, tuple[str, int]] = {}
     told: set[str] = set()
     while True:
         standings = {run: standing_of(run) for run in runs}
-        told |= _tell_damaged(standings.values(), told)
+        told |= _warn_damaged(standings.values(), told)
         for run, standing in standings.items():
             if before.get(run) != (standing.state, standing.step):
                 before[run] = standing.state, standing.step
@@ -97,7 +97,7 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
         time.sleep(every)
 
 
-def _tell_damaged(standings: Iterable[Standing], told: Collection[str] = ()) -> set[str]:
+def _warn_damaged(standings: Iterable[Standing], told: Collection[str] = ()) -> set[str]:
     """Print each message about damaged records and logs once; return all such messages."""
     lines = {line for standing in standings for line in standing.damaged}
     for damaged in sorted(lines - set(told)):
@@ -157,7 +157,7 @@ def panel(standing: Standing) -> Panel:
 
 
 def _progress(standing: Standing) -> str:
-    from holdfast.training.watching import duration
+    from holdfast.runs.run_status import duration
 
     if not standing.step and not standing.steps:
         return ""

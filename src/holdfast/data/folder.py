@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.values import expanded
+from holdfast.option_parsing import expanded
 
 VARIABLE = "HOLDFAST_DATA"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.data.folder import VARIABLE, data_folder
-from holdfast.data.lines import open_bytes
 from holdfast.data.registry import locate
 from holdfast.data.sources import CORPORA, CorpusEntry, corpus_files
 from holdfast.data.tables import read_rows
 from holdfast.data.tasks import TASKS, Split, Task, hub_sources, sources
+from holdfast.data.untrusted_lines import open_bytes
 from holdfast.errors import UserError
 from holdfast.files import sha256
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.data.hub import HubSource, stream
-from holdfast.data.lines import json_object, numbered_lines, open_bytes, over_long, standard_input
 from holdfast.data.sources import Part, kind_of
 from holdfast.data.tables import choose_column, read_rows
+from holdfast.data.untrusted_lines import json_object, numbered_lines, open_bytes, over_long, standard_input
 from holdfast.errors import UserError, first_line
 
 Record = tuple[str, ...]

@@ -2,7 +2,7 @@
 
 Files are searched in ``data``, else in the folder in ``HOLDFAST_DATA``; that folder has
 ``<dataset>/<split>.tsv[.gz|.zst]``, or is SentEval's own. Without a folder the hub's copy is downloaded. The user can
-give a file or folder of their own in place of a task's name (:mod:`holdfast.data.own`).
+give a file or folder of their own in place of a task's name (:mod:`holdfast.data.own_tasks`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.data import hub, own, senteval
+from holdfast.data import hub, own_tasks, senteval
 from holdfast.data.class_names import listed
 from holdfast.data.folder import VARIABLE, data_folder
 from holdfast.data.senteval import Row
@@ -255,7 +255,7 @@ def _lookup(task: str, split: str, text: str, kinds: tuple[str, ...]) -> tuple[T
 
 def _rows(task: Task, split: Split, data: Path | None, text: str) -> tuple[Iterable[Row], str]:
     if split.own is not None:
-        return own.read(split.own, task.columns, task.label or ""), str(split.own)
+        return own_tasks.read(split.own, task.columns, task.label or ""), str(split.own)
     folder = data_folder(data)
     if folder is None:
         return _from_hub(task, split, text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from holdfast.data.lines import MAX_ROW_CHARS, numbered_lines, open_bytes
+from holdfast.data.untrusted_lines import MAX_ROW_CHARS, numbered_lines, open_bytes
 from holdfast.errors import UserError
 
 Row = tuple[str, list[str], str, str]

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.data.folder import data_folder, missing_file
 from holdfast.data.hub import HubSource, parse_hub
 from holdfast.errors import UserError, did_you_mean
-from holdfast.values import expanded
+from holdfast.option_parsing import expanded
 
 STDIN = "-"
 SUFFIXES = (".txt", ".tsv", ".jsonl", ".ndjson", ".parquet")

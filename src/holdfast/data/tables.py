@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from holdfast.data.lines import MAX_ROW_CHARS, numbered_lines, open_bytes
+from holdfast.data.untrusted_lines import MAX_ROW_CHARS, numbered_lines, open_bytes
 from holdfast.errors import UserError, did_you_mean
 
 

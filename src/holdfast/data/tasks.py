@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.data import own
+from holdfast.data import own_tasks
 from holdfast.data.hub import HubSource
 from holdfast.errors import UserError, did_you_mean
 
@@ -106,7 +106,7 @@ class Task:
 
 
 def task_named(name: str) -> Task:
-    """Return the task ``name``, or the task of a user's own file or folder (see :mod:`holdfast.data.own`).
+    """Return the task ``name``, or the task of a user's own file or folder (see :mod:`holdfast.data.own_tasks`).
 
     Raises:
         UserError: there is no such task (the nearest name is suggested), or the file cannot be a task.
@@ -114,7 +114,7 @@ def task_named(name: str) -> Task:
     tasks = {task.name: task for task in TASKS}
     if name in tasks:
         return tasks[name]
-    files = own.files_of(name)
+    files = own_tasks.files_of(name)
     if files is None:
         raise UserError(
             f"unknown task {name!r}{did_you_mean(name, tasks)}: `holdfast data list` shows all of them; "
@@ -141,7 +141,7 @@ def hub_sources(split: Split) -> tuple[HubSource, ...]:
 
 def _own_task(name: str, files: dict[str, Path]) -> Task:
     """Build a user's own task: the first file gives the columns; the other files are checked when they are read."""
-    columns, label = own.columns_of(next(iter(files.values())))
+    columns, label = own_tasks.columns_of(next(iter(files.values())))
     pairs = len(columns) == 2
     kinds = ("regression", "sts") if label == "score" else ("classification", "pairs")
     splits = tuple(Split(split, (), own=path) for split, path in files.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 
-from holdfast.adversary.characters import delete_letter, keyboard_typo, swap_letters
+from holdfast.edits.characters import delete_letter, keyboard_typo, swap_letters
 
 # Minimum length of a misspelt word: an error in a shorter one often gives another word ("for" -> "far").
 _MIN_LETTERS = 4

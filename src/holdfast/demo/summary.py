@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.demo.demo_settings import BEFORE, METHODS, RESULT_FILE
 from holdfast.demo.probe import NOISES
 from holdfast.demo.reload import AGREES
-from holdfast.demo.settings import BEFORE, METHODS, RESULT_FILE
-from holdfast.finding import PYPI_MODEL
+from holdfast.model_lookup import PYPI_MODEL
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -249,7 +249,7 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
     Raises:
         UserError: the model cannot be loaded.
     """
-    from holdfast.finding import resolve_model
+    from holdfast.model_lookup import resolve_model
     from holdfast.models import load_sentence_transformer
 
     folder = resolve_model(spec)
@@ -267,7 +267,7 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
 
 def _classifier_config(spec: str) -> dict[str, Any] | None:
     """Return the configuration of a classifier, ``{}`` if it has a frozen encoder; None for an encoder."""
-    from holdfast.finding import resolve_model
+    from holdfast.model_lookup import resolve_model
 
     folder = resolve_model(spec)
     if (folder / "modules.json").is_file():

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 
-from holdfast.bounds import in_range
 from holdfast.devices import random_numbers_kept
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
-from holdfast.limits import Cuts, count_cut, input_limit, limited_to, lowered
+from holdfast.input_limits import Cuts, count_cut, input_limit, limited_to, lowered
 from holdfast.models import evaluating
+from holdfast.number_ranges import in_range
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.bounds import in_range
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import TextPairs
 from holdfast.evaluation.space import Exact
+from holdfast.number_ranges import in_range
 
 DEFAULT_PERPLEXITY = 30.0
 """Perplexity of t-SNE; van der Maaten and Hinton (JMLR 2008) call 5 to 50 typical."""

@@ -8,7 +8,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 
 from holdfast.encoding import Batch, Precision, encode_batches, tokenise
 from holdfast.evaluation.sts import score_pairs
-from holdfast.limits import limited_to
+from holdfast.input_limits import limited_to
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

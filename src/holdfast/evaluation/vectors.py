@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
-from holdfast.limits import Cuts
+from holdfast.input_limits import Cuts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

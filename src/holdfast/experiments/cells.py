@@ -15,10 +15,10 @@ from typing import Any
 
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import locked, made_for, read_object, write_json
-from holdfast.finding import altered_files
+from holdfast.model_lookup import altered_files
 from holdfast.results import content_sha256, read_with_state
-from holdfast.training.log import RESULT_FILE
-from holdfast.training.record import RUN, damage_in, digest_in, refuse_foreign, shown
+from holdfast.runs.run_log import RESULT_FILE
+from holdfast.runs.run_record import RUN, damage_in, digest_in, refuse_foreign, shown
 
 CELL_FILE = "cell.json"
 """The last file that is written into a cell's folder: if it exists, the cell is finished."""

@@ -34,13 +34,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.experiments.against import baselines
+from holdfast.experiments.baseline_rows import baselines
+from holdfast.experiments.cell_schema import MOST_DIGITS, says, texts_wrong
+from holdfast.experiments.cell_schema import STAGES as STAGES
 from holdfast.experiments.figures import FIGURES as FIGURES
 from holdfast.experiments.figures import read_figure
-from holdfast.experiments.reading import Place, TableFile
-from holdfast.experiments.said import MOST_DIGITS, says, texts_wrong
-from holdfast.experiments.said import STAGES as STAGES
-from holdfast.values import expanded
+from holdfast.experiments.yaml_table import Place, TableFile
+from holdfast.option_parsing import expanded
 
 SCALES = ("smoke", "small", "paper")
 _KEYS = ("title", "source", "claim", "note", "digits", "shared", "rows", "skip", "columns", "cells", "averages",
@@ -178,10 +178,10 @@ def read_definition(name: str, scale: str) -> Definition:
             f"unknown table {name!r}{did_you_mean(name, known)}: `holdfast reproduce list` shows all; "
             "one of your own is a FILE.yaml"
         )
-    return _Reader(TableFile(path)).definition(name if name in known else path.stem, scale)
+    return _DefinitionReader(TableFile(path)).definition(name if name in known else path.stem, scale)
 
 
-class _Reader:
+class _DefinitionReader:
     """The reader of a table's file. It checks the parts of all scales, whichever scale is asked for."""
 
     def __init__(self, file: TableFile) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed, resample
-from holdfast.evaluation.pairing import Key, Side, Source, attacked_by_all, differing, draw
+from holdfast.evaluation.pairing import ComparedResult, RowKey, Side, attacked_by_all, differing, draw
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
@@ -23,7 +23,7 @@ Values = Sequence[Mapping[str, Any]]
 class _Compared:
     """The tasks behind two values of a table, resampled on the same items: one, or those of a mean."""
 
-    keys: Sequence[Key]
+    keys: Sequence[RowKey]
     tasks: Sequence[Resampled]
     baseline: Side
     other: Side
@@ -57,7 +57,7 @@ def differences(
         are those of the value, ``n`` counts the items that both rows have; ``notes`` says what to know for reading and
         what was not compared.
     """
-    pairs = _Pairs(values, averages, result_of, seed, resamples)
+    pairs = _PairedRows(values, averages, result_of, seed, resamples)
     found = []
     for value in values:
         partner = pairs.places.get((partners.get(value["task"], ""), value["split"]))
@@ -78,7 +78,7 @@ def differences(
     return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval}
 
 
-class _Pairs:
+class _PairedRows:
     """Pairs of values of a table; the resamples of two rows are drawn once for all columns.
 
     Args:
@@ -97,7 +97,7 @@ class _Pairs:
         self.notes: dict[str, list[str]] = {}
         self._averages, self._result_of = averages, result_of
         self._seed, self._resamples = seed, resamples
-        self._drawn: dict[tuple[tuple[str, ...], ...], dict[Key, Resampled]] = {}
+        self._drawn: dict[tuple[tuple[str, ...], ...], dict[RowKey, Resampled]] = {}
 
     def note(self, line: str, value: Mapping[str, Any]) -> None:
         """Add a note about a value."""
@@ -166,10 +166,10 @@ class _Pairs:
         """Return the results behind a value, each named after its place in the table."""
         keys, place = value["made"], f"{value['task']}, {value['split']}"
         names = [place + (f", seed {number}" if len(keys) > 1 else "") for number in value["seeds"][: len(keys)]]
-        sources = (Source(Path(name), self._result_of(key)) for name, key in zip(names, keys, strict=True))
+        sources = (ComparedResult(Path(name), self._result_of(key)) for name, key in zip(names, keys, strict=True))
         return Side(value["task"], tuple(sources))
 
-    def _draw(self, baseline: Side, other: Side, values: Values) -> dict[Key, Resampled]:
+    def _draw(self, baseline: Side, other: Side, values: Values) -> dict[RowKey, Resampled]:
         """Draw the resamples of the tasks that two sides share, once for the same cells."""
         cells = tuple(tuple(value["made"]) for value in values)
         if cells not in self._drawn:
@@ -180,11 +180,11 @@ class _Pairs:
         return self._drawn[cells]
 
 
-def _keys(measure: str, result: Mapping[str, Any]) -> list[Key]:
+def _keys(measure: str, result: Mapping[str, Any]) -> list[RowKey]:
     """Return the pairing keys of a measure; none if it is not computed from items."""
     rows, metric = rows_behind(measure, result)
     if result["kind"] == "attack":
-        return [Key(r["task"], r["split"], str(r.get("recipe")), metric) for r in rows if metric == "success_rate"]
+        return [RowKey(r["task"], r["split"], str(r.get("recipe")), metric) for r in rows if metric == "success_rate"]
     if metric not in _ITEMS or not all(_ITEMS[metric] in row.get("items", ()) for row in rows):
         return []
-    return [Key(row["task"], row["split"], None, metric) for row in rows]
+    return [RowKey(row["task"], row["split"], None, metric) for row in rows]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.errors import did_you_mean
-from holdfast.experiments.reading import Place, TableFile, shown
+from holdfast.experiments.yaml_table import Place, TableFile, shown
 
 FIGURES = {
     "lines": ("kind", "y", "panels"),

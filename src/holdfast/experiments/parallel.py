@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import EndsRun, UserError
+from holdfast.experiments.cell_execution import make
+from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.durations import time_left
-from holdfast.experiments.stages import Setting
-from holdfast.experiments.work import make
 from holdfast.files import InUse
 from holdfast.progress import stage
 

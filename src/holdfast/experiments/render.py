@@ -161,7 +161,7 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
     return [how, *compared["notes"]]
 
 
-def told_texts(result: Mapping[str, Any]) -> list[str]:
+def text_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the texts that cells hold besides their numbers, each once, with the names of row and column."""
     found: dict[tuple[str, ...], str] = {}
     for row in result["results"]:
@@ -205,7 +205,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
     parts += _differences_section(result)
     if told := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in told), ""]
-    if texts := told_texts(result):
+    if texts := text_lines(result):
         parts += ["Texts, of the first seed:\n", *(f"- {_plain(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 from holdfast.errors import UserError, did_you_mean
+from holdfast.experiments.cell_planning import settings_of
 from holdfast.experiments.definition import Pipeline, merged
-from holdfast.experiments.stages import settings_of
-from holdfast.values import option_value, split_settings
+from holdfast.option_parsing import option_value, split_settings
 
 CHANGED = ("encoder", "baseline", "classifier", "attack", "evaluation")
 """The stages that a scale has settings for; only these settings can be changed."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.hardening.run import HardenSettings, harden
+from holdfast.hardening.hardening_run import HardenSettings, harden
 
 __all__ = ["HardenSettings", "harden"]

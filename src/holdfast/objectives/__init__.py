@@ -5,11 +5,11 @@ from __future__ import annotations
 from holdfast.objectives.adcl import ADCL
 from holdfast.objectives.adcse import AdCSE
 from holdfast.objectives.anchored import Anchored
-from holdfast.objectives.base import Objective
 from holdfast.objectives.combined import Combined
 from holdfast.objectives.consert import ConSERT
 from holdfast.objectives.ct import ContrastiveTension
 from holdfast.objectives.l2p_csr import L2PCSR
+from holdfast.objectives.objective import Objective
 from holdfast.objectives.robustembed import RobustEmbed
 from holdfast.objectives.simcse import SimCSE
 from holdfast.objectives.v_advcse import VAdvCSE

@@ -9,21 +9,21 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from holdfast.adversary.encoder_victim import EncoderVictim, recovered_texts, with_texts
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
+from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
-from holdfast.adversary.queue import KeyQueue
-from holdfast.adversary.similarity import Similarity, read_similarity
-from holdfast.adversary.victim import EncoderVictim, recovered_texts, with_texts
 from holdfast.backbone import Features
+from holdfast.edits.word_similarity import Similarity, read_similarity
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
-from holdfast.values import expanded
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
+from holdfast.option_parsing import expanded
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.learned_negatives import LearnedNegatives
 from holdfast.adversary.momentum import MomentumEncoder
-from holdfast.adversary.negatives import LearnedNegatives
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.objectives.base import Objective
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
+from holdfast.objectives.objective import Objective
 
 KeyHead = Literal["own", "shared"]
 KeyStart = Literal["copied", "random"]

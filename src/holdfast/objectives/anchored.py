@@ -14,19 +14,19 @@ from torch.nn import functional as F
 
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
-from holdfast.adversary.slips import SYNONYM, Slips
-from holdfast.adversary.synonyms import JoinedSynonyms, read_synonyms
-from holdfast.adversary.victim import recovered_texts, with_texts
+from holdfast.adversary.encoder_victim import recovered_texts, with_texts
 from holdfast.backbone import Features
+from holdfast.edits.augmentation import SYNONYM, RandomEdits
+from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision
-from holdfast.values import expanded, paths_in
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
+from holdfast.option_parsing import expanded, paths_in
 
-_SLIPS = "key,swap,drop,space,case"
+_TYPOS = "key,swap,drop,space,case"
 
 
 class Anchored(Objective):
@@ -89,7 +89,7 @@ class Anchored(Objective):
         clean: float = 1.0,
         noise: float = 1.0,
         adversarial: float = 0.0,
-        edits: str = _SLIPS,
+        edits: str = _TYPOS,
         share: float = 0.4,
         synonyms: str | None = None,
         tries: int = 4,
@@ -115,7 +115,7 @@ class Anchored(Objective):
             raise UserError("the changes cannot tell a prompt from the sentence in it: choose another --pooling")
         self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
-        self.slips = _slips(edits, share, synonyms)
+        self.random_edits = _random_edits(edits, share, synonyms)
         # Steps of ε/2: two steps from the centre reach the edge of the ball.
         self.ascent = MixedAscent(steps, 0, radius / 2, 0.0, 1.0, radius, norm)
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
@@ -159,7 +159,7 @@ class Anchored(Objective):
         """Return the new texts of the rows that a draw changes, by row number."""
         which = f" {number}" if number else ""
         drawn = {
-            row: self.slips.of(text, random.Random(f"{seed} {text}{which}"))
+            row: self.random_edits.of(text, random.Random(f"{seed} {text}{which}"))
             for row, text in enumerate(texts)
             if text is not None
         }
@@ -218,12 +218,12 @@ def distances(vectors: Tensor, anchors: Tensor) -> Tensor:
         return 1 - F.cosine_similarity(first, second, dim=1)
 
 
-def _slips(edits: str, share: float, synonyms: str | None) -> Slips:
+def _random_edits(edits: str, share: float, synonyms: str | None) -> RandomEdits:
     names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
     if synonyms is None:
-        return Slips(tuple(names), share)
+        return RandomEdits(tuple(names), share)
     sources = [read_synonyms(expanded(path)) for path in paths_in(synonyms)]
     if not sources:
         raise ValueError(f"synonyms names no file or folder: {synonyms!r}")
     joined = sources[0] if len(sources) == 1 else JoinedSynonyms(sources)
-    return Slips(tuple(dict.fromkeys((*names, SYNONYM))), share, joined)
+    return RandomEdits(tuple(dict.fromkeys((*names, SYNONYM))), share, joined)

@@ -11,19 +11,19 @@ from torch import Tensor, nn
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.divergence import divergence_between
 from holdfast.adversary.equal_texts import Duplicates
+from holdfast.adversary.key_queue import KeyQueue
+from holdfast.adversary.learned_negatives import LearnedNegatives
 from holdfast.adversary.momentum import MomentumEncoder
-from holdfast.adversary.negatives import LearnedNegatives
-from holdfast.adversary.queue import KeyQueue
-from holdfast.adversary.virtual import VirtualAdversary
+from holdfast.adversary.virtual_adversary import VirtualAdversary
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Weakener
 from holdfast.errors import UserError
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
 
 Keys = Literal["encoder", "momentum"]
 NEGATIVES = ("batch", "queue", "adversaries")

@@ -11,24 +11,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.adversary.ascent import perturbation_gradient
-from holdfast.adversary.augmentation import (
+from holdfast.adversary.balls import unit_direction
+from holdfast.adversary.embedding_augmentation import (
     element_dropout,
     feature_cutoff,
     joined_rows,
     shuffled_order,
     token_cutoff,
 )
-from holdfast.adversary.balls import unit_direction
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, without_equal
 from holdfast.objectives.heads import Head, HeadKind
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
 AttackNorm = Literal["2", "inf"]

@@ -17,8 +17,8 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
 from holdfast.models import evaluating
-from holdfast.objectives.base import Objective
 from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.objective import Objective
 
 
 class ContrastiveTension(Objective):

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.distributed import joined, sum_over_processes
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.option_checks import check_words
 
 HeadKind = Literal["tanh", "none"]
 AnyHeadKind = Literal["tanh", "none", "bn"]
 
 
 @dataclass(frozen=True)
-class Moments:
+class BatchMoments:
     """The mean and the variance of a batch normalisation.
 
     Attributes:
@@ -30,12 +30,12 @@ class Moments:
     mean: Tensor
     variance: Tensor
 
-    def of_view(self, index: int) -> Moments:
+    def of_view(self, index: int) -> BatchMoments:
         """Return the moments of one view, (1, 1, d)."""
-        return Moments(self.mean[index : index + 1], self.variance[index : index + 1])
+        return BatchMoments(self.mean[index : index + 1], self.variance[index : index + 1])
 
 
-Statistics = tuple[Moments, ...]
+Statistics = tuple[BatchMoments, ...]
 """The moments of one view at each batch normalisation of a head; empty for a head without one."""
 
 
@@ -153,7 +153,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(dimension))
         self.register_buffer("running_var", torch.ones(dimension))
 
-    def forward(self, rows: Tensor, moments: Moments | None = None) -> tuple[Tensor, Moments]:
+    def forward(self, rows: Tensor, moments: BatchMoments | None = None) -> tuple[Tensor, BatchMoments]:
         """Return the normalised rows (views, B, d), and the moments used: ``moments`` if given."""
         if moments is None:
             moments = self._measured(rows) if self.training else self._running(len(rows))
@@ -162,7 +162,7 @@ class BatchNorm(nn.Module):
             normalised = normalised * self.weight + self.bias
         return normalised, moments
 
-    def _measured(self, rows: Tensor) -> Moments:
+    def _measured(self, rows: Tensor) -> BatchMoments:
         """Return the moments of each view over the rows of all processes; in training, update the running ones."""
         if rows.shape[1] == 1 and not joined():
             raise ValueError("batch normalisation needs at least two sentences in a batch")
@@ -170,16 +170,16 @@ class BatchNorm(nn.Module):
         variance, count = _joined_mean((rows - mean).square())  # in two passes: E[x²] − E[x]² would lose precision
         if self.moves and torch.is_grad_enabled():
             self._move(mean, variance * count / (count - 1))
-        return Moments(mean, variance)
+        return BatchMoments(mean, variance)
 
     @torch.no_grad()
     def _move(self, mean: Tensor, variance: Tensor) -> None:
         self.running_mean.lerp_(mean.mean(dim=(0, 1)), self.momentum)
         self.running_var.lerp_(variance.mean(dim=(0, 1)), self.momentum)
 
-    def _running(self, views: int) -> Moments:
+    def _running(self, views: int) -> BatchMoments:
         # Copies: the moments are used after this pass, and a later pass may change the buffers.
-        return Moments(*(buffer.clone().expand(views, 1, -1) for buffer in (self.running_mean, self.running_var)))
+        return BatchMoments(*(buffer.clone().expand(views, 1, -1) for buffer in (self.running_mean, self.running_var)))
 
 
 def make_head(dimension: int, kind: AnyHeadKind) -> Head:

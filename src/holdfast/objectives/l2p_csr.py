@@ -16,10 +16,10 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import Head, HeadKind
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
 
 Noise = Literal["mask", "embedding"]
 

@@ -14,10 +14,10 @@ from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
 
 Negatives = Literal["views", "clean"]
 Positives = Literal["both", "clean", "adversarial"]

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
-from holdfast.objectives.base import Objective
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import AnyHeadKind, make_head
+from holdfast.objectives.objective import Objective
 
 
 class SimCSE(Objective):

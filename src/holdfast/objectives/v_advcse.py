@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from holdfast.adversary.balls import per_coordinate, sentence_norm
 from holdfast.adversary.divergence import Divergence, divergence_between, kl
 from holdfast.adversary.equal_texts import Duplicates
-from holdfast.adversary.virtual import BallNorm, VirtualAdversary
+from holdfast.adversary.virtual_adversary import BallNorm, VirtualAdversary
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
-from holdfast.objectives.base import Objective
-from holdfast.objectives.checks import check_words
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_words
 
 Space = Literal["sentence", "token"]
 

@@ -5,7 +5,7 @@ from holdfast.pretraining import PretrainSettings, pretrain
 
 from __future__ import annotations
 
-from holdfast.pretraining.run import pretrain
-from holdfast.pretraining.settings import PretrainSettings
+from holdfast.pretraining.pretrain_settings import PretrainSettings
+from holdfast.pretraining.pretraining_run import pretrain
 
 __all__ = ["PretrainSettings", "pretrain"]

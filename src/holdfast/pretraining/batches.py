@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.pretraining.masking import Masking
-from holdfast.pretraining.order import StepOrder, cut_into_groups
+from holdfast.pretraining.step_order import StepOrder, cut_into_groups
 from holdfast.pretraining.tokens import Ids, TokenisedCorpus
 
 Group = dict[str, Tensor]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.errors import UserError
-from holdfast.finding import resolve_model
-from holdfast.limits import token_limit
+from holdfast.input_limits import token_limit
 from holdfast.loading import loading, quiet
+from holdfast.model_lookup import resolve_model
 from holdfast.models import evaluating
 from holdfast.pretraining.batches import Group
-from holdfast.pretraining.settings import PretrainSettings
+from holdfast.pretraining.pretrain_settings import PretrainSettings
 from holdfast.training.cpu import fast_on_cpu
 
 _NEW_DROPOUT = 0.1  # as in BERT; contrastive methods need dropout for their views

@@ -12,10 +12,10 @@ from typing import Any
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
 from holdfast.files import cache_folder, write_json
-from holdfast.finding import resolve_model
 from holdfast.folder_checks import check_files
 from holdfast.loading import loading
-from holdfast.values import expanded
+from holdfast.model_lookup import resolve_model
+from holdfast.option_parsing import expanded
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ALPHABET = 1000
@@ -100,7 +100,7 @@ def load_tokenizer(spec: str, option: str) -> Any:
     """Load the tokeniser of a model, or from a folder with a tokeniser only.
 
     Args:
-        spec: a folder, or a model's name as for :func:`holdfast.finding.resolve_model`.
+        spec: a folder, or a model's name as for :func:`holdfast.model_lookup.resolve_model`.
         option: command-line option with this name, for error messages.
 
     Raises:

@@ -9,6 +9,6 @@ The page is made with Jinja2, which PyTorch installs anyway: it escapes everythi
 Python would have to escape them in every place.
 """
 
-from holdfast.report.run import Written, write_report
+from holdfast.report.report_files import Written, write_report
 
 __all__ = ["Written", "write_report"]

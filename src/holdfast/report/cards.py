@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.report.parts import Cell, Table
-from holdfast.report.sources import Source
+from holdfast.report.elements import Table, TableCell
+from holdfast.report.result_sources import ReportSource
 from holdfast.results import digits_of, p_shown
 
 # The same as in holdfast.audit.verdicts, which takes seconds to import; a report is made from files alone.
 VERDICTS = ("holds", "bends", "breaks", "absent")
 
 
-def audit_card(source: Source) -> Table:
+def audit_card(source: ReportSource) -> Table:
     """Return a table of an audit's items with their numbers and verdicts."""
     rows = []
     for row in source.rows:
         headline = str(row["headline"])
-        value = _number(row["metrics"], headline, headline) if headline in row["metrics"] else Cell("–")
+        value = _number(row["metrics"], headline, headline) if headline in row["metrics"] else TableCell("–")
         what = "–" if row["headline"] is None else headline.replace("_", " ")
-        rows.append((_item(row), _verdict(str(row["verdict"])), value, Cell(what), Cell(str(row["told"]))))
+        rows.append((_item(row), _verdict(str(row["verdict"])), value, TableCell(what), TableCell(str(row["told"]))))
     columns = ("item", "verdict", "value", "number", "in words")
     return Table(f"audit-{source.number}", f"Report card of {source.label}", columns, tuple(rows), words=(1, 3, 4))
 
 
-def hardening_table(source: Source) -> Table:
+def hardening_table(source: ReportSource) -> Table:
     """Return a table of an audit's items before and after a hardening, with their paired differences."""
     rows = []
     for row in source.rows:
         metrics, name = row["metrics"], str(row["metric"])
         sides = (_number(metrics, side, name) for side in ("before", "after"))
         paired = "difference" in metrics and "p" in metrics
-        difference = _number(metrics, "difference", name, "+") if paired else Cell("–")
-        p = Cell(p_shown(metrics["p"]) if paired else "–")
-        verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]] or [Cell("–"), Cell("–")]
-        rows.append((_item(row), Cell(name.replace("_", " ")), *sides, difference, p, *verdicts))
+        difference = _number(metrics, "difference", name, "+") if paired else TableCell("–")
+        p = TableCell(p_shown(metrics["p"]) if paired else "–")
+        verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]] or [TableCell("–"), TableCell("–")]
+        rows.append((_item(row), TableCell(name.replace("_", " ")), *sides, difference, p, *verdicts))
     columns = ("item", "number", "before", "after", "difference", "p", "verdict before", "after")
     note = "95 % intervals. Differences are paired, over the same texts. Less is better for success rates, more for "
     note += "all other numbers but the cosine of different texts."
@@ -43,19 +43,19 @@ def hardening_table(source: Source) -> Table:
     return Table(f"harden-{source.number}", title, columns, tuple(rows), words=(1, 6, 7), note=note)
 
 
-def _item(row: Mapping[str, Any]) -> Cell:
+def _item(row: Mapping[str, Any]) -> TableCell:
     name = str(row["task"]).removeprefix("audit-").replace("-", " ")
-    return Cell(name + (f" ({row['split']})" if row["split"] in ("lower", "upper") else ""))
+    return TableCell(name + (f" ({row['split']})" if row["split"] in ("lower", "upper") else ""))
 
 
-def _verdict(verdict: str) -> Cell:
-    return Cell(verdict, verdict=verdict if verdict in VERDICTS else "absent")
+def _verdict(verdict: str) -> TableCell:
+    return TableCell(verdict, verdict=verdict if verdict in VERDICTS else "absent")
 
 
-def _number(metrics: Mapping[str, Any], name: str, metric: str, sign: str = "") -> Cell:
+def _number(metrics: Mapping[str, Any], name: str, metric: str, sign: str = "") -> TableCell:
     """Return a number with its interval; ``metric`` decides the digits."""
     digits = digits_of(metric, 1)
     low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
     between = " to " if sign else "–"
     interval = "" if low is None or high is None else f"{low:{sign}.{digits}f}{between}{high:{sign}.{digits}f}"
-    return Cell(f"{metrics[name]:{sign}.{digits}f}", interval, "95 % interval" if interval else "")
+    return TableCell(f"{metrics[name]:{sign}.{digits}f}", interval, "95 % interval" if interval else "")

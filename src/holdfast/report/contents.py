@@ -11,12 +11,12 @@ from typing import Any
 
 from holdfast.report import figures, tables, training
 from holdfast.report.cards import VERDICTS, audit_card, hardening_table
-from holdfast.report.examples import Examples, collect_examples
-from holdfast.report.parts import Block, Card, Figure, Section, Table, colour
+from holdfast.report.elements import Block, Card, Figure, Section, Table, colour
+from holdfast.report.examples import ShownExamples, collect_examples
+from holdfast.report.model_scores import Score, Scores, collect, with_average
 from holdfast.report.reproduced import reproduced_charts
-from holdfast.report.scores import Score, Scores, collect, with_average
-from holdfast.report.sources import OF_SEVERAL, Source, models_of
-from holdfast.training.log import TRAININGS, number_of
+from holdfast.report.result_sources import OF_SEVERAL, ReportSource, models_of
+from holdfast.runs.run_log import TRAININGS, number_of
 
 _KNOWN = (
     *("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "harden", "transfer"),
@@ -37,10 +37,10 @@ class Contents:
         colours: the colour of each model.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[ReportSource, ...]
     cards: tuple[Card, ...]
     sections: tuple[Section, ...]
-    examples: Examples
+    examples: ShownExamples
     colours: dict[str, str]
 
     @property
@@ -54,7 +54,7 @@ class Contents:
         return [figure for section in self.sections for figure in section.figures]
 
 
-def make_contents(sources: Sequence[Source], *, examples: int) -> Contents:
+def make_contents(sources: Sequence[ReportSource], *, examples: int) -> Contents:
     """Collect everything that the results have to show.
 
     Args:
@@ -96,7 +96,9 @@ def _there(*found: Table | None) -> tuple[Table, ...]:
 # --- sections ----------------------------------------------------------------------------------------------------
 
 
-def _measured(sources: Sequence[Source], similarity: Scores, transfer: Scores, colours: figures.Colours) -> Section:
+def _measured(
+    sources: Sequence[ReportSource], similarity: Scores, transfer: Scores, colours: figures.Colours
+) -> Section:
     chart = figures.space_chart(tables.space_scores(sources), similarity, colours)
     blocks = _blocks(
         Block(tables=_there(tables.similarity_table(similarity))),
@@ -110,7 +112,7 @@ def _measured(sources: Sequence[Source], similarity: Scores, transfer: Scores, c
     return Section("quality", "Quality and space", "", blocks)
 
 
-def _attacked(sources: Sequence[Source], colours: figures.Colours) -> Section:
+def _attacked(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
     note = "How often word-level attacks reach their goal, at what price."
     drawn: list[Figure] = [*figures.success_bars(sources, colours), *figures.queries_charts(sources, colours)]
     crossed = [tables.transferability_table(source) for source in sources if source.kind == "transfer"]
@@ -120,7 +122,7 @@ def _attacked(sources: Sequence[Source], colours: figures.Colours) -> Section:
     return Section("attacks", "Attacks", note, blocks)
 
 
-def _audited(sources: Sequence[Source], colours: figures.Colours) -> Section:
+def _audited(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
     audits = [source for source in sources if source.kind == "audit"]
     bars = figures.audit_bars(audits, colours)
     blocks = _blocks(
@@ -131,22 +133,22 @@ def _audited(sources: Sequence[Source], colours: figures.Colours) -> Section:
     return Section("audit", "Report cards", note + "for every model and stand in the protocol.", blocks)
 
 
-def _counted(source: Source) -> str:
+def _counted(source: ReportSource) -> str:
     counts = _verdicts(source)
     return ", ".join(f"{counts[verdict]} {words}" for verdict, words in _WORDS.items() if counts[verdict])
 
 
-def _verdicts(source: Source) -> Counter[str]:
+def _verdicts(source: ReportSource) -> Counter[str]:
     return Counter(str(row["verdict"]) for row in source.rows)
 
 
-def _compared(sources: Sequence[Source]) -> Section:
+def _compared(sources: Sequence[ReportSource]) -> Section:
     makers = {"compare": tables.comparison_table, "harden": hardening_table}
     own = [makers[source.kind](source) for source in sources if source.kind in makers and source.rows]
     return Section("comparison", "Comparison", "", _blocks(Block(tables=_there(*own))))
 
 
-def _reproduced(sources: Sequence[Source]) -> Section:
+def _reproduced(sources: Sequence[ReportSource]) -> Section:
     own = [source for source in sources if source.kind == "reproduce" and source.rows]
     blocks = (
         Block(
@@ -158,7 +160,7 @@ def _reproduced(sources: Sequence[Source]) -> Section:
     return Section("reproduced", "Tables and figures of the papers", "", _blocks(*blocks))
 
 
-def _trained(sources: Sequence[Source], colours: figures.Colours) -> Section:
+def _trained(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
     runs = [source for source in sources if source.kind in TRAININGS]
     steps = figures.step_bars(sources, colours)
     blocks = _blocks(
@@ -173,7 +175,7 @@ def _trained(sources: Sequence[Source], colours: figures.Colours) -> Section:
     return Section("training", "Training", note, blocks)
 
 
-def _run(source: Source) -> Block:
+def _run(source: ReportSource) -> Block:
     own = source.protocol
     facts = [str(own[key]) for key in ("method", "defence", "task") if own.get(key)]
     seed = source.result["seed"]
@@ -182,7 +184,7 @@ def _run(source: Source) -> Block:
     return Block(source.label, ", ".join(facts), figures=tuple(training.run_charts(source)), flags=tuple(found))
 
 
-def _others(sources: Sequence[Source]) -> Section:
+def _others(sources: Sequence[ReportSource]) -> Section:
     own = [tables.other_table(source) for source in sources if source.kind not in _KNOWN]
     return Section("more", "Other measurements", "", _blocks(Block(tables=_there(*own))))
 
@@ -190,7 +192,7 @@ def _others(sources: Sequence[Source]) -> Section:
 # --- cards -------------------------------------------------------------------------------------------------------
 
 
-def _card(label: str, sources: Sequence[Source], similarity: Scores, transfer: Scores) -> Card:
+def _card(label: str, sources: Sequence[ReportSource], similarity: Scores, transfer: Scores) -> Card:
     own = [source for source in sources if source.label == label and source.kind not in OF_SEVERAL]
     averages = {name: scores.get(label, {}) for name, scores in (("STS", similarity), ("transfer", transfer))}
     facts = {
@@ -209,7 +211,7 @@ def _told(score: Score, digits: int) -> str:
     return f"{score.mean:.{digits}f}{spread}"
 
 
-def _attack_facts(label: str, own: Sequence[Source]) -> dict[str, str]:
+def _attack_facts(label: str, own: Sequence[ReportSource]) -> dict[str, str]:
     attacks = [source for source in own if source.kind == "attack"]
     facts: dict[str, str] = {}
     for task in dict.fromkeys(tables.task_of(row) for source in attacks for row in source.rows):
@@ -231,17 +233,17 @@ def _success_facts(name: str, recipes: dict[str, Score]) -> dict[str, str]:
     return {name + several: f"{_told(joined, 1)}\u00a0%"}
 
 
-def _classifier_facts(label: str, own: Iterable[Source]) -> dict[str, str]:
+def _classifier_facts(label: str, own: Iterable[ReportSource]) -> dict[str, str]:
     scores = collect((source for source in own if source.kind == "finetune"), tables.task_of, "accuracy")
     return {f"{task} accuracy": _told(score, 1) for task, score in scores.get(label, {}).items()}
 
 
-def _space_facts(label: str, own: Sequence[Source]) -> dict[str, str]:
+def _space_facts(label: str, own: Sequence[ReportSource]) -> dict[str, str]:
     scores = tables.space_scores(own).get(label, {})
     return {name: _told(scores[name], 3) for name in ("alignment", "uniformity") if name in scores}
 
 
-def _training_facts(own: Iterable[Source]) -> dict[str, str]:
+def _training_facts(own: Iterable[ReportSource]) -> dict[str, str]:
     trained = [source for source in own if source.kind == "train"]
     methods = dict.fromkeys(str(source.protocol["method"]) for source in trained if source.protocol.get("method"))
     selected = [source.result.get("selected") for source in trained]
@@ -251,7 +253,7 @@ def _training_facts(own: Iterable[Source]) -> dict[str, str]:
     return facts | ({"dev score": _told(Score(known), 2)} if known else {})
 
 
-def _audit_facts(own: Iterable[Source]) -> dict[str, str]:
+def _audit_facts(own: Iterable[ReportSource]) -> dict[str, str]:
     """Count the items of the audit that hold, bend and break; for several seeds, return the mean of each count."""
     by_group: dict[int, list[Counter[str]]] = {}
     for source in own:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.adversary.words import pieces
+from holdfast.edits.words import pieces
 from holdfast.errors import UserError
-from holdfast.report.sources import Source
+from holdfast.report.result_sources import ReportSource
 from holdfast.report.tables import task_of
-from holdfast.training.log import number_of
+from holdfast.runs.run_log import number_of
 
 OUTCOMES = ("succeeded", "failed", "skipped")
 LONG = 3000
@@ -22,7 +22,7 @@ Piece = str | tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Example:
+class ShownExample:
     """An adversarial text.
 
     Attributes:
@@ -47,7 +47,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Examples:
+class ShownExamples:
     """The examples on the page.
 
     Attributes:
@@ -56,7 +56,7 @@ class Examples:
         shortened: number of shown examples whose unchanged parts are shortened.
     """
 
-    shown: tuple[Example, ...]
+    shown: tuple[ShownExample, ...]
     there: int
     shortened: int
 
@@ -68,13 +68,13 @@ class Examples:
         }
 
 
-def collect_examples(sources: Sequence[Source], most: int) -> Examples:
+def collect_examples(sources: Sequence[ReportSource], most: int) -> ShownExamples:
     """Collect the examples of all results, at most ``most``.
 
     Successful examples come first, then failed, then skipped ones. Within each group, results and recipes take turns,
     so that every attack is shown early, and has its share if not all examples fit.
     """
-    turns: list[tuple[int, int, int, Source, dict[str, Any]]] = []
+    turns: list[tuple[int, int, int, ReportSource, dict[str, Any]]] = []
     for source in sources:
         taken: dict[tuple[str, str], int] = {}
         for row in source.result.get("examples", []):
@@ -84,10 +84,10 @@ def collect_examples(sources: Sequence[Source], most: int) -> Examples:
             turns.append((rank, taken[key], len(turns), source, row))
     turns.sort(key=lambda turn: turn[:3])
     found = [_example(source, row) for *_, source, row in turns[:most]]
-    return Examples(tuple(example for example, _ in found), len(turns), sum(cut for _, cut in found))
+    return ShownExamples(tuple(example for example, _ in found), len(turns), sum(cut for _, cut in found))
 
 
-def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
+def _example(source: ReportSource, row: Mapping[str, Any]) -> tuple[ShownExample, bool]:
     try:
         cut = tuple(pieces(row["original"], row["adversarial"], row.get("changed") or ()))
         cut = tuple(piece if isinstance(piece, str) else (str(piece[0]), str(piece[1])) for piece in cut)
@@ -96,7 +96,7 @@ def _example(source: Source, row: Mapping[str, Any]) -> tuple[Example, bool]:
     long = sum(len(piece) if isinstance(piece, str) else len(piece[0]) + len(piece[1]) for piece in cut) > LONG
     task = row.get("item") or _attacked(source) or source.kind
     neighbours = row.get("neighbours") or _nearest(row)
-    example = Example(
+    example = ShownExample(
         model=source.label,
         task=str(task),
         recipe=row["recipe"],
@@ -115,7 +115,7 @@ def _nearest(row: Mapping[str, Any]) -> list[Any]:
     return [texts[0] for texts in both] if all(both) else []
 
 
-def _attacked(source: Source) -> str:
+def _attacked(source: ReportSource) -> str:
     task = source.protocol.get("task")
     return task_of({"task": task, "split": source.protocol.get("split", "all")}) if task else ""
 
@@ -144,7 +144,7 @@ def _verdict(verdict: Any) -> str:
     return f"class {verdict['label']} (right one {value:.3f})" if "label" in verdict else f"{value:.3f}"
 
 
-def as_json(examples: Examples) -> str:
+def as_json(examples: ShownExamples) -> str:
     """Encode the examples for the page's script: names once, each example as indices of its names and its texts."""
     options = examples.options()
     places = {name: {value: n for n, value in enumerate(values)} for name, values in options.items()}

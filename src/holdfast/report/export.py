@@ -8,7 +8,7 @@ import io
 import re
 
 from holdfast.experiments.render import escaped_latex, latex_row
-from holdfast.report.parts import Table
+from holdfast.report.elements import Table
 
 # Spreadsheets skip blanks and control characters at the start of a cell; some accept full-width signs.
 _FORMULA = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")

@@ -6,32 +6,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.report.parts import MUTED, SHADES, SHAPES, Bar, Bars, Cell, Chart, Key, Line, Mark, Table, colour
-from holdfast.report.scales import decimals_of
-from holdfast.report.scores import Scores, best_of
-from holdfast.report.sources import Source
+from holdfast.report.axes import decimals_of
+from holdfast.report.elements import (
+    MUTED,
+    SHADES,
+    SHAPES,
+    Bar,
+    Bars,
+    Chart,
+    LegendKey,
+    Line,
+    Mark,
+    Table,
+    TableCell,
+    colour,
+)
+from holdfast.report.model_scores import Scores, best_of
+from holdfast.report.result_sources import ReportSource
 from holdfast.report.tables import AVERAGE, drop_of, task_of
-from holdfast.training.log import number_of
+from holdfast.runs.run_log import number_of
 
 Colours = Mapping[str, str]
 """The colour of each model, the same on the whole page."""
 
 
-def success_bars(sources: Sequence[Source], colours: Colours) -> list[Bars]:
+def success_bars(sources: Sequence[ReportSource], colours: Colours) -> list[Bars]:
     """Chart the success rate of each recipe on each model, with its 95 % interval, for each attacked task and split."""
     return [_bars_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1)]
 
 
-def _attacked(sources: Sequence[Source]) -> list[str]:
+def _attacked(sources: Sequence[ReportSource]) -> list[str]:
     """Return the names of attacked tasks with their splits, which are not seeds of one measurement."""
     return list(dict.fromkeys(task_of(row) for source in _of(sources, "attack") for row in source.rows))
 
 
-def _of(sources: Sequence[Source], kind: str) -> list[Source]:
+def _of(sources: Sequence[ReportSource], kind: str) -> list[ReportSource]:
     return [source for source in sources if source.kind == kind]
 
 
-def _bars_of(task: str, number: int, sources: Sequence[Source], colours: Colours) -> Bars:
+def _bars_of(task: str, number: int, sources: Sequence[ReportSource], colours: Colours) -> Bars:
     groups: dict[str, dict[str, list[Mapping[str, float]]]] = {}
     for source in _of(sources, "attack"):
         for row in source.rows:
@@ -73,10 +86,10 @@ def _between(low: float | None, high: float | None) -> str:
 def _bars_data(id: str, title: str, group: str, groups: Mapping[str, Sequence[Bar]], digits: int = 1) -> Table:
     rows = tuple(
         (
-            Cell(name),
-            Cell(bar.label),
-            Cell(f"{bar.value:.{digits}f}"),
-            *(Cell("–" if end is None else f"{end:.{digits}f}") for end in (bar.low, bar.high)),
+            TableCell(name),
+            TableCell(bar.label),
+            TableCell(f"{bar.value:.{digits}f}"),
+            *(TableCell("–" if end is None else f"{end:.{digits}f}") for end in (bar.low, bar.high)),
         )
         for name, bars in groups.items()
         for bar in bars
@@ -84,7 +97,7 @@ def _bars_data(id: str, title: str, group: str, groups: Mapping[str, Sequence[Ba
     return Table(f"{id}-data", title, (group, "model", "value", "low", "high"), rows, labels=2)
 
 
-def audit_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
+def audit_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
     """Chart the items of audits that searched for an adversarial text, by model; None without any."""
     groups: dict[str, list[Bar]] = {}
     for source in _of(sources, "audit"):
@@ -101,13 +114,13 @@ def audit_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
     return Bars("audit-success", title, note, "texts, %", tuple(bars.items()), data, top=100.0)
 
 
-def queries_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
+def queries_charts(sources: Sequence[ReportSource], colours: Colours) -> list[Chart]:
     """Chart queries against the drop of the score for each attacked task and split (RobustEmbed, Figure 2)."""
     charts = (_queries_of(task, number, sources, colours) for number, task in enumerate(_attacked(sources), start=1))
     return [chart for chart in charts if chart is not None]
 
 
-def _queries_of(task: str, number: int, sources: Sequence[Source], colours: Colours) -> Chart | None:
+def _queries_of(task: str, number: int, sources: Sequence[ReportSource], colours: Colours) -> Chart | None:
     points: dict[str, list[tuple[float, float, str]]] = {}
     name = "accuracy"
     for source in _of(sources, "attack"):
@@ -122,7 +135,7 @@ def _queries_of(task: str, number: int, sources: Sequence[Source], colours: Colo
     models = dict.fromkeys(label for own in points.values() for *_, label in own)
     y_axis = f"drop of {name}, points"
     rows = tuple(
-        (Cell(recipe), Cell(label), Cell(f"{queries:.1f}"), Cell(f"{drop:.1f}"))
+        (TableCell(recipe), TableCell(label), TableCell(f"{queries:.1f}"), TableCell(f"{drop:.1f}"))
         for recipe, own in points.items()
         for queries, drop, label in own
     )
@@ -141,8 +154,8 @@ def _queries_of(task: str, number: int, sources: Sequence[Source], colours: Colo
             for queries, drop, label in own
         ),
         legend=(
-            *(Key(label, colours[label], "circle") for label in models),
-            *(Key(recipe, MUTED, shape, line=True) for recipe, shape in shapes.items()),
+            *(LegendKey(label, colours[label], "circle") for label in models),
+            *(LegendKey(recipe, MUTED, shape, line=True) for recipe, shape in shapes.items()),
         ),
         from_zero=True,
         data=Table(f"queries-{number}-data", title, ("recipe", "model", "queries", y_axis), rows, labels=2),
@@ -173,7 +186,12 @@ def space_chart(space: Scores, similarity: Scores, colours: Colours) -> Chart | 
         for label, (x, y) in places.items()
     )
     rows = tuple(
-        (Cell(label), Cell(f"{x:.3f}"), Cell(f"{y:.3f}"), Cell(f"{averages[label]:.2f}" if label in averages else "–"))
+        (
+            TableCell(label),
+            TableCell(f"{x:.3f}"),
+            TableCell(f"{y:.3f}"),
+            TableCell(f"{averages[label]:.2f}" if label in averages else "–"),
+        )
         for label, (x, y) in places.items()
     )
     note = "Lower is better on both axes: towards the lower left, texts that mean the same lie close, and the space is "
@@ -215,20 +233,22 @@ def shades_of(values: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def _shade_keys(averages: Mapping[str, float]) -> tuple[Key, ...]:
+def _shade_keys(averages: Mapping[str, float]) -> tuple[LegendKey, ...]:
     if not averages:
         return ()
     low, high = min(averages.values()), max(averages.values())
     if high == low:
-        return (Key(f"STS average {low:.1f}", f"q{SHADES - 1}", "circle"),)
+        return (LegendKey(f"STS average {low:.1f}", f"q{SHADES - 1}", "circle"),)
     step = (high - low) / SHADES
     return tuple(
-        Key(f"{'STS average ' if n == 0 else ''}{low + n * step:.1f} to {low + (n + 1) * step:.1f}", f"q{n}", "circle")
+        LegendKey(
+            f"{'STS average ' if n == 0 else ''}{low + n * step:.1f} to {low + (n + 1) * step:.1f}", f"q{n}", "circle"
+        )
         for n in range(SHADES)
     )
 
 
-def pairs_charts(sources: Sequence[Source]) -> list[Chart]:
+def pairs_charts(sources: Sequence[ReportSource]) -> list[Chart]:
     """Chart the clean and adversarial texts of `holdfast space` results with ``coordinates`` (ADCL, Figure 3).
 
     Raises:
@@ -241,7 +261,7 @@ def pairs_charts(sources: Sequence[Source]) -> list[Chart]:
     ]
 
 
-def pairs_chart(source: Source, plane: Any, *, id: str, whose: str | None = None) -> Chart:
+def pairs_chart(source: ReportSource, plane: Any, *, id: str, whose: str | None = None) -> Chart:
     """Chart clean and adversarial texts as points in a plane.
 
     Args:
@@ -265,12 +285,14 @@ def pairs_chart(source: Source, plane: Any, *, id: str, whose: str | None = None
             told = f"{kind}: {_short(own[kind]['text'])}"
             shape: Any = "circle" if kind == "clean" else "triangle"
             marks.append(Mark(*at[kind], shade, shape, told, hollow=kind == "clean"))
-        texts = (Cell(_short(own[kind]["text"])) for kind in ("clean", "adversarial"))
+        texts = (TableCell(_short(own[kind]["text"])) for kind in ("clean", "adversarial"))
         moved = ((at["clean"][0] - at["adversarial"][0]) ** 2 + (at["clean"][1] - at["adversarial"][1]) ** 2) ** 0.5
-        rows.append((*texts, Cell(f"{moved:.3f}")))
+        rows.append((*texts, TableCell(f"{moved:.3f}")))
     names = [f", class {label}" for label in classes] if coloured else [""]
     keys = tuple(
-        Key(f"{kind}{name}", colour(place if coloured else int(kind == "adversarial")), shape, hollow=kind == "clean")
+        LegendKey(
+            f"{kind}{name}", colour(place if coloured else int(kind == "adversarial")), shape, hollow=kind == "clean"
+        )
         for place, name in enumerate(names)
         for kind, shape in _KINDS
     )
@@ -288,7 +310,7 @@ def pairs_chart(source: Source, plane: Any, *, id: str, whose: str | None = None
 _KINDS: tuple[tuple[str, Any], ...] = (("clean", "circle"), ("adversarial", "triangle"))
 
 
-def _points(source: Source, plane: Any) -> list[dict[str, Any]]:
+def _points(source: ReportSource, plane: Any) -> list[dict[str, Any]]:
     pairs: dict[Any, dict[str, Any]] = {}
     try:
         for point in plane["points"]:
@@ -306,7 +328,7 @@ def _short(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
+def step_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
     """Chart the seconds of a training step; None if no training records its time."""
     groups: dict[str, list[Bar]] = {}
     for source in _of(sources, "train"):
@@ -326,7 +348,7 @@ def step_bars(sources: Sequence[Source], colours: Colours) -> Bars | None:
     return Bars("step-cost", "What a training step costs", note, "seconds a step", tuple(bars.items()), data)
 
 
-def seconds_per_step(source: Source) -> float | None:
+def seconds_per_step(source: ReportSource) -> float | None:
     """Return the wall-clock seconds per step, without the evaluations that the log records; None if unknown."""
     selected = source.result.get("selected")
     total = number_of((source.result.get("timing") or {}).get("train_seconds"))
@@ -337,7 +359,7 @@ def seconds_per_step(source: Source) -> float | None:
     return max(0.0, total - measured) / steps
 
 
-def _setting(source: Source) -> str:
+def _setting(source: ReportSource) -> str:
     training = source.protocol.get("training")
     training = training if isinstance(training, dict) else {}
     device = source.result["environment"].get("device", "?")

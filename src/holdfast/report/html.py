@@ -14,12 +14,12 @@ from typing import Any
 from holdfast import __version__
 from holdfast.files import sha256
 from holdfast.report.contents import Contents
-from holdfast.report.examples import OUTCOMES, Examples, as_json
+from holdfast.report.examples import OUTCOMES, ShownExamples, as_json
 from holdfast.report.export import as_csv, as_latex, as_markdown, data_url
-from holdfast.report.sources import Source
+from holdfast.report.result_sources import ReportSource
 from holdfast.report.svg import draw, swatch
 from holdfast.results import State, shown
-from holdfast.training.log import number_of
+from holdfast.runs.run_log import number_of
 
 FIRST = 50
 """Number of examples in the page itself, for readers without JavaScript."""
@@ -118,7 +118,7 @@ def _summary(contents: Contents) -> str:
     return ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count) + "."
 
 
-def _examples_note(examples: Examples) -> str:
+def _examples_note(examples: ShownExamples) -> str:
     note = "Struck out is what an attack took away, underlaid what it put there."
     if len(examples.shown) < examples.there:
         note += f" The page holds {len(examples.shown):,} of {examples.there:,}; the result files hold all."
@@ -127,7 +127,7 @@ def _examples_note(examples: Examples) -> str:
     return note
 
 
-def origin_of(source: Source) -> Origin:
+def origin_of(source: ReportSource) -> Origin:
     """Return the provenance of a result."""
     result = source.result
     made = dict(result["environment"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
 from holdfast.files import atomic_path
+from holdfast.report.elements import Bars, Chart, Figure, Mark
 from holdfast.report.labels import free_places
-from holdfast.report.parts import Bars, Chart, Figure, Mark
 from holdfast.report.svg import scales_of
 
 if TYPE_CHECKING:

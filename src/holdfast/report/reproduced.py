@@ -9,10 +9,22 @@ from typing import Any, TypeAlias
 
 from holdfast.errors import UserError
 from holdfast.files import locked, remove_temporary
+from holdfast.report.elements import (
+    COLOURS,
+    MUTED,
+    SHAPES,
+    Chart,
+    LegendKey,
+    Line,
+    Mark,
+    Shape,
+    Table,
+    TableCell,
+    colour,
+)
 from holdfast.report.figures import pairs_chart
-from holdfast.report.parts import COLOURS, MUTED, SHAPES, Cell, Chart, Key, Line, Mark, Shape, Table, colour
-from holdfast.report.sources import Source
-from holdfast.training.log import number_of
+from holdfast.report.result_sources import ReportSource
+from holdfast.runs.run_log import number_of
 
 PUBLISHED = "published"
 
@@ -20,7 +32,7 @@ Values: TypeAlias = dict[str, tuple[float | None, float | None]]
 """Our mean and the published value in one column, by row name."""
 
 
-def reproduced_charts(source: Source) -> list[Chart]:
+def reproduced_charts(source: ReportSource) -> list[Chart]:
     """Return the charts of a result of `reproduce`: none for a table, one for a scatter, one for each panel or plane.
 
     Values that were not run are left out, and so are charts without values. Published values are drawn hollow.
@@ -37,7 +49,7 @@ def reproduced_charts(source: Source) -> list[Chart]:
         raise UserError(f"{source.path}: its figure is not one of `holdfast reproduce`: {error!r}") from error
 
 
-def _charts(source: Source, figure: Mapping[str, Any]) -> list[Chart]:
+def _charts(source: ReportSource, figure: Mapping[str, Any]) -> list[Chart]:
     kind = figure.get("kind")
     if kind == "lines":
         charts = [_lines(source, figure, panel, number) for number, panel in enumerate(figure["panels"], start=1)]
@@ -64,7 +76,7 @@ def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
 
     from holdfast.report.plots import FORMATS, write_plots
 
-    charts = reproduced_charts(Source(1, path, dict(result), (), 0))
+    charts = reproduced_charts(ReportSource(1, path, dict(result), (), 0))
     named = [replace(chart, id=path.stem + (f"-{n}" if n > 1 else "")) for n, chart in enumerate(charts, start=1)]
     if not named:
         return []
@@ -73,7 +85,7 @@ def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
         return write_plots(named, path.parent)
 
 
-def _values(source: Source, column: str) -> Values:
+def _values(source: ReportSource, column: str) -> Values:
     return {
         str(row["task"]): (number_of(row["metrics"].get("mean")), number_of(row["published"]))
         for row in source.rows
@@ -81,16 +93,16 @@ def _values(source: Source, column: str) -> Values:
     }
 
 
-def _title(source: Source) -> str:
+def _title(source: ReportSource) -> str:
     return str(source.protocol.get("title") or source.protocol.get("table") or "Reproduced figure")
 
 
-def _note(source: Source, *more: str) -> str:
+def _note(source: ReportSource, *more: str) -> str:
     told = [f"{source.protocol.get('source', '')}; scale {source.protocol.get('scale', '')}.", *more]
     return " ".join(part for part in told if part)
 
 
-def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], number: int) -> Chart:
+def _lines(source: ReportSource, figure: Mapping[str, Any], panel: Mapping[str, Any], number: int) -> Chart:
     """Return a chart with a line for each row over the columns of one panel."""
     points: Mapping[str, float] = panel["points"]
     names = list(dict.fromkeys(str(row["task"]) for row in source.rows))
@@ -108,13 +120,13 @@ def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], 
                 marks.append(
                     Mark(x, published, shade, shape, f"{name}, {column}: published {published:g}", hollow=True)
                 )
-            rows.append((Cell(name), Cell(column), _number(ours), _number(published)))
+            rows.append((TableCell(name), TableCell(column), _number(ours), _number(published)))
         if len(own) > 1:
             lines.append(Line(tuple(sorted(own)), shade, told=name))
     x_axis, y_axis = str(panel.get("x", "")), str(figure.get("y", ""))
     id = f"reproduced-{source.number}-panel-{number}"
     hollow = any(mark.hollow for mark in marks)
-    keys = [Key(name, colour(n), SHAPES[n % len(SHAPES)], line=True) for n, name in enumerate(names)]
+    keys = [LegendKey(name, colour(n), SHAPES[n % len(SHAPES)], line=True) for n, name in enumerate(names)]
     return Chart(
         id=id,
         title=_title(source) if len(figure.get("panels", ())) == 1 else f"{_title(source)}: {x_axis}",
@@ -123,12 +135,12 @@ def _lines(source: Source, figure: Mapping[str, Any], panel: Mapping[str, Any], 
         y_axis=y_axis,
         lines=tuple(lines),
         marks=tuple(marks),
-        legend=(*keys, *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ())),
+        legend=(*keys, *((LegendKey(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ())),
         data=Table(f"{id}-data", _title(source), ("row", x_axis, y_axis, PUBLISHED), tuple(rows), labels=2),
     )
 
 
-def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
+def _scatter(source: ReportSource, figure: Mapping[str, Any]) -> Chart:
     """Return a chart with a point for each row, at two columns; points with the same label on ``join`` are joined.
 
     If points are not joined and have several seeds, whiskers show one standard deviation on each side.
@@ -170,24 +182,24 @@ def _scatter(source: Source, figure: Mapping[str, Any]) -> Chart:
         lines=(*joined, *whiskers),
         marks=tuple(marks),
         legend=(
-            *(Key(name, colour(n), "circle" if join else _shape(n)) for n, name in enumerate(whole)),
-            *((Key(name, MUTED, SHAPES[n % len(SHAPES)]) for n, name in enumerate(groups)) if join else ()),
-            *((Key(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ()),
+            *(LegendKey(name, colour(n), "circle" if join else _shape(n)) for n, name in enumerate(whole)),
+            *((LegendKey(name, MUTED, SHAPES[n % len(SHAPES)]) for n, name in enumerate(groups)) if join else ()),
+            *((LegendKey(PUBLISHED, MUTED, "circle", hollow=True),) if hollow else ()),
         ),
         data=_scatter_data(f"{id}-data", source, {x_axis: xs, y_axis: ys}),
     )
 
 
-def _scatter_data(id: str, source: Source, axes: Mapping[str, Values]) -> Table:
+def _scatter_data(id: str, source: ReportSource, axes: Mapping[str, Values]) -> Table:
     columns = ("row", *axes, *(f"{axis}, {PUBLISHED}" for axis in axes))
     rows = [
-        (Cell(name), *(_number(held[name][which], 3) for which in (0, 1) for held in axes.values()))
+        (TableCell(name), *(_number(held[name][which], 3) for which in (0, 1) for held in axes.values()))
         for name in dict.fromkeys(str(row["task"]) for row in source.rows)
     ]
     return Table(id, _title(source), columns, tuple(rows))
 
 
-def _spreads(source: Source, column: str) -> dict[str, float]:
+def _spreads(source: ReportSource, column: str) -> dict[str, float]:
     """Return the standard deviation over seeds by row name, for rows with several seeds."""
     found = {str(row["task"]): number_of(row["metrics"].get("std")) for row in source.rows if row["split"] == column}
     return {name: std for name, std in found.items() if std}
@@ -204,7 +216,7 @@ def _shape(place: int) -> Shape:
     return SHAPES[place // COLOURS % len(SHAPES)]
 
 
-def _planes(source: Source) -> list[Chart]:
+def _planes(source: ReportSource) -> list[Chart]:
     """Return one chart per row, with its texts in a plane."""
     charts: list[Chart] = []
     seen: set[str] = set()
@@ -217,5 +229,5 @@ def _planes(source: Source) -> list[Chart]:
     return charts
 
 
-def _number(value: float | None, digits: int = 2) -> Cell:
-    return Cell("–" if value is None else f"{value:.{digits}f}")
+def _number(value: float | None, digits: int = 2) -> TableCell:
+    return TableCell("–" if value is None else f"{value:.{digits}f}")

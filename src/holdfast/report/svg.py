@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from holdfast.report.axes import AxisScale, around, decimals_of, linear, logarithmic, told
+from holdfast.report.elements import Bar, Bars, Chart, Figure, LegendKey, Mark, Shape
 from holdfast.report.labels import Box, free_places
-from holdfast.report.parts import Bar, Bars, Chart, Figure, Key, Mark, Shape
-from holdfast.report.scales import Scale, around, decimals_of, linear, logarithmic, told
 
 _WIDE, _HALF = 600.0, 440.0
 _LETTER = 6.7
@@ -131,10 +131,10 @@ def _chart(figure: Chart) -> Markup:
     return _frame(figure, width, height, parts)
 
 
-def scales_of(figure: Chart) -> tuple[Scale, Scale]:
+def scales_of(figure: Chart) -> tuple[AxisScale, AxisScale]:
     """Return the axes of x and y."""
     if figure.bare:
-        return Scale(-0.03, 1.03, ()), Scale(-0.03, 1.03, ())
+        return AxisScale(-0.03, 1.03, ()), AxisScale(-0.03, 1.03, ())
     points = [(mark.x, mark.y) for mark in figure.marks] + [point for line in figure.lines for point in line.points]
     ys = [y for _, y in points]
     xs = [x for x, _ in points]
@@ -143,7 +143,7 @@ def scales_of(figure: Chart) -> tuple[Scale, Scale]:
     )
 
 
-def _axes(figure: Chart, box: Box, x_scale: Scale, y_scale: Scale) -> list[Markup]:
+def _axes(figure: Chart, box: Box, x_scale: AxisScale, y_scale: AxisScale) -> list[Markup]:
     left, top, right, bottom = box
     parts = []
     for tick, name in told(y_scale):
@@ -201,7 +201,7 @@ def _labels(
     return [_text(*place, text, of="label") for (_, _, text), place in zip(shown, places, strict=True) if place]
 
 
-def swatch(key: Key) -> Markup:
+def swatch(key: LegendKey) -> Markup:
     """Draw the symbol of a legend's entry."""
     parts = []
     if key.line:

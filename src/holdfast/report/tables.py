@@ -9,8 +9,8 @@ from typing import Any
 
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
-from holdfast.report.parts import Cell, Table
-from holdfast.report.scores import (
+from holdfast.report.elements import Table, TableCell
+from holdfast.report.model_scores import (
     Interval,
     Scores,
     best_of,
@@ -19,32 +19,32 @@ from holdfast.report.scores import (
     spearman_interval,
     with_average,
 )
-from holdfast.report.sources import Source
+from holdfast.report.result_sources import ReportSource
 from holdfast.results import digits_of, p_shown
-from holdfast.training.log import number_of
+from holdfast.runs.run_log import number_of
 
 AVERAGE = "average"
-_NONE = Cell("–")
+_NONE = TableCell("–")
 _WHOLE = ("test", "all")
 _ENCODERS = ("evaluate", "train", "baseline")
 _INTERVALS = "Small numbers: the 95 % interval of one model, ± the standard deviation over several seeds."
 
 
-def similarity_scores(sources: Iterable[Source]) -> Scores:
+def similarity_scores(sources: Iterable[ReportSource]) -> Scores:
     """Return Spearman ×100 by model and task, with the average of the seven STS tasks if all are there."""
     own = (source for source in sources if source.kind in _ENCODERS)
     scores = collect(own, task_of, "spearman", partial(_interval_of, "spearman"))
     return with_average(scores, AVERAGE, STS_TASKS)
 
 
-def transfer_scores(sources: Iterable[Source]) -> Scores:
+def transfer_scores(sources: Iterable[ReportSource]) -> Scores:
     """Return accuracy ×100 by model and transfer task, with the average of the seven tasks if all are there."""
     own = (source for source in sources if source.kind in _ENCODERS)
     scores = collect(own, task_of, "accuracy", partial(_interval_of, "accuracy"))
     return with_average(scores, AVERAGE, TRANSFER_TASKS)
 
 
-def classifier_tables(sources: Sequence[Source]) -> list[Table]:
+def classifier_tables(sources: Sequence[ReportSource]) -> list[Table]:
     """Return the results of fine-tuned models on their own tasks: a table for each metric."""
     own = [source for source in sources if source.kind == "finetune"]
     names = dict.fromkeys(name for source in own for row in source.rows for name in row["metrics"])
@@ -87,7 +87,7 @@ def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, no
     best = {column: best_of(scores, column, lowest=lowest) for column in columns}
     rows = tuple(
         (
-            Cell(label),
+            TableCell(label),
             *(own[c].cell(best=label in best[c]) if c in own else _NONE for c in columns),
         )
         for label, own in scores.items()
@@ -95,7 +95,7 @@ def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, no
     return Table(id, title, ("model", *columns), rows, note=note, stacked=True)
 
 
-def space_table(sources: Iterable[Source]) -> Table | None:
+def space_table(sources: Iterable[ReportSource]) -> Table | None:
     """Return alignment, uniformity and the other numbers of `holdfast space` by model; None without any."""
     names = {
         "alignment": "alignment ↓",
@@ -112,7 +112,7 @@ def space_table(sources: Iterable[Source]) -> Table | None:
     best = {c: best_of(scores, c, digits=3, lowest=True) for c in ("alignment", "uniformity")}
     rows = tuple(
         (
-            Cell(label),
+            TableCell(label),
             *(own[c].cell(3, best=label in best.get(c, ())) if c in own else _NONE for c in columns),
         )
         for label, own in scores.items()
@@ -121,7 +121,7 @@ def space_table(sources: Iterable[Source]) -> Table | None:
     return Table("space", "The shape of the space", ("model", *(names[c] for c in columns)), rows, note=note)
 
 
-def space_scores(sources: Iterable[Source]) -> Scores:
+def space_scores(sources: Iterable[ReportSource]) -> Scores:
     """Collect alignment, uniformity and the other numbers of the space, by model."""
     own = [source for source in sources if source.kind in ("evaluate", "space")]
     found: Scores = {}
@@ -131,14 +131,14 @@ def space_scores(sources: Iterable[Source]) -> Scores:
     return found
 
 
-def distance_table(sources: Iterable[Source]) -> Table | None:
+def distance_table(sources: Iterable[ReportSource]) -> Table | None:
     """Return d_pos, d_neg and δ of adversarial texts (ADCL, Table 4); None without any."""
     keys = ("d_pos", "d_neg", "delta", "d_pos_unit", "d_neg_unit", "delta_unit")
     rows = [
         (
-            Cell(source.label),
-            Cell(" ".join(str(row[key]) for key in ("item", "recipe") if row.get(key))),
-            Cell(f"{row['n']:,}"),
+            TableCell(source.label),
+            TableCell(" ".join(str(row[key]) for key in ("item", "recipe") if row.get(key))),
+            TableCell(f"{row['n']:,}"),
             *(_number(row["metrics"].get(key), 3) for key in keys),
         )
         for source in sources
@@ -153,21 +153,21 @@ def distance_table(sources: Iterable[Source]) -> Table | None:
     return Table("distances", title, columns, tuple(rows), labels=2, note=note) if rows else None
 
 
-def attack_table(sources: Iterable[Source]) -> Table | None:
+def attack_table(sources: Iterable[ReportSource]) -> Table | None:
     """Return a row for each recipe, task, split, model and seed; several seeds are marked by their files' names."""
     attacks = [source for source in sources if source.kind == "attack"]
     seeds = Counter(source.group for source in attacks)
     rows = [
         (
-            Cell(task_of(row)),
-            Cell(str(row.get("recipe", "–"))),
-            Cell(source.label, source.path.stem if seeds[source.group] > 1 else ""),
+            TableCell(task_of(row)),
+            TableCell(str(row.get("recipe", "–"))),
+            TableCell(source.label, source.path.stem if seeds[source.group] > 1 else ""),
             _success(row["metrics"]),
             _number(row["metrics"].get("replaced")),
             _number(row["metrics"].get("queries")),
             *_drop_cells(row["metrics"]),
-            Cell(f"{row['metrics'].get('attacked', row['n']):,.0f}"),
-            Cell(f"{row['metrics'].get('skipped', 0):,.0f}"),
+            TableCell(f"{row['metrics'].get('attacked', row['n']):,.0f}"),
+            TableCell(f"{row['metrics'].get('skipped', 0):,.0f}"),
         )
         for source in attacks
         for row in source.rows
@@ -181,11 +181,11 @@ def attack_table(sources: Iterable[Source]) -> Table | None:
     return Table("attack-results", "Attacks", columns, tuple(rows), labels=3, note=note) if rows else None
 
 
-def _success(metrics: Mapping[str, Any]) -> Cell:
+def _success(metrics: Mapping[str, Any]) -> TableCell:
     low, high = metrics.get("success_rate_low"), metrics.get("success_rate_high")
     detail = f"{low:.1f}–{high:.1f}" if low is not None and high is not None else ""
     cell = _number(metrics.get("success_rate"))
-    return Cell(cell.text, detail, "95 % bootstrap interval" if detail else "")
+    return TableCell(cell.text, detail, "95 % bootstrap interval" if detail else "")
 
 
 def drop_of(metrics: Mapping[str, Any]) -> tuple[float, float, str] | None:
@@ -199,15 +199,15 @@ def drop_of(metrics: Mapping[str, Any]) -> tuple[float, float, str] | None:
     return None
 
 
-def _drop_cells(metrics: Mapping[str, Any]) -> tuple[Cell, Cell]:
+def _drop_cells(metrics: Mapping[str, Any]) -> tuple[TableCell, TableCell]:
     drop = drop_of(metrics)
-    return (_NONE, _NONE) if drop is None else (Cell(f"{drop[0]:.1f}"), Cell(f"{drop[1]:.1f}"))
+    return (_NONE, _NONE) if drop is None else (TableCell(f"{drop[0]:.1f}"), TableCell(f"{drop[1]:.1f}"))
 
 
-def transferability_table(source: Source) -> Table:
+def transferability_table(source: ReportSource) -> Table:
     """Return a table of texts made against one classifier and tried on others (ADCL, Table 3)."""
     columns, made = transfer_matrix(source.rows)
-    rows = [(Cell(name), *(_number(rates.get(column)) for column in columns)) for name, rates in made]
+    rows = [(TableCell(name), *(_number(rates.get(column)) for column in columns)) for name, rates in made]
     note = "% of the texts made against the model of the row that deceive the model of the column; lower is better."
     title = "Adversarial texts tried on other models"
     return Table(f"transferability-{source.number}", title, ("made against", *columns), tuple(rows), note=note)
@@ -239,7 +239,7 @@ def transfer_matrix(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[
     return list(dict.fromkeys(str(row["on"]) for row in rows)), lines
 
 
-def comparison_table(source: Source) -> Table:
+def comparison_table(source: ReportSource) -> Table:
     """Return differences with intervals and p-values, as `holdfast compare` prints them."""
     rows = []
     for row in source.rows:
@@ -247,17 +247,17 @@ def comparison_table(source: Source) -> Table:
         names = (row["task"], "" if row["split"] in _WHOLE else row["split"], row.get("recipe") or "")
         rows.append(
             (
-                Cell(" ".join(filter(None, names))),
-                Cell(str(row.get("baseline", ""))),
-                Cell(str(row.get("other", ""))),
-                Cell(f"{row['n']:,}"),
+                TableCell(" ".join(filter(None, names))),
+                TableCell(str(row.get("baseline", ""))),
+                TableCell(str(row.get("other", ""))),
+                TableCell(f"{row['n']:,}"),
                 *(_scored(m, key, digits) for key in _SIDES),
-                Cell(
+                TableCell(
                     f"{m['difference']:+.{digits}f}",
                     f"{m['low']:+.{digits}f} to {m['high']:+.{digits}f}",
                     "95 % interval",
                 ),
-                Cell(p_shown(m["p"]), "McNemar" if row.get("test") == "mcnemar" else ""),
+                TableCell(p_shown(m["p"]), "McNemar" if row.get("test") == "mcnemar" else ""),
             )
         )
     columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
@@ -272,12 +272,12 @@ def comparison_table(source: Source) -> Table:
 _SIDES = ("baseline", "other")
 
 
-def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> Cell:
+def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> TableCell:
     std = metrics.get(f"{side}_std")
-    return Cell(f"{metrics[side]:.{digits}f}", "" if std is None else f"± {std:.{digits}f}")
+    return TableCell(f"{metrics[side]:.{digits}f}", "" if std is None else f"± {std:.{digits}f}")
 
 
-def reproduced_table(source: Source) -> Table:
+def reproduced_table(source: ReportSource) -> Table:
     """Return a paper's table: our values with the published ones beside them."""
     from holdfast.experiments.render import beside, notes, reasons, spread_of, value_of
 
@@ -297,8 +297,8 @@ def reproduced_table(source: Source) -> Table:
             compared = beside(row)
             hover = "the published value, and ours less it" if compared else ""
             detail = " ".join(filter(None, (spread_of(row), f"({compared})" if compared else "")))
-            cells.append(Cell(value_of(row), detail, hover))
-        rows.append((*(Cell(str(labels.get(axis, ""))) for axis in axes), *cells))
+            cells.append(TableCell(value_of(row), detail, hover))
+        rows.append((*(TableCell(str(labels.get(axis, ""))) for axis in axes), *cells))
     seeds = protocol.get("seeds", 1)
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
     note += "mean ± standard deviation over seeds; in brackets what the paper printed, and the difference."
@@ -309,7 +309,7 @@ def reproduced_table(source: Source) -> Table:
     return Table(f"reproduced-{source.number}", title, (*axes, *columns), tuple(rows), labels=len(axes), note=note)
 
 
-def differences_table(source: Source) -> Table | None:
+def differences_table(source: ReportSource) -> Table | None:
     """Return the paired differences between the rows of a paper's table (``--against``); None without any."""
     from holdfast.experiments.render import differences_laid_out, differences_notes, differences_title
 
@@ -321,8 +321,8 @@ def differences_table(source: Source) -> Table | None:
     labels = len(source.rows[0]["labels"])
     rows = tuple(
         (
-            *map(Cell, line[:labels]),
-            *(Cell(told[0], told[2]) for told in (each.partition(" ") for each in line[labels:])),
+            *map(TableCell, line[:labels]),
+            *(TableCell(told[0], told[2]) for told in (each.partition(" ") for each in line[labels:])),
         )
         for line in lines
     )
@@ -330,15 +330,15 @@ def differences_table(source: Source) -> Table | None:
     return Table(f"differences-{source.number}", title, tuple(header), rows, labels=labels, note=note)
 
 
-def other_table(source: Source) -> Table:
+def other_table(source: ReportSource) -> Table:
     """Return the rows of a result of any kind, with all of their metrics."""
     names = list(dict.fromkeys(name for row in source.rows for name in row["metrics"]))
     of_model = any("model" in row for row in source.rows)
     rows = tuple(
         (
-            *([Cell(str(row.get("model", "")))] if of_model else []),
-            Cell(task_of(row)),
-            Cell(f"{row['n']:,}"),
+            *([TableCell(str(row.get("model", "")))] if of_model else []),
+            TableCell(task_of(row)),
+            TableCell(f"{row['n']:,}"),
             *(_number(row["metrics"].get(name), 3) for name in names),
         )
         for row in source.rows
@@ -348,6 +348,6 @@ def other_table(source: Source) -> Table:
     return Table(f"measured-{source.number}", title, columns, rows, labels=1 + of_model)
 
 
-def _number(value: Any, digits: int = 1) -> Cell:
+def _number(value: Any, digits: int = 1) -> TableCell:
     number = number_of(value)
-    return _NONE if number is None else Cell(f"{number:,.{digits}f}")
+    return _NONE if number is None else TableCell(f"{number:,.{digits}f}")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from holdfast.report.elements import Chart, LegendKey, Line, Mark, Table, TableCell, colour
 from holdfast.report.figures import Colours
-from holdfast.report.parts import Cell, Chart, Key, Line, Mark, Table, colour
-from holdfast.report.sources import Source
-from holdfast.training import soundness
-from holdfast.training.log import RISES, TRAININGS, Curve, curve, number_of, score_name, terms_of
-from holdfast.training.soundness import Flag
+from holdfast.report.result_sources import ReportSource
+from holdfast.runs import soundness
+from holdfast.runs.run_log import RISES, TRAININGS, Curve, curve, number_of, score_name, terms_of
+from holdfast.runs.soundness import Flag
 
 _LOGARITHMIC = 50.0
 """Loss terms that differ by more than this factor are drawn on a logarithmic axis."""
 
 
-def dev_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
+def dev_charts(sources: Sequence[ReportSource], colours: Colours) -> list[Chart]:
     """Chart the scores during training: one chart for each score, with all of its runs."""
-    groups: dict[str, list[tuple[Source, Curve]]] = {}
+    groups: dict[str, list[tuple[ReportSource, Curve]]] = {}
     for source in _logged(sources):
         name = score_name(source.log)
         if name is not None:
@@ -25,11 +25,11 @@ def dev_charts(sources: Sequence[Source], colours: Colours) -> list[Chart]:
     return [_dev_chart(name, number, own, colours) for number, (name, own) in enumerate(groups.items(), start=1)]
 
 
-def _logged(sources: Iterable[Source]) -> list[Source]:
+def _logged(sources: Iterable[ReportSource]) -> list[ReportSource]:
     return [source for source in sources if source.kind in TRAININGS and source.log]
 
 
-def _dev_chart(name: str, number: int, runs: Sequence[tuple[Source, Curve]], colours: Colours) -> Chart:
+def _dev_chart(name: str, number: int, runs: Sequence[tuple[ReportSource, Curve]], colours: Colours) -> Chart:
     what = name.removeprefix("eval_").replace("_", " ")
     marks = []
     for source, points in runs:
@@ -49,7 +49,7 @@ def _dev_chart(name: str, number: int, runs: Sequence[tuple[Source, Curve]], col
         lines=tuple(Line(tuple(points), colours[source.label]) for source, points in runs),
         marks=tuple(marks),
         legend=tuple(
-            {source.label: Key(source.label, colours[source.label], line=True) for source, _ in runs}.values()
+            {source.label: LegendKey(source.label, colours[source.label], line=True) for source, _ in runs}.values()
         ),
         data=_curves_table(id, title, [(source.label, points) for source, points in runs]),
     )
@@ -59,12 +59,13 @@ def _curves_table(id: str, title: str, curves: Sequence[tuple[str, Curve]]) -> T
     steps = sorted({x for _, points in curves for x, _ in points})
     held = [dict(points) for _, points in curves]
     rows = tuple(
-        (Cell(f"{step:g}"), *(Cell(f"{own[step]:.6g}" if step in own else "–") for own in held)) for step in steps
+        (TableCell(f"{step:g}"), *(TableCell(f"{own[step]:.6g}" if step in own else "–") for own in held))
+        for step in steps
     )
     return Table(f"{id}-data", title, ("step", *(name for name, _ in curves)), rows)
 
 
-def run_charts(source: Source) -> list[Chart]:
+def run_charts(source: ReportSource) -> list[Chart]:
     """Chart one run: the loss and its terms by name; the rise of the loss under its attack."""
     charts = []
     names = ["loss", *(name for name in terms_of(source.log))]
@@ -94,13 +95,15 @@ def _curves(id: str, title: str, axis: str, curves: Sequence[tuple[str, Curve]],
             for place, (name, points) in enumerate(curves)
             for x, y in points
         ),
-        legend=tuple(Key(name.replace("_", " "), colour(place), line=True) for place, (name, _) in enumerate(curves)),
+        legend=tuple(
+            LegendKey(name.replace("_", " "), colour(place), line=True) for place, (name, _) in enumerate(curves)
+        ),
         data=_curves_table(id, title, curves),
         logarithmic=logarithmic,
         half=True,
     )
 
 
-def flags(source: Source) -> list[Flag]:
-    """Return the flags that tell whether a run was sound (see `holdfast.training.soundness`)."""
+def flags(source: ReportSource) -> list[Flag]:
+    """Return the flags that tell whether a run was sound (see `holdfast.runs.soundness`)."""
     return soundness.flags(source.log, soundness.options_of(source.protocol), source.result.get("selected"))

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.training.log import DUPLICATES, IN_QUEUE, Record, curve
+from holdfast.runs.run_log import DUPLICATES, IN_QUEUE, Record, curve
 
 LARGE = 0.05
 """From this share on, duplicates are also reported before the training, and get the level "look"."""
@@ -19,7 +19,7 @@ def logged_shares(log: Sequence[Record]) -> dict[str, float]:
     return {name: statistics.fmean(shares) for name, shares in told.items() if shares}
 
 
-def told_before(share: float, batches: int, duplicates: str) -> str:
+def duplicates_before(share: float, batches: int, duplicates: str) -> str:
     """Return the message on the first batches of a run; empty if the share is not large."""
     if share < LARGE:
         return ""
@@ -27,7 +27,7 @@ def told_before(share: float, batches: int, duplicates: str) -> str:
     return f"{_percent(share)} of the sentences in {where} have an equal one in their batch; {_treated(duplicates)}"
 
 
-def told_after(shares: Mapping[str, float], options: Mapping[str, Any]) -> str:
+def duplicates_after(shares: Mapping[str, float], options: Mapping[str, Any]) -> str:
     """Return the message on a whole run; empty if there were no duplicates.
 
     Args:

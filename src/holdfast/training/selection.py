@@ -12,8 +12,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from holdfast.errors import UserError
 from holdfast.files import atomic_path, sha256, telling_write_errors
-from holdfast.training.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, seal_best
-from holdfast.training.record import RUN, digest_in
+from holdfast.runs.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, seal_best
+from holdfast.runs.run_record import RUN, digest_in
 
 __all__ = ["BEST_FOLDER", "METRIC", "KeepBest"]
 
@@ -24,7 +24,7 @@ class KeepBest(TrainerCallback):
     """Callback that keeps the weights of the best evaluation so far in ``OUTPUT/best/``, with step and score.
 
     On ties the earlier step is kept. A resumed run reads the score from the file. If the file is damaged, the run was
-    resumed from before the file's step (see `holdfast.training.checkpoints`) and writes it again.
+    resumed from before the file's step (see `holdfast.runs.checkpoints`) and writes it again.
 
     Args:
         folder: output folder of the run.

@@ -20,9 +20,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from holdfast.errors import UserError
-from holdfast.limits import Cuts, cut_rows, input_limit
+from holdfast.input_limits import Cuts, cut_rows, input_limit
 from holdfast.objectives import Objective
-from holdfast.training.resumable import Resumable
+from holdfast.runs.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.classifiers.defences import Batch
+from holdfast.classifiers.defences import TaskBatch
 
 IDS = [[2, 5, 6, 7, 8, 3], [2, 9, 10, 3, 0, 0], [2, 11, 12, 13, 3, 0], [2, 14, 15, 16, 17, 3]]
 
@@ -37,18 +37,18 @@ def classifier(make_classifier: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch() -> TaskBatch:
     """Four texts of three lengths."""
     ids = torch.tensor(IDS)
     features = {"input_ids": ids, "attention_mask": (ids != 0).long(), "token_type_ids": torch.zeros_like(ids)}
-    return Batch(features, torch.tensor([0, 2, 1, 2]), [0, 1, 2, 3])
+    return TaskBatch(features, torch.tensor([0, 2, 1, 2]), [0, 1, 2, 3])
 
 
 @pytest.fixture
 def written_out() -> Callable[..., Tensor]:
     """``written_out(model, batch, delta)``: the logits, with δ put in between embeddings and layers by hand."""
 
-    def logits(model: Any, batch: Batch, delta: Tensor) -> Tensor:
+    def logits(model: Any, batch: TaskBatch, delta: Tensor) -> Tensor:
         mask = batch.features["attention_mask"]
         embedded = model.bert.embeddings(input_ids=batch.features["input_ids"])
         hidden = embedded + delta * mask[:, :, None]

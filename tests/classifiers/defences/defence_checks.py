@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.classifiers.defences import Batch, Moment
+from holdfast.classifiers.defences import Moment, TaskBatch
 
 NOW = Moment(step=0, steps=10, epoch=0.0)
 
@@ -20,7 +20,7 @@ def gradients(model: Any) -> dict[str, Tensor]:
     return found
 
 
-def trained_on(defence: Any, model: Any, batch: Batch, moment: Moment = NOW) -> tuple[float, dict[str, Tensor]]:
+def trained_on(defence: Any, model: Any, batch: TaskBatch, moment: Moment = NOW) -> tuple[float, dict[str, Tensor]]:
     """The sum of a step's losses and its gradients, made as a trainer makes them."""
     total = 0.0
     for loss in defence.losses(model, batch, moment):

@@ -12,12 +12,12 @@ from defence_checks import trained_on
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.adversary.batches import padded
-from holdfast.adversary.words import Words, is_content_word
+from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
 from holdfast.classifiers import FinetuneSettings, finetune
-from holdfast.classifiers.defences import Batch, Moment, Training, make_defence
-from holdfast.classifiers.defences.victim import ClassifierVictim
+from holdfast.classifiers.defences import Moment, TaskBatch, Training, make_defence
+from holdfast.classifiers.defences.classifier_victim import ClassifierVictim
+from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
 
 CLEAN, LATER = Moment(0, 40, 0.9), Moment(10, 40, 1.0)
@@ -71,9 +71,9 @@ def logits_of(model: Any, tokenizer: Any, texts: Sequence[Text]) -> Tensor:
     return logits
 
 
-def batch_of(tokenizer: Any, texts: Sequence[Text], labels: Tensor, rows: Sequence[int]) -> Batch:
+def batch_of(tokenizer: Any, texts: Sequence[Text], labels: Tensor, rows: Sequence[int]) -> TaskBatch:
     features = padded(tokenizer, tokenise(tokenizer, texts, 64), rows, torch.device("cpu"))
-    return Batch(features, labels[list(rows)], rows)
+    return TaskBatch(features, labels[list(rows)], rows)
 
 
 @pytest.mark.parametrize(("iterations", "max_share"), [(10, 0.4), (2, 1.0), (1, 0.4)])
@@ -197,7 +197,7 @@ def test_the_clean_epochs_are_undefended_and_then_the_loss_is_the_mean_over_both
     assert total > undefended[0]
     assert gradients.keys() == undefended[1].keys()
     # Nothing is left to attack where every text is wrong: the step is the undefended one.
-    wrong = Batch(batch.features, 1 - batch.labels, batch.rows)
+    wrong = TaskBatch(batch.features, 1 - batch.labels, batch.rows)
     same = trained_on(make_defence("none", {}), model, wrong)
     assert trained_on(defence, model, wrong, LATER)[0] == same[0]
 

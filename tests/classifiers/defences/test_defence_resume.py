@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from holdfast.classifiers import FinetuneSettings, finetune
-from holdfast.classifiers.trainer import DEFENCE_FILE, ClassifierTrainer
+from holdfast.classifiers.classifier_trainer import DEFENCE_FILE, ClassifierTrainer
 from holdfast.files import sha256
 from warm import WarmPython
 

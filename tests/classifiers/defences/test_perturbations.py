@@ -12,8 +12,8 @@ from defence_checks import NOW, gradients, reference, same, trained_on
 from torch import Tensor
 from torch.nn import functional as F
 
-from holdfast.classifiers.defences import DEFENCES, Batch, Moment, Training, make_defence
-from holdfast.classifiers.defences.base import Passes
+from holdfast.classifiers.defences import DEFENCES, Moment, TaskBatch, Training, make_defence
+from holdfast.classifiers.defences.defence import Passes
 from holdfast.classifiers.losses import divergence
 
 WrittenOut = Callable[..., Tensor]
@@ -27,14 +27,14 @@ def begun(name: str, model: Any, **options: Any) -> Any:
     return defence
 
 
-def slope(model: Any, batch: Batch, delta: np.ndarray[Any, Any], written_out: WrittenOut) -> np.ndarray[Any, Any]:
+def slope(model: Any, batch: TaskBatch, delta: np.ndarray[Any, Any], written_out: WrittenOut) -> np.ndarray[Any, Any]:
     """The gradient of the cross-entropy at δ, in NumPy."""
     leaf = torch.tensor(delta, requires_grad=True)
     (gradient,) = torch.autograd.grad(F.cross_entropy(written_out(model, batch, leaf), batch.labels), leaf)
     return gradient.numpy()
 
 
-def masks(batch: Batch) -> np.ndarray[Any, Any]:
+def masks(batch: TaskBatch) -> np.ndarray[Any, Any]:
     return batch.features["attention_mask"].numpy()[:, :, None].astype(float)
 
 
@@ -47,7 +47,7 @@ def in_l2_ball(delta: np.ndarray[Any, Any], radius: float) -> np.ndarray[Any, An
 
 
 def test_delta_enters_the_first_layer_once_and_never_at_padding(
-    classifier: Any, batch: Batch, written_out: WrittenOut
+    classifier: Any, batch: TaskBatch, written_out: WrittenOut
 ) -> None:
     delta = torch.randn(4, 6, 16, dtype=torch.float64)
     passes = Passes(classifier, batch)
@@ -59,7 +59,7 @@ def test_delta_enters_the_first_layer_once_and_never_at_padding(
 
 
 def test_every_backbone_is_perturbed_where_it_is_embedded(
-    backbone: str, make_encoder_model: Callable[..., Any], batch: Batch
+    backbone: str, make_encoder_model: Callable[..., Any], batch: TaskBatch
 ) -> None:
     from transformers import AutoModelForSequenceClassification
 
@@ -67,7 +67,7 @@ def test_every_backbone_is_perturbed_where_it_is_embedded(
     model = AutoModelForSequenceClassification.from_config(encoder.transformers_model.config)
     model.eval()
     features = {name: value for name, value in batch.features.items() if name != "token_type_ids"}
-    passes = Passes(model, Batch(features, batch.labels % 2, batch.rows))
+    passes = Passes(model, TaskBatch(features, batch.labels % 2, batch.rows))
     delta = torch.randn(passes.no_delta.shape) * 0.5
     with torch.no_grad():
         assert torch.allclose(passes.logits(passes.no_delta), passes.logits(), atol=1e-6)
@@ -83,7 +83,7 @@ def test_every_backbone_is_perturbed_where_it_is_embedded(
     torch.testing.assert_close(seen[1] - seen[0], delta * (1 - padding), rtol=1e-4, atol=1e-5)
 
 
-def test_all_training_passes_of_a_batch_have_the_same_dropout(make_classifier: Any, batch: Batch) -> None:
+def test_all_training_passes_of_a_batch_have_the_same_dropout(make_classifier: Any, batch: TaskBatch) -> None:
     model = make_classifier(dropout=0.3)
     torch.manual_seed(5)
     wanted = model(**batch.features).logits
@@ -102,7 +102,7 @@ def test_all_training_passes_of_a_batch_have_the_same_dropout(make_classifier: A
 
 
 @pytest.mark.parametrize("name", PERTURBING)
-def test_nothing_is_left_behind(name: str, make_classifier: Any, batch: Batch) -> None:
+def test_nothing_is_left_behind(name: str, make_classifier: Any, batch: TaskBatch) -> None:
     model = make_classifier(dropout=0.2, dtype=torch.float32)
     model.bert.encoder.layer[0].eval()
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
@@ -144,7 +144,7 @@ def test_nothing_is_left_behind(name: str, make_classifier: Any, batch: Batch) -
     ids=str,
 )
 def test_without_a_perturbation_it_is_the_undefended_step(
-    name: str, options: dict[str, Any], make_classifier: Any, batch: Batch
+    name: str, options: dict[str, Any], make_classifier: Any, batch: TaskBatch
 ) -> None:
     model = make_classifier(dropout=0.2)
     torch.manual_seed(1)
@@ -157,7 +157,7 @@ def test_without_a_perturbation_it_is_the_undefended_step(
 
 
 @pytest.mark.parametrize("name", PERTURBING)
-def test_the_attack_stays_in_its_ball_and_the_loss_rises(name: str, make_classifier: Any, batch: Batch) -> None:
+def test_the_attack_stays_in_its_ball_and_the_loss_rises(name: str, make_classifier: Any, batch: TaskBatch) -> None:
     model = make_classifier(dtype=torch.float32)
     options = {"smart": {"init_std": 1e-4}, "robustembed": {"fgsm_size": 0.02}}.get(name, {"radius": 0.7})
     defence = begun(name, model, **options)
@@ -202,7 +202,7 @@ def test_the_attack_stays_in_its_ball_and_the_loss_rises(name: str, make_classif
 
 
 @pytest.mark.parametrize("name", ["pgd", "robustembed"])
-def test_under_bf16_the_loss_rises_as_in_fp32(name: str, make_classifier: Any, batch: Batch) -> None:
+def test_under_bf16_the_loss_rises_as_in_fp32(name: str, make_classifier: Any, batch: TaskBatch) -> None:
     model = make_classifier(dtype=torch.float32)
     options = {"pgd": {"radius": 0.3}, "robustembed": {"fgsm_size": 5e-3}}[name]
     passes = Passes(model, batch)
@@ -222,7 +222,7 @@ def test_under_bf16_the_loss_rises_as_in_fp32(name: str, make_classifier: Any, b
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3])
-def test_pgd_is_madrys(share: float, classifier: Any, batch: Batch, written_out: WrittenOut) -> None:
+def test_pgd_is_madrys(share: float, classifier: Any, batch: TaskBatch, written_out: WrittenOut) -> None:
     defence = begun("pgd", classifier, steps=3, radius=0.6, step_size=0.25, init_std=0.01, share=share)
     torch.manual_seed(2)
     delta = in_l2_ball(torch.randn(4, 6, 16, dtype=torch.float64).numpy() * 0.01 * masks(batch), 0.6)
@@ -242,7 +242,7 @@ def test_pgd_is_madrys(share: float, classifier: Any, batch: Batch, written_out:
     np.testing.assert_allclose(defence.attack(Passes(classifier, batch)).numpy(), delta, atol=1e-9)
 
 
-def test_pgd_in_the_cube_goes_along_the_sign(classifier: Any, batch: Batch, written_out: WrittenOut) -> None:
+def test_pgd_in_the_cube_goes_along_the_sign(classifier: Any, batch: TaskBatch, written_out: WrittenOut) -> None:
     defence = begun("pgd", classifier, steps=2, radius=0.05, step_size=0.03, norm="inf", init_std=0.0)
     delta = np.zeros((4, 6, 16))
     for _ in range(2):
@@ -258,7 +258,7 @@ def test_the_step_of_pgd_crosses_the_ball_by_default() -> None:
 
 @pytest.mark.parametrize("trajectory", ["mixed", "separate"])
 def test_robustembed_mixes_pgd_and_fgsm(
-    trajectory: str, classifier: Any, batch: Batch, written_out: WrittenOut
+    trajectory: str, classifier: Any, batch: TaskBatch, written_out: WrittenOut
 ) -> None:
     options = {"pgd_size": 0.02, "fgsm_size": 0.01, "pgd_steps": 2, "fgsm_steps": 3, "mix": 0.25, "share": 0.5}
     defence = begun("robustembed", classifier, trajectory=trajectory, **options)
@@ -298,7 +298,7 @@ def test_robustembeds_constants_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("norm", ["2", "inf"])
-def test_freelb_is_algorithm_1(norm: str, classifier: Any, batch: Batch, written_out: WrittenOut) -> None:
+def test_freelb_is_algorithm_1(norm: str, classifier: Any, batch: TaskBatch, written_out: WrittenOut) -> None:
     radius, step = (0.6, 0.25) if norm == "2" else (0.05, 0.02)
     defence = begun("freelb", classifier, steps=3, radius=radius, step_size=step, norm=norm)
     torch.manual_seed(6)
@@ -321,7 +321,7 @@ def test_freelb_is_algorithm_1(norm: str, classifier: Any, batch: Batch, written
     assert defence.diagnostics["attack_loss_rise"] == pytest.approx((losses[2] - losses[0]).item(), rel=1e-6)
 
 
-def test_freelbs_gradient_is_the_mean_of_its_steps_under_one_dropout(make_classifier: Any, batch: Batch) -> None:
+def test_freelbs_gradient_is_the_mean_of_its_steps_under_one_dropout(make_classifier: Any, batch: TaskBatch) -> None:
     model = make_classifier(dropout=0.3)
     defence = begun("freelb", model, steps=4)
     torch.manual_seed(9)
@@ -345,7 +345,7 @@ def test_freelbs_gradient_is_the_mean_of_its_steps_under_one_dropout(make_classi
         torch.testing.assert_close(parts[0][name], value / 4, rtol=1e-9, atol=1e-12)
 
 
-def test_freelb_starts_inside_its_ball(classifier: Any, batch: Batch) -> None:
+def test_freelb_starts_inside_its_ball(classifier: Any, batch: TaskBatch) -> None:
     passes = Passes(classifier, batch)
     usual = begun("freelb", classifier, radius=0.5).initial_noise(passes)
     lengths = usual.flatten(1).norm(dim=1)
@@ -356,7 +356,7 @@ def test_freelb_starts_inside_its_ball(classifier: Any, batch: Batch) -> None:
         assert not noise[batch.features["attention_mask"] == 0].any()
 
 
-def test_freelb_takes_one_pass_a_step(classifier: Any, batch: Batch) -> None:
+def test_freelb_takes_one_pass_a_step(classifier: Any, batch: TaskBatch) -> None:
     calls = []
     handle = classifier.register_forward_hook(lambda *_: calls.append(1))
     trained_on(begun("freelb", classifier, steps=4), classifier, batch)
@@ -376,7 +376,7 @@ def teacher_of(model: Any) -> Any:
 
 @pytest.mark.parametrize(("smoothness", "proximity"), [(2.0, 0.5), (2.0, 0.0), (0.0, 0.5)])
 def test_smart_is_smooth_and_slow(
-    smoothness: float, proximity: float, classifier: Any, batch: Batch, written_out: WrittenOut
+    smoothness: float, proximity: float, classifier: Any, batch: TaskBatch, written_out: WrittenOut
 ) -> None:
     options = {"steps": 2, "radius": 0.1, "step_size": 0.06, "init_std": 0.01}
     defence = begun("smart", classifier, smoothness=smoothness, proximity=proximity, **options)
@@ -410,9 +410,11 @@ def test_smart_is_smooth_and_slow(
     assert set(defence.diagnostics) == {name for name, weight in weights.items() if weight}
 
 
-def test_smart_on_scores_takes_squared_differences(make_classifier: Any, batch: Batch, written_out: WrittenOut) -> None:
+def test_smart_on_scores_takes_squared_differences(
+    make_classifier: Any, batch: TaskBatch, written_out: WrittenOut
+) -> None:
     model = make_classifier(classes=1)
-    scores = Batch(batch.features, torch.tensor([0.0, 1.0, 0.5, 2.0], dtype=torch.float64), batch.rows)
+    scores = TaskBatch(batch.features, torch.tensor([0.0, 1.0, 0.5, 2.0], dtype=torch.float64), batch.rows)
     defence = begun("smart", model, radius=0.1, step_size=0.1, init_std=0.02, proximity=0.0)
     torch.manual_seed(1)
     delta = defence.attack(Passes(model, scores))
@@ -439,7 +441,7 @@ def test_smarts_teacher_starts_at_the_start_and_follows(classifier: Any) -> None
     assert begun("smart", classifier, proximity=0.0).state() == {}
 
 
-def test_smarts_teacher_is_asked_without_dropout_and_without_gradient(make_classifier: Any, batch: Batch) -> None:
+def test_smarts_teacher_is_asked_without_dropout_and_without_gradient(make_classifier: Any, batch: TaskBatch) -> None:
     model = make_classifier(dropout=0.4)
     defence = begun("smart", model)
     passes = Passes(model, batch)
@@ -451,8 +453,8 @@ def test_smarts_teacher_is_asked_without_dropout_and_without_gradient(make_class
 
 
 def test_every_defence_says_what_it_is_and_what_its_options_mean() -> None:
-    from holdfast.training.options import option_defaults
-    from holdfast.values import documented_arguments
+    from holdfast.option_parsing import documented_arguments
+    from holdfast.training.method_options import option_defaults
 
     for name, kind in DEFENCES.items():
         assert kind.IDEA, name

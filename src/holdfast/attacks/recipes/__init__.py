@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from holdfast.attacks.recipes.bae import BAE
-from holdfast.attacks.recipes.base import Recipe
 from holdfast.attacks.recipes.bertattack import BERTAttack
 from holdfast.attacks.recipes.geometry import Geometry
 from holdfast.attacks.recipes.pwws import PWWS
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.recipes.textbugger import TextBugger
 from holdfast.attacks.recipes.textfooler import TextFooler
 from holdfast.attacks.recipes.typos import Typos

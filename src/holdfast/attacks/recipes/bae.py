@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.adversary.words import others
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, by_deletion, same_part_of_speech, similar, take_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Fill, Search
-from holdfast.attacks.trial import Trial, by_deletion, same_part_of_speech, similar, take_best
+from holdfast.edits.words import others
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class BAE(Recipe):
     window: int = 15
     verbs_as_nouns: bool = True
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """For each word by importance, take the accepted filler that reaches the goal or comes closest."""
-        budget = self.budget(trial)
-        for place in (yield from by_deletion(trial)):
-            if len(trial.changed) >= budget:
+        budget = self.budget(state)
+        for place in (yield from by_deletion(state)):
+            if len(state.changed) >= budget:
                 return
-            fillers = yield Fill(trial.words, place)
-            words = others(trial.words.words[place], fillers[: self.candidates])
-            words = same_part_of_speech(trial, place, words, verbs_as_nouns=self.verbs_as_nouns)
-            options = yield from similar(trial, place, words, minimum=self.minimum_similarity, window=self.window)
-            if (yield from take_best(trial, place, options)):
+            fillers = yield Fill(state.words, place)
+            words = others(state.words.words[place], fillers[: self.candidates])
+            words = same_part_of_speech(state, place, words, verbs_as_nouns=self.verbs_as_nouns)
+            options = yield from similar(state, place, words, minimum=self.minimum_similarity, window=self.window)
+            if (yield from take_best(state, place, options)):
                 return

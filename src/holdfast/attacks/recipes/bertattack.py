@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.adversary.words import others
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, ranked, saliency, similar, take_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Read, Search
-from holdfast.attacks.trial import Trial, ranked, saliency, similar, take_best
+from holdfast.edits.words import others
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class BERTAttack(Recipe):
     max_share: float = 0.4
     minimum_similarity: float = 0.2
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """Rank words by the effect of the unknown token in their place; take the best accepted prediction for each."""
-        places = trial.places
-        order = ranked(places, (yield from saliency(trial, places)), trial.first.noise)
-        readings = yield Read(trial.original, self.candidates)
-        budget = self.budget(trial)
+        places = state.places
+        order = ranked(places, (yield from saliency(state, places)), state.first.noise)
+        readings = yield Read(state.original, self.candidates)
+        budget = self.budget(state)
         for place in order:
-            if len(trial.changed) >= budget:
+            if len(state.changed) >= budget:
                 return
-            words = others(trial.words.words[place], readings[place])
-            options = yield from similar(trial, place, words, minimum=self.minimum_similarity)
-            if (yield from take_best(trial, place, options)):
+            words = others(state.words.words[place], readings[place])
+            options = yield from similar(state, place, words, minimum=self.minimum_similarity)
+            if (yield from take_best(state, place, options)):
                 return

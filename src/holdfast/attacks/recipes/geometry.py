@@ -7,11 +7,11 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from holdfast.adversary.synonyms import NEAR
-from holdfast.adversary.words import others
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, first_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Climb, Fill, Locate, Request, Search, Slope
-from holdfast.attacks.trial import Trial, first_best
+from holdfast.edits.synonyms import NEAR
+from holdfast.edits.words import others
 
 
 @dataclass(frozen=True)
@@ -45,40 +45,40 @@ class Geometry(Recipe):
         """Return the needed resources: synonyms always, as filter or source; a masked LM unless "neighbours" is set."""
         return ("synonyms",) if self.source == "neighbours" else ("synonyms", "masked_lm")
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """Replace one word per iteration; skip words without candidates."""
-        budget = self.budget(trial)
+        budget = self.budget(state)
         slope: Slope | None = None
         tried: set[int] = set()
-        while len(trial.changed) < budget:
+        while len(state.changed) < budget:
             if slope is None:
-                slope = yield Climb(trial.words)
+                slope = yield Climb(state.words)
             importance = slope.importance
-            open_places = [p for p in trial.places if p not in tried and importance[p] > 0.0]
+            open_places = [p for p in state.places if p not in tried and importance[p] > 0.0]
             if not open_places:
                 return
             place = open_places[first_best([importance[p] for p in open_places])]
             tried.add(place)
-            trial.tried = len(tried)
-            candidates = yield from self._candidates(trial, place)
+            state.tried = len(tried)
+            candidates = yield from self._candidates(state, place)
             if not candidates:
                 continue
-            texts = [trial.words.exchanged(place, word) for word in candidates]
+            texts = [state.words.exchanged(place, word) for word in candidates]
             located = yield Locate(tuple(text.text for text in texts))
             rises = [float((z - slope.z) @ slope.direction) for z, _ in located]
             best = first_best(rises)
             if rises[best] <= 0.0:
                 return
-            trial.take(place, texts[best], located[best][1])
-            if trial.verdict.reached:
+            state.take(place, texts[best], located[best][1])
+            if state.verdict.reached:
                 return
             slope = None
 
-    def _candidates(self, trial: Trial, place: int) -> Generator[Request, Any, list[str]]:
-        word = trial.words.words[place]
-        synonyms = trial.resources.synonyms
+    def _candidates(self, state: AttackState, place: int) -> Generator[Request, Any, list[str]]:
+        word = state.words.words[place]
+        synonyms = state.resources.synonyms
         if self.source == "neighbours" or (self.source == "auto" and not synonyms.complete):
             return synonyms.nearest(word, self.candidates, self.minimum_cosine)
         near = {neighbour.casefold() for neighbour in synonyms.nearest(word, sys.maxsize, self.minimum_cosine)}
-        fillers = yield Fill(trial.words, place)
+        fillers = yield Fill(state.words, place)
         return [filler for filler in others(word, fillers) if filler.casefold() in near][: self.candidates]

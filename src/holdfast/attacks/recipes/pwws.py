@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, first_best, ranked, saliency, take_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Judge, Search
-from holdfast.attacks.trial import Trial, first_best, ranked, saliency, take_best
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,30 @@ class PWWS(Recipe):
         """Return the needed resources: WordNet, a tagger with ``same_tag``, inflections with ``inflected``."""
         return ("wordnet", *("tagger",) * self.same_tag, *("inflection",) * self.inflected)
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """Rank words by ``softmax(saliency) · gain of the best synonym`` in the original text; replace them in turn."""
-        places = trial.places
-        salient = yield from saliency(trial, places)
-        synonyms = self.synonyms(trial, places)
-        texts = [trial.original.exchanged(place, word).text for place in places for word in synonyms[place]]
+        places = state.places
+        salient = yield from saliency(state, places)
+        synonyms = self.synonyms(state, places)
+        texts = [state.original.exchanged(place, word).text for place in places for word in synonyms[place]]
         verdicts = iter((yield Judge(tuple(texts))) if texts else [])
         scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}
-        gains = [max(scores[place], default=trial.first.score) - trial.first.score for place in places]
+        gains = [max(scores[place], default=state.first.score) - state.first.score for place in places]
         weights = softmax(np.array(salient)) if salient else np.empty(0)
         values = [float(value) for value in weights * np.array(gains)]
-        budget = self.budget(trial)
-        for place in ranked(places, values, trial.first.noise / max(len(places), 1)):
-            if len(trial.changed) >= budget:
+        budget = self.budget(state)
+        for place in ranked(places, values, state.first.noise / max(len(places), 1)):
+            if len(state.changed) >= budget:
                 return
             words = synonyms[place]
             if words and not self.reconsider:
-                words = [words[first_best(scores[place], trial.first.noise)]]
-            if (yield from take_best(trial, place, [(word, None) for word in words])):
+                words = [words[first_best(scores[place], state.first.noise)]]
+            if (yield from take_best(state, place, [(word, None) for word in words])):
                 return
 
-    def synonyms(self, trial: Trial, places: list[int]) -> dict[int, list[str]]:
+    def synonyms(self, state: AttackState, places: list[int]) -> dict[int, list[str]]:
         """Return the synonyms of each word in ``places``."""
-        words = trial.original.words
-        tags = trial.resources.tagger.tags(words) if self.same_tag else [None] * len(words)
-        wordnet = trial.resources.wordnet
+        words = state.original.words
+        tags = state.resources.tagger.tags(words) if self.same_tag else [None] * len(words)
+        wordnet = state.resources.wordnet
         return {p: wordnet.synonyms(words[p], tag=tags[p], inflected=self.inflected) for p in places}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.adversary import characters
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, by_deletion, similar, take_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.attacks.trial import Trial, by_deletion, similar, take_best
+from holdfast.edits import characters
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ class TextBugger(Recipe):
     minimum_cosine: float = -1.0
     minimum_similarity: float = 0.809
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """For each word by importance, take the accepted bug that reaches the goal or comes closest."""
-        budget = self.budget(trial)
-        for place in (yield from by_deletion(trial)):
-            if len(trial.changed) >= budget:
+        budget = self.budget(state)
+        for place in (yield from by_deletion(state)):
+            if len(state.changed) >= budget:
                 return
-            words = self.bugs(trial, trial.words.words[place])
-            options = yield from similar(trial, place, words, minimum=self.minimum_similarity)
-            if (yield from take_best(trial, place, options)):
+            words = self.bugs(state, state.words.words[place])
+            options = yield from similar(state, place, words, minimum=self.minimum_similarity)
+            if (yield from take_best(state, place, options)):
                 return
 
-    def bugs(self, trial: Trial, word: str) -> list[str]:
+    def bugs(self, state: AttackState, word: str) -> list[str]:
         """Return the distinct bugs of a word."""
         kinds = (characters.insert_space, characters.delete_letter, characters.swap_letters, characters.homoglyph)
-        bugs = [bug for kind in kinds if (bug := kind(word, trial.rng)) is not None]
-        near = trial.resources.synonyms.nearest(word, self.neighbours, self.minimum_cosine)
+        bugs = [bug for kind in kinds if (bug := kind(word, state.rng)) is not None]
+        near = state.resources.synonyms.nearest(word, self.neighbours, self.minimum_cosine)
         return list(dict.fromkeys([*bugs, *near]))

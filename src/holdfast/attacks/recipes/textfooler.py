@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.adversary.synonyms import NEAR
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, by_deletion, same_part_of_speech, similar, take_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.attacks.trial import Trial, by_deletion, same_part_of_speech, similar, take_best
+from holdfast.edits.synonyms import NEAR
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class TextFooler(Recipe):
     window: int = 15
     verbs_as_nouns: bool = True
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """For each word by importance, take the accepted candidate that reaches the goal or comes closest."""
-        budget = self.budget(trial)
-        for place in (yield from by_deletion(trial)):
-            if len(trial.changed) >= budget:
+        budget = self.budget(state)
+        for place in (yield from by_deletion(state)):
+            if len(state.changed) >= budget:
                 return
-            word = trial.words.words[place]
-            words = trial.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
-            words = same_part_of_speech(trial, place, words, verbs_as_nouns=self.verbs_as_nouns)
+            word = state.words.words[place]
+            words = state.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
+            words = same_part_of_speech(state, place, words, verbs_as_nouns=self.verbs_as_nouns)
             options = yield from similar(
-                trial, place, words, minimum=self.minimum_similarity, window=self.window, to_original=False
+                state, place, words, minimum=self.minimum_similarity, window=self.window, to_original=False
             )
-            if (yield from take_best(trial, place, options)):
+            if (yield from take_best(state, place, options)):
                 return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.adversary import characters
-from holdfast.attacks.recipes.base import Recipe
+from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
+from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.attacks.trial import Trial, by_deletion, take_best
+from holdfast.edits import characters
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class Typos(Recipe):
     tries: int = 2
     max_share: float = 0.2
 
-    def search(self, trial: Trial) -> Search:
+    def search(self, state: AttackState) -> Search:
         """For each word by importance, take the typing error that reaches the goal or comes closest."""
-        budget = self.budget(trial)
-        for place in (yield from by_deletion(trial)):
-            if len(trial.changed) >= budget:
+        budget = self.budget(state)
+        for place in (yield from by_deletion(state)):
+            if len(state.changed) >= budget:
                 return
-            errors = self.errors(trial, trial.words.words[place])
-            if (yield from take_best(trial, place, [(error, None) for error in errors])):
+            errors = self.errors(state, state.words.words[place])
+            if (yield from take_best(state, place, [(error, None) for error in errors])):
                 return
 
-    def errors(self, trial: Trial, word: str) -> list[str]:
+    def errors(self, state: AttackState, word: str) -> list[str]:
         """Return distinct typing errors of a word."""
         kinds = (
             characters.keyboard_typo,
@@ -46,5 +46,5 @@ class Typos(Recipe):
             characters.delete_letter,
             characters.change_case,
         )
-        errors = [kind(word, trial.rng) for kind in kinds for _ in range(self.tries)]
+        errors = [kind(word, state.rng) for kind in kinds for _ in range(self.tries)]
         return list(dict.fromkeys(error for error in errors if error is not None and error != word))

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.classifiers.defences.adv import ADV
-from holdfast.classifiers.defences.base import Batch, Defence, Moment, Training
+from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.defences.freelb import FreeLB
 from holdfast.classifiers.defences.none import NoDefence
 from holdfast.classifiers.defences.pgd import PGD
 from holdfast.classifiers.defences.robustembed import RobustEmbedDefence
 from holdfast.classifiers.defences.smart import SMART
 from holdfast.errors import UserError, one_of
-from holdfast.training.options import given_options, option_defaults
+from holdfast.training.method_options import given_options, option_defaults
 
 DEFENCES: dict[str, type[Defence]] = {
     "none": NoDefence,
@@ -25,7 +25,7 @@ DEFENCES: dict[str, type[Defence]] = {
 }
 """The defences by their command-line names."""
 
-__all__ = ["DEFENCES", "Batch", "Defence", "Moment", "Training", "all_options", "make_defence"]
+__all__ = ["DEFENCES", "Defence", "Moment", "TaskBatch", "Training", "all_options", "make_defence"]
 
 
 def make_defence(name: str, options: Mapping[str, Any]) -> Defence:

@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.batches import padded
 from holdfast.adversary.geometry import GeometryAttack, Importance
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
-from holdfast.adversary.similarity import read_similarity
+from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
-from holdfast.classifiers.defences.base import Batch, Defence, Moment, Training
-from holdfast.classifiers.defences.victim import ClassifierVictim
+from holdfast.classifiers.defences.classifier_victim import ClassifierVictim
+from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.losses import task_loss
+from holdfast.edits.word_similarity import read_similarity
 from holdfast.encoder import attacking
 from holdfast.errors import UserError
-from holdfast.values import expanded
+from holdfast.option_parsing import expanded
 
 
 class ADV(Defence):
@@ -104,7 +104,7 @@ class ADV(Defence):
         fillers = Fillers(lm, similarity, limit=self.candidates)
         self.attack = GeometryAttack(fillers, self.iterations, self.max_share, self.importance)
 
-    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+    def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield one loss: of the batch, and after the clean epochs also of its adversarial texts."""
         if moment.epoch < self.clean_epochs:
             yield task_loss(model(**batch.features).logits, batch.labels)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.balls import per_coordinate, project, unit_direction
-from holdfast.adversary.virtual import BallNorm
-from holdfast.classifiers.defences.base import Batch, Defence, Moment, Passes
-from holdfast.classifiers.defences.checks import check_ball, check_sizes
+from holdfast.adversary.virtual_adversary import BallNorm
+from holdfast.classifiers.defences.defence import Defence, Moment, Passes, TaskBatch
+from holdfast.classifiers.defences.option_checks import check_ball, check_sizes
 
 
 class FreeLB(Defence):
@@ -64,7 +64,7 @@ class FreeLB(Defence):
         self.start = radius if start is None else start
         check_sizes(start=self.start)
 
-    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+    def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield K losses, each divided by K."""
         passes = Passes(model, batch)
         delta = self.initial_noise(passes)  # the first pass restores the random state

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from holdfast.classifiers.defences.base import Batch, Defence, Moment
+from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch
 from holdfast.classifiers.losses import task_loss
 
 
@@ -16,6 +16,6 @@ class NoDefence(Defence):
 
     IDEA: ClassVar = "the texts as they are"
 
-    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+    def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield the mean loss over the batch."""
         yield task_loss(model(**batch.features).logits, batch.labels)

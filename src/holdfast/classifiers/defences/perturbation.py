@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
-from holdfast.classifiers.defences.base import Batch, Defence, Moment, Passes
+from holdfast.classifiers.defences.defence import Defence, Moment, Passes, TaskBatch
 
 
 class PerturbationTraining(Defence):
@@ -35,7 +35,7 @@ class PerturbationTraining(Defence):
             loss: function of δ that returns a scalar.
         """
 
-    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+    def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield one loss."""
         passes = Passes(model, batch)
         if self.share == 0.0:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.adversary.virtual import BallNorm, VirtualAdversary
-from holdfast.classifiers.defences.checks import check_ball
+from holdfast.adversary.virtual_adversary import BallNorm, VirtualAdversary
+from holdfast.classifiers.defences.option_checks import check_ball
 from holdfast.classifiers.defences.perturbation import PerturbationTraining
 
 
@@ -19,10 +19,10 @@ class PGD(PerturbationTraining):
         \min_\theta \mathbb{E}\,\max_{\|\delta\| \le \epsilon} L(x + \delta, y; \theta), \qquad
         \delta \leftarrow \Pi_\epsilon(\delta + \alpha\, g / \|g\|_2)
 
-    for K steps from noise inside the ball (:class:`~holdfast.adversary.virtual.VirtualAdversary`; in the L∞ ball along
-    sign g), with dropout off and the parameters frozen. x is the input of the first layer: the embeddings with their
-    positions, after LayerNorm; δ is zero at padding, but not at [CLS] and [SEP]. Norms are those of a text's δ as one
-    vector, not per coordinate.
+    for K steps from noise inside the ball (:class:`~holdfast.adversary.virtual_adversary.VirtualAdversary`; in the
+    L∞ ball along sign g), with dropout off and the parameters frozen. x is the input of the first layer: the
+    embeddings with their positions, after LayerNorm; δ is zero at padding, but not at [CLS] and [SEP]. Norms are those
+    of a text's δ as one vector, not per coordinate.
 
     Args:
         steps: K; with 0, δ is the initial noise.

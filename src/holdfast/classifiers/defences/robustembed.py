@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.adversary.ascent import MixedAscent, Trajectory, gaussian
 from holdfast.adversary.balls import Norm
-from holdfast.classifiers.defences.checks import check_sizes
+from holdfast.classifiers.defences.option_checks import check_sizes
 from holdfast.classifiers.defences.perturbation import PerturbationTraining
 
 

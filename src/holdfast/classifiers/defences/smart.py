@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from holdfast.adversary.virtual import BallNorm, VirtualAdversary
-from holdfast.classifiers.defences.base import Batch, Defence, Moment, Passes, Training
-from holdfast.classifiers.defences.checks import check_ball, check_sizes
+from holdfast.adversary.virtual_adversary import BallNorm, VirtualAdversary
+from holdfast.classifiers.defences.defence import Defence, Moment, Passes, TaskBatch, Training
+from holdfast.classifiers.defences.option_checks import check_ball, check_sizes
 from holdfast.classifiers.losses import divergence, task_loss
 from holdfast.models import evaluating
 
@@ -96,7 +96,7 @@ class SMART(Defence):
             parameters = training.model.named_parameters()
             self.teacher = {name: parameter.detach().clone() for name, parameter in parameters}
 
-    def losses(self, model: nn.Module, batch: Batch, moment: Moment) -> Iterator[Tensor]:
+    def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield one loss of up to three terms."""
         passes = Passes(model, batch)
         delta = self.attack(passes) if self.smoothness else None

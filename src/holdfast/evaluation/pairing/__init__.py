@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from holdfast.evaluation.pairing.attacked import attacked_by_all
 from holdfast.evaluation.pairing.audited import is_paired
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side, read_side
 from holdfast.evaluation.pairing.rows import compare, differing, draw
-from holdfast.evaluation.pairing.sides import Key, Side, Source, read_side
 
-__all__ = ["Key", "Side", "Source", "attacked_by_all", "compare", "differing", "draw", "is_paired", "read_side"]
+__all__ = [
+    "ComparedResult",
+    "RowKey",
+    "Side",
+    "attacked_by_all",
+    "compare",
+    "differing",
+    "draw",
+    "is_paired",
+    "read_side",
+]

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
-from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
 from holdfast.results import examples_of, shown
 
 # Fields that must be equal for two success rates to belong to the same attack; a threshold that was not given
@@ -19,14 +19,14 @@ _GOAL = ("kind", "margin", "k")
 _ENOUGH = 0.5
 
 
-def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
+def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
     """Return samples of the texts that all results attacked with the same recipe: success of the attack, per text."""
     keys = [
-        [Key(row["task"], row["split"], str(row.get("recipe")), "success_rate") for row in source.result["results"]]
+        [RowKey(row["task"], row["split"], str(row.get("recipe")), "success_rate") for row in source.result["results"]]
         for source in sources
     ]
     shared, notes = common(keys, sources)
-    samples: dict[Key, Sample] = {}
+    samples: dict[RowKey, Sample] = {}
     for key in shared:
         _check_attacks(key, sources)
         outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
@@ -46,7 +46,7 @@ def attacked_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list
     return samples, notes + other_resources(sources)
 
 
-def attacked_by_all(models: Sequence[Sequence[Source]], keys: Sequence[Key]) -> Means | None:
+def attacked_by_all(models: Sequence[Sequence[ComparedResult]], keys: Sequence[RowKey]) -> Means | None:
     """Return a sample of the texts that all of several attacks attacked on all models: share of successes x100.
 
     An item is a text with all attacks on it: attacks on the same text are not separate items.
@@ -67,7 +67,7 @@ def attacked_by_all(models: Sequence[Sequence[Source]], keys: Sequence[Key]) -> 
     return Means([[100.0 * sum(own[text] for own in attacks) / len(keys) for text in texts] for attacks in outcomes])
 
 
-def other_resources(sources: Sequence[Source]) -> list[str]:
+def other_resources(sources: Sequence[ComparedResult]) -> list[str]:
     """Return a line if the results used different resources, else no line."""
     opened = [_resources(source) for source in sources]
     names = dict.fromkeys(chain.from_iterable(opened))
@@ -78,14 +78,14 @@ def other_resources(sources: Sequence[Source]) -> list[str]:
     return [f"{what}: what rests on them differs for that reason too"]
 
 
-def _resources(source: Source) -> dict[str, Any]:
+def _resources(source: ComparedResult) -> dict[str, Any]:
     """Return the resources of a result by name; for an audit's random synonyms, also the way words were exchanged."""
     protocol = source.result["protocol"]
     exchanged = {name: protocol[name] for name in ("random_synonyms",) if name in protocol}
     return {**as_object(protocol.get("opened_resources")), **exchanged}
 
 
-def _check_attacks(key: Key, sources: Sequence[Source]) -> None:
+def _check_attacks(key: RowKey, sources: Sequence[ComparedResult]) -> None:
     first = _attack_of(sources[0], key)
     for source in sources[1:]:
         for what, value in _attack_of(source, key).items():
@@ -97,7 +97,7 @@ def _check_attacks(key: Key, sources: Sequence[Source]) -> None:
         _check_searched(key, sources)
 
 
-def _check_searched(key: Key, sources: Sequence[Source]) -> None:
+def _check_searched(key: RowKey, sources: Sequence[ComparedResult]) -> None:
     """Refuse results whose neighbours were searched in different texts: their goals differ."""
     searched = [_searched(source, key) for source in sources]
     for source, texts in zip(sources[1:], searched[1:], strict=True):
@@ -108,7 +108,7 @@ def _check_searched(key: Key, sources: Sequence[Source]) -> None:
             )
 
 
-def _searched(source: Source, key: Key) -> Any:
+def _searched(source: ComparedResult, key: RowKey) -> Any:
     """Return the hash of the texts that were searched; for results of earlier versions, the texts that were drawn."""
     goal = as_object(source.result["protocol"].get("goal"))
     if (digest := as_object(goal.get("searched")).get("sha256")) is not None:
@@ -117,7 +117,7 @@ def _searched(source: Source, key: Key) -> Any:
     return {example["original"] for example in examples if example["recipe"] == key.recipe}
 
 
-def _attack_of(source: Source, key: Key) -> dict[str, Any]:
+def _attack_of(source: ComparedResult, key: RowKey) -> dict[str, Any]:
     protocol = source.result["protocol"]
     goal = as_object(protocol.get("goal"))
     recipe = as_object(as_object(protocol.get("recipes")).get(str(key.recipe)))
@@ -127,7 +127,7 @@ def _attack_of(source: Source, key: Key) -> dict[str, Any]:
     return {"the constants": recipe.get("constants"), "the goal": told}
 
 
-def outcomes_of(source: Source, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
+def outcomes_of(source: ComparedResult, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
     """Map each text that a recipe, or an item, attacked to True if the attack succeeded.
 
     Occurrences of the same text are numbered, so that they have different keys.

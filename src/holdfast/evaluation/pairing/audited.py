@@ -8,20 +8,20 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
 from holdfast.evaluation.pairing.scores import check_data, sample_of
-from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
 from holdfast.results import shown
 
 # Key in the protocol of what else decides an item of an audit, besides the texts, the seed and the recipe.
 _DECIDED_BY = {"audit-advsts": "advsts", "audit-advsts-typos": "advsts", "audit-neighbours": "neighbours"}
 
 
-def audited_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
+def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
     """Return samples of the items that all audits measured, on the texts that all of them measured."""
     _check_audited(sources)
     rows = [{_audit_key(row): row for row in source.result["results"] if is_paired(row)} for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
-    samples: dict[Key, Sample] = {}
+    samples: dict[RowKey, Sample] = {}
     apart = []
     for key in shared:
         same = [own[key] for own in rows]
@@ -45,7 +45,7 @@ def audited_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[
     return samples, notes + [f"set otherwise, so not compared: {line}" for line in apart] + other_resources(sources)
 
 
-def _set_otherwise(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> str | None:
+def _set_otherwise(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> str | None:
     """Return the difference in an item's settings between one audit and the first: constants of the recipe, scale, k.
 
     The audits are not refused for this: some settings depend on what is installed, and the other items agree.
@@ -62,7 +62,7 @@ def _set_otherwise(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequenc
     return None
 
 
-def _settings_of(key: Key, row: Mapping[str, Any], source: Source) -> dict[str, Any]:
+def _settings_of(key: RowKey, row: Mapping[str, Any], source: ComparedResult) -> dict[str, Any]:
     """Return the settings that decide an item of an audit, besides its texts and its seed."""
     name = _DECIDED_BY.get(key.task)
     found = source.result["protocol"].get(name) if name is not None else None
@@ -76,7 +76,7 @@ def is_paired(row: Mapping[str, Any]) -> bool:
     return "text" in items or "gold" in items or "recipe" in row
 
 
-def _check_audited(sources: Sequence[Source]) -> None:
+def _check_audited(sources: Sequence[ComparedResult]) -> None:
     """Refuse audits of different texts, or of texts changed in different ways."""
     first = sources[0].result
     for source in sources[1:]:
@@ -89,14 +89,14 @@ def _check_audited(sources: Sequence[Source]) -> None:
             )
 
 
-def _audit_key(row: Mapping[str, Any]) -> Key:
+def _audit_key(row: Mapping[str, Any]) -> RowKey:
     items, recipe = row.get("items", ()), str(row["recipe"]) if "recipe" in row else None
     names = {"gold": "spearman", "stability": "stability", "correct": "found"}
     metric = next((metric for name, metric in names.items() if name in items), "success_rate")
-    return Key(row["task"], row["split"], recipe, metric)
+    return RowKey(row["task"], row["split"], recipe, metric)
 
 
-def _by_text(source: Source, row: Mapping[str, Any]) -> Mapping[Any, float]:
+def _by_text(source: ComparedResult, row: Mapping[str, Any]) -> Mapping[Any, float]:
     """Return, by text, the values whose mean is the main figure of an item."""
     if "items" not in row:
         return outcomes_of(source, "item", row["task"])

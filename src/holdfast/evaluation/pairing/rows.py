@@ -9,8 +9,8 @@ from holdfast.errors import UserError
 from holdfast.evaluation.comparison import RESAMPLES, Resampled, SeedBySeed, difference, resample
 from holdfast.evaluation.pairing.attacked import attacked_samples
 from holdfast.evaluation.pairing.audited import audited_samples
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
 from holdfast.evaluation.pairing.scores import scored_samples
-from holdfast.evaluation.pairing.sides import Key, Side, Source
 from holdfast.evaluation.pairing.transferred import transferred_samples
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.evaluation.transfer import TRANSFER_TASKS
@@ -56,7 +56,7 @@ def compare(
 
 def draw(
     baseline: Side, other: Side, *, seed: int = 42, resamples: int = RESAMPLES
-) -> tuple[dict[Key, Resampled], list[str]]:
+) -> tuple[dict[RowKey, Resampled], list[str]]:
     """Return resamples of the items that all results of two sides hold, by key, and notes as in `compare`.
 
     Raises:
@@ -92,7 +92,7 @@ def differing(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: 
     }
 
 
-def _averages(drawn: Mapping[Key, Resampled]) -> Iterator[tuple[Key, list[Resampled]]]:
+def _averages(drawn: Mapping[RowKey, Resampled]) -> Iterator[tuple[RowKey, list[Resampled]]]:
     # A task that is paired seed by seed has its models in a different order.
     whole = {
         key: task
@@ -102,10 +102,10 @@ def _averages(drawn: Mapping[Key, Resampled]) -> Iterator[tuple[Key, list[Resamp
     for (name, metric), tasks in _AVERAGES.items():
         found = {key.task: task for key, task in whole.items() if key.metric == metric}
         if all(task in found for task in tasks):
-            yield Key(name, "test", None, metric), [found[task] for task in tasks]
+            yield RowKey(name, "test", None, metric), [found[task] for task in tasks]
 
 
-def _check_kinds(sources: Sequence[Source]) -> None:
+def _check_kinds(sources: Sequence[ComparedResult]) -> None:
     first = sources[0]
     kind = first.result["kind"]
     for source in sources[1:]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Correlations, Sample, SeedBySeed, Shares
-from holdfast.evaluation.pairing.sides import Key, Source, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
 from holdfast.results import shown
 
 # Parts of a split that `finetune` draws by its seed.
@@ -18,12 +18,12 @@ class _OtherTexts(UserError):
     """Rows of one split have different texts; rows of other splits may still be comparable."""
 
 
-def scored_samples(sources: Sequence[Source], baselines: int) -> tuple[dict[Key, Sample], list[str]]:
+def scored_samples(sources: Sequence[ComparedResult], baselines: int) -> tuple[dict[RowKey, Sample], list[str]]:
     """Return samples of the rows that all results hold; the first ``baselines`` results are the baseline's."""
     rows = [_scored(source) for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
     notes += _without_items(sources)
-    samples: dict[Key, Sample] = {}
+    samples: dict[RowKey, Sample] = {}
     apart: list[_OtherTexts] = []
     for key in shared:
         same = [own[key] for own in rows]
@@ -44,7 +44,7 @@ def scored_samples(sources: Sequence[Source], baselines: int) -> tuple[dict[Key,
     return samples, notes
 
 
-def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
+def _scored(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
     """Return a result's rows that hold items.
 
     Raises:
@@ -61,7 +61,7 @@ def _scored(source: Source) -> dict[Key, Mapping[str, Any]]:
     return rows
 
 
-def _without_items(sources: Sequence[Source]) -> list[str]:
+def _without_items(sources: Sequence[ComparedResult]) -> list[str]:
     """Return a line about the rows that hold scores but no items."""
     bare = dict.fromkeys(
         f"{row['task']} {row['split']}"
@@ -76,8 +76,8 @@ def _is_of_scores(row: Mapping[str, Any]) -> bool:
     return "items" in row and "text" not in row["items"]
 
 
-def _key_of(row: Mapping[str, Any]) -> Key:
-    return Key(row["task"], row["split"], None, "accuracy" if "correct" in row["items"] else "spearman")
+def _key_of(row: Mapping[str, Any]) -> RowKey:
+    return RowKey(row["task"], row["split"], None, "accuracy" if "correct" in row["items"] else "spearman")
 
 
 def _values(items: Mapping[str, Any]) -> Sequence[float]:
@@ -85,14 +85,14 @@ def _values(items: Mapping[str, Any]) -> Sequence[float]:
     return values
 
 
-def check_data(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
+def check_data(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> None:
     """Refuse rows of different data; they may hold different items of the same split."""
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row.get("data_sha256") != rows[0].get("data_sha256"):
             raise _other_data(key, source, sources[0])
 
 
-def sample_of(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> Sample:
+def sample_of(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> Sample:
     """Return the sample of several models' outputs on the same items.
 
     Raises:
@@ -107,7 +107,7 @@ def sample_of(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Sou
     return Correlations(gold, [_values(row["items"]) for row in rows])
 
 
-def _other_data(key: Key, source: Source, first: Source) -> UserError:
+def _other_data(key: RowKey, source: ComparedResult, first: ComparedResult) -> UserError:
     return UserError(
         f"{source.path}: {key.task} {key.split} is of other data than in {first.path} (data_sha256): "
         "measure both on the same files"
@@ -118,7 +118,7 @@ def _other_data(key: Key, source: Source, first: Source) -> UserError:
 
 
 def _by_items(
-    key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source], baselines: int
+    key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult], baselines: int
 ) -> list[list[int]]:
     """Return the indices of the results, grouped by equal items of a split.
 
@@ -147,14 +147,14 @@ def _by_items(
     return list(groups.values())
 
 
-def _items_of(rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> list[str | None]:
+def _items_of(rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> list[str | None]:
     """Return an identifier of each result's items: their hash, or, for earlier versions, the seed that drew them."""
     if all("items_sha256" in row for row in rows):
         return [str(row["items_sha256"]) for row in rows]
     return [_drawn_by(row, source) for row, source in zip(rows, sources, strict=True)]
 
 
-def _drawn_by(row: Mapping[str, Any], source: Source) -> str | None:
+def _drawn_by(row: Mapping[str, Any], source: ComparedResult) -> str | None:
     """Return the seed that drew the items of a row, in words; None if they are the whole split."""
     sample = as_object(row.get("sample"))
     if "seed" in sample:  # from `evaluate`, whose samples are the same for every model
@@ -162,7 +162,7 @@ def _drawn_by(row: Mapping[str, Any], source: Source) -> str | None:
     return f"seed {source.result['seed']}" if sample or row["split"] in _DRAWN_SPLITS else None
 
 
-def _other_texts(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> _OtherTexts:
+def _other_texts(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> _OtherTexts:
     """Return an error that says why two results of one split cannot be paired, and what to do."""
     first, second = (_drawn_by(row, source) for row, source in zip(rows, sources, strict=True))
     what = f"{sources[1].path}: {key.task} {key.split} is of other texts than in {sources[0].path}"

@@ -7,18 +7,18 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Sample, Shares
-from holdfast.evaluation.pairing.sides import Key, Source, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, name_of
 from holdfast.results import shown
 
 
-def transferred_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], list[str]]:
+def transferred_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
     """Return samples of the texts that were tried on the models of all results: True where a text deceived the model.
 
     A text of an attack is tried on a model only if the model classifies its original correctly.
     """
     rows = [_rows_of(source) for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
-    samples: dict[Key, Sample] = {}
+    samples: dict[RowKey, Sample] = {}
     for key in shared:
         same = [own[key] for own in rows]
         _check_texts(key, same, sources)
@@ -33,7 +33,7 @@ def transferred_samples(sources: Sequence[Source]) -> tuple[dict[Key, Sample], l
     return samples, notes
 
 
-def _rows_of(source: Source) -> dict[Key, Mapping[str, Any]]:
+def _rows_of(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
     """Return a result's rows about one model, by the attack and the model that the texts were made against."""
     rows = source.result["results"]
     if len({row.get("on") for row in rows}) > 1:
@@ -41,20 +41,20 @@ def _rows_of(source: Source) -> dict[Key, Mapping[str, Any]]:
             f"{source.path}: texts were tried on several models; to compare models, make a result of each: "
             "holdfast transfer RESULT.json --models MODEL --output FILE.json"
         )
-    found: dict[Key, Mapping[str, Any]] = {}
+    found: dict[RowKey, Mapping[str, Any]] = {}
     for row in rows:
         if "items" not in row:
             raise UserError(
                 f"{source.path} does not say which texts deceived: it is of an earlier version, make it again"
             )
-        key = Key(row["task"], row["split"], f"{row['recipe']} against {shown(row['made_against'])}", "success_rate")
+        key = RowKey(row["task"], row["split"], f"{row['recipe']} against {shown(row['made_against'])}", "success_rate")
         if key in found:
             raise UserError(f"{source.path} holds {name_of(key)} twice: make it of one of these attacks")
         found[key] = row
     return found
 
 
-def _check_texts(key: Key, rows: Sequence[Mapping[str, Any]], sources: Sequence[Source]) -> None:
+def _check_texts(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> None:
     """Refuse rows with texts of different attacks."""
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row.get("items_sha256") != rows[0].get("items_sha256"):

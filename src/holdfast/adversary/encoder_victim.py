@@ -1,0 +1,111 @@
+"""An encoder with a loss on its output, as the victim of attacks that replace words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.adversary.geometry import Slopes
+from holdfast.adversary.token_batches import in_batches, padded
+from holdfast.backbone import Features
+from holdfast.encoder import Encoder
+
+Loss = Callable[[Tensor, Sequence[int]], Tensor]
+
+
+class EncoderVictim:
+    """The vector z = g(f(text)) of an encoder f and a head g, and a loss of z; use it in the encoder's ``attack_mode``.
+
+    Args:
+        encoder: f.
+        head: g, (n, d) → (n, c).
+        loss: returns the mean loss, a scalar, of n vectors (n, c), given the numbers of their original texts.
+        defeated: returns, for n vectors and numbers, True for each text that is finished; None: never.
+        steer: returns the ascent direction from z and v = ∇_z ℓ; None: v.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: Callable[[Tensor], Tensor],
+        loss: Loss,
+        *,
+        defeated: Callable[[Tensor, Sequence[int]], Sequence[bool]] | None = None,
+        steer: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> None:
+        self._encoder, self._head, self.loss = encoder, head, loss
+        self._defeated, self._steer = defeated, steer
+        # Batches of candidates are already grouped by length.
+        self._scoring = Encoder(encoder.model, length_groups=1)
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._encoder.model.tokenizer
+
+    def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
+        """Return z, and the gradients at z and at the input of the encoder's first layer, in one pass."""
+        encoded = self._tokenizer(list(texts), truncation=True, return_offsets_mapping=True)
+        features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
+        with torch.no_grad():
+            leaf = self._encoder.backbone.embed(features).detach().requires_grad_()
+        with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
+            z = self._head(self._encoder.encode(features))
+            direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])
+        z = z.detach()
+        direction = direction if self._steer is None else self._steer(z, direction)
+        return Slopes(z, direction, tokens, encoded["offset_mapping"])
+
+    @torch.no_grad()
+    def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
+        """Return z of n texts, computed in batches of similar length."""
+        encoded = self._tokenizer(list(texts), truncation=True)
+        order, vectors = [], []
+        for numbers, features in in_batches(self._tokenizer, encoded, self._encoder.model.device):
+            order += numbers
+            vectors.append(self._head(self._scoring.encode(features)))
+        return torch.cat(vectors)[torch.tensor(order).argsort()]
+
+    def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
+        """Return, for each text, True if it is finished."""
+        return [False] * len(z) if self._defeated is None else self._defeated(z, rows)
+
+
+def recovered_texts(model: Any, features: Features) -> list[str | None]:
+    """Decode tokenised rows; None for a row whose text would not be tokenised to the same ids again.
+
+    Such rows hold an unknown token, or were truncated inside a word.
+    """
+    tokenizer = model.tokenizer
+    ids = _unpadded(features, ["input_ids"])["input_ids"]
+    texts: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    again = tokenizer(texts, truncation=True)["input_ids"]
+    return [text if new == old else None for text, new, old in zip(texts, again, ids, strict=True)]
+
+
+def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[str, Any]:
+    """Return the features with some rows, by number, replaced by other texts."""
+    if not texts:
+        return dict(features)
+    tokenizer = model.tokenizer
+    names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
+    rows = _unpadded(features, names)
+    fresh = tokenizer(list(texts.values()), truncation=True)
+    for i, row in enumerate(texts):
+        for name in names:
+            rows[name][row] = fresh[name][i]
+    mask = features["attention_mask"]
+    return {**features, **padded(tokenizer, rows, range(len(mask)), mask.device)}
+
+
+def _unpadded(features: Features, names: Sequence[str]) -> dict[str, list[list[int]]]:
+    """Return some of the features as a tokeniser's lists, without padding."""
+    # One copy for all, since each copy from a GPU waits.
+    mask, *tensors = torch.stack([features["attention_mask"], *(features[name] for name in names)]).cpu()
+    kept = mask.bool()
+    return {
+        name: [row[real].tolist() for row, real in zip(tensor, kept, strict=True)]
+        for name, tensor in zip(names, tensors, strict=True)
+    }

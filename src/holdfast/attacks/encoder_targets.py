@@ -1,0 +1,412 @@
+"""Encoders as targets, without a classifier: scored pairs (AdvSTS), vector drift, displaced nearest neighbours."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.isotonic import IsotonicRegression
+from torch import Tensor
+
+from holdfast.adversary.geometry import word_importance
+from holdfast.attacks.examples import Example, Verdict
+from holdfast.attacks.requests import Slope
+from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
+from holdfast.edits.words import Words
+from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.errors import UserError
+from holdfast.user_functions import VectorFunction
+
+if TYPE_CHECKING:
+    from holdfast.user_functions import SentenceEncoder
+
+_DECIMALS = 5
+_NOISE = 2e-5  # noise of cosines rounded to _DECIMALS
+SCALE = (0.0, 5.0)
+"""The range of human similarity scores."""
+
+_COSINES_AT_ONCE = 1 << 23
+"""Query texts times corpus texts in one matrix product: 32 MB of cosines."""
+
+Unit = npt.NDArray[np.float64]
+Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
+
+
+class EncoderTarget(abc.ABC):
+    """A sentence encoder as a target; the output for a text is its normalised vector.
+
+    Args:
+        model: any SentenceTransformer, or a function.
+        source: its name, for the result.
+    """
+
+    has_classes = False
+
+    def __init__(self, model: SentenceEncoder, *, source: str) -> None:
+        self.model, self.source = model, source
+        self.has_gradients = not isinstance(model, VectorFunction)
+        self.unknown = unknown_token(model.tokenizer)
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Accept all examples."""
+        return [None] * len(examples)
+
+    def hopeless(self, example: Example) -> str | None:
+        """Return None: any vector may be reached."""
+        return None
+
+    def seen(self, example: Example) -> int:
+        """Return the position of the end of the last token that the model reads."""
+        return characters_seen(self.model.tokenizer, (example.text,), 0)
+
+    def question(self, example: Example, text: str) -> Texts:
+        """Return the attacked text only."""
+        return (text,)
+
+    def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
+        """Return the normalised vectors, as `read` returns them."""
+        return self.read(self.units([text for (text,) in texts], exact=exact))
+
+    def read(self, units: Unit) -> Sequence[Output]:
+        """Convert each row of normalised vectors (n, d) to the output that `verdict` takes."""
+        return [unit.copy() for unit in units]
+
+    def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
+        """Return the normalised vectors, (n, d) fp64."""
+        return units_of(self.encoded(list(texts), "fp32" if exact else "bf16"))
+
+    def encoded(self, texts: Sequence[str], precision: Precision = "fp32", progress: Progress | None = None) -> Vectors:
+        """Encode n texts; return their vectors, (n, d).
+
+        Raises:
+            UserError: a vector is not finite.
+        """
+        vectors = encode_sentences(self.model, texts, precision=precision, progress=progress)
+        if not np.isfinite(vectors).all():
+            raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
+        return vectors
+
+    @abc.abstractmethod
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Score a text by its distance from the goal of the attack."""
+
+    @abc.abstractmethod
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """Return the loss that the geometry recipe increases: a scalar, summed over normalised vectors z (n, d)."""
+
+    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+        """Return the gradients of :meth:`loss` at the normalised vector and at the embeddings of the words."""
+        from holdfast.adversary.encoder_victim import EncoderVictim
+        from holdfast.encoder import Encoder
+
+        if isinstance(self.model, VectorFunction):
+            raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
+        # Without the template's bias, which is used in training only: `locate` returns the vectors used at inference.
+        encoder = Encoder(self.model, template_bias=False)
+        examples = [example for example, _ in questions]
+
+        def mean_loss(z: Tensor, rows: Sequence[int]) -> Tensor:
+            return self.loss(z, [examples[row] for row in rows]) / len(rows)
+
+        victim = EncoderVictim(encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss)
+        with encoder.attack_mode():
+            slopes = victim.slopes([words.text for _, words in questions], range(len(questions)))
+        z, direction, tokens = slopes.z.cpu(), slopes.direction.cpu(), slopes.tokens.cpu()
+        found = []
+        for i, (_, words) in enumerate(questions):
+            importance = word_importance(tokens[i], slopes.offsets[i], words.spans, "mean-l2")
+            found.append(Slope(z[i], direction[i], tuple(importance)))
+        return found
+
+    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """Return the normalised vectors twice: as points in the space of :meth:`climb` and as outputs."""
+        units = self.units([text for _, text in questions])
+        return [(torch.from_numpy(unit).float(), output) for unit, output in zip(units, self.read(units), strict=True)]
+
+
+class ScoredPairTarget(EncoderTarget):
+    """AdvSTS target: move the predicted similarity of a scored pair away from its gold score.
+
+    ``scale``, an isotonic fit on held-out pairs, maps the cosine to the scale of human scores. The goal is an error
+    more than ``margin`` larger than the original error, on the same side of gold; if the scale has no room on that
+    side, on the other side.
+
+    Args:
+        model: any SentenceTransformer, or a function.
+        source: its name.
+        scale: increasing function from cosines (n,) to scores (n,).
+        margin: in points of the human scale.
+    """
+
+    def __init__(
+        self,
+        model: SentenceEncoder,
+        *,
+        source: str,
+        scale: Scale,
+        margin: float = 1.0,
+    ) -> None:
+        super().__init__(model, source=source)
+        self.scale, self.margin = scale, margin
+        self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
+        self._others: dict[int, Unit] = {}
+        self._first: dict[int, float] = {}
+        # The goal depends on the example only. It is cached, so that the scale is evaluated once per text.
+        self._goal = functools.cache(self._goal_of)
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Store the vectors of the texts that are not attacked, and the similarity before the attack."""
+        if not examples:
+            return []
+        vectors = self.units([text for example in examples for text in (example.text, _other(example))])
+        for i, example in enumerate(examples):
+            own, other = vectors[2 * i : 2 * i + 2]
+            self._others[example.number] = other
+            self._first[example.number] = round(float(own @ other), _DECIMALS)
+        return [None] * len(examples)
+
+    def hopeless(self, example: Example) -> str | None:
+        """Return a reason if the scale has no room for the margin on either side of gold."""
+        return None if self._side(example) else "no score is as far from gold as the goal asks for"
+
+    def _predicted(self, cosine: float) -> float:
+        return float(self.scale([cosine])[0])
+
+    def _side(self, example: Example) -> int:
+        """Return the direction to move the score: +1 up, -1 down, 0 if neither is possible."""
+        return self._goal(self._first[example.number], float(example.label or 0.0))[0]
+
+    def _goal_of(self, first: float, gold: float) -> tuple[int, float]:
+        """Return the direction, and the distance from gold to exceed, given the cosine before the attack."""
+        error = self._predicted(first) - gold
+        away = abs(error) + self.margin
+        low, high = self._ends
+        room = {+1: high - gold > away, -1: gold - low > away}
+        natural = +1 if error > 0 else -1 if error < 0 else (-1 if gold > sum(SCALE) / 2 else +1)
+        return (natural if room[natural] else -natural if room[-natural] else 0), away
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Return the verdict; its score is the cosine, or the negative cosine if the cosine has to decrease."""
+        cosine = round(float(output @ self._others[example.number]), _DECIMALS)
+        gold = float(example.label or 0.0)
+        side, away = self._goal(self._first[example.number], gold)
+        moved = side * (self._predicted(cosine) - gold)
+        return Verdict(side * cosine, _NOISE, moved > away, cosine)
+
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """Return the summed cosine with the other text, negated if the cosine has to decrease."""
+        others = torch.tensor(np.stack([self._others[e.number] for e in examples]), dtype=z.dtype, device=z.device)
+        sides = torch.tensor([float(self._side(e)) for e in examples], dtype=z.dtype, device=z.device)
+        return (sides * (z * others).sum(dim=1)).sum()
+
+
+class DriftTarget(EncoderTarget):
+    """Label-free target: move a text's vector until its cosine with the original vector is below ``threshold``.
+
+    Args:
+        model: any SentenceTransformer, or a function.
+        source: its name.
+        threshold: the cosine below which the attack succeeds.
+    """
+
+    def __init__(self, model: SentenceEncoder, *, source: str, threshold: float) -> None:
+        super().__init__(model, source=source)
+        self.threshold = threshold
+        self._origins: dict[int, Unit] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Store the vectors of the original texts."""
+        for example, unit in zip(examples, self.units([e.text for e in examples]), strict=True):
+            self._origins[example.number] = unit
+        return [None] * len(examples)
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Return the verdict; its score is 1 - cosine."""
+        cosine = round(float(output @ self._origins[example.number]), _DECIMALS)
+        return Verdict(1.0 - cosine, _NOISE, cosine < self.threshold, cosine)
+
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """Return the negative cosine with the original, plus a small linear term: its gradient is zero at the start."""
+        origins = torch.tensor(np.stack([self._origins[e.number] for e in examples]), dtype=z.dtype, device=z.device)
+        # A fixed direction, made orthogonal to each original, gives the first step a non-zero gradient.
+        aside = torch.ones_like(origins) / origins.shape[1] ** 0.5
+        aside = aside - (aside * origins).sum(dim=1, keepdim=True) * origins
+        loss: Tensor = ((z * aside).sum(dim=1) * 1e-3 - (z * origins).sum(dim=1)).sum()
+        return loss
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A text's vector and its nearest texts in the corpus.
+
+    Attributes:
+        unit: the vector, normalised, (d,) fp64.
+        places: corpus positions of the m nearest texts, nearest first; ties by position.
+        cosines: their cosines, (m,), rounded.
+    """
+
+    unit: Unit
+    places: npt.NDArray[np.intp]
+    cosines: npt.NDArray[np.float64]
+
+
+class RetrievalTarget(EncoderTarget):
+    """Displace all nearest neighbours of a text: none of its first ``k`` may be among the first ``k`` after the attack.
+
+    Args:
+        model: any SentenceTransformer, or a function.
+        source: its name.
+        corpus: the texts searched; a text is not its own neighbour.
+        k: number of neighbours.
+        progress: called with (texts done, distinct texts) while the corpus is encoded.
+    """
+
+    def __init__(
+        self,
+        model: SentenceEncoder,
+        *,
+        source: str,
+        corpus: Sequence[str],
+        k: int = 5,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(model, source=source)
+        self.k = k
+        self._corpus = list(dict.fromkeys(corpus))
+        self._number = {text: i for i, text in enumerate(self._corpus)}
+        self._vectors = self.encoded(self._corpus, progress=progress)
+        for rows in self._blocks(len(self._vectors)):  # in blocks, to limit the fp64 memory
+            self._vectors[rows] = units_of(self._vectors[rows])
+        self._near: dict[int, npt.NDArray[np.intp]] = {}
+
+    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
+        """Find the nearest neighbours of the original texts; reject all examples if the corpus is too small."""
+        if len(self._corpus) <= 2 * self.k:
+            return [f"the corpus has no more than {2 * self.k} texts"] * len(examples)
+        for example, nearest in zip(examples, self.read(self.units([e.text for e in examples])), strict=True):
+            self._near[example.number] = self._others(example, nearest)[0][: self.k]
+        return [None] * len(examples)
+
+    def read(self, units: Unit) -> list[Nearest]:
+        """Return the 2k + 1 nearest texts: at least k remain without the text itself and its k original neighbours.
+
+        Ties are broken by position in the corpus. Cosines are first computed in fp32, whose last digits depend on the
+        size of the block; those of the candidates are computed again in fp64.
+        """
+        found = []
+        for rows in self._blocks(len(units)):
+            rough = units[rows].astype(np.float32) @ self._vectors.T  # (rows, n)
+            for unit, row in zip(units[rows], rough, strict=True):
+                places = _candidates(row, 2 * self.k + 1)
+                cosines = self._cosines(places, unit)
+                order = np.argsort(-cosines, kind="stable")[: 2 * self.k + 1]
+                found.append(Nearest(unit.copy(), places[order], cosines[order]))
+        return found
+
+    def _cosines(self, places: npt.NDArray[np.intp], unit: Unit) -> npt.NDArray[np.float64]:
+        """Return the rounded cosines with some texts of the corpus."""
+        cosines: npt.NDArray[np.float64] = np.round(self._vectors[places].astype(np.float64) @ unit, _DECIMALS)
+        return cosines
+
+    def _blocks(self, count: int) -> list[slice]:
+        """Split ``count`` vectors into slices that are compared with the whole corpus in one product."""
+        size = max(1, _COSINES_AT_ONCE // max(1, len(self._corpus)))
+        return [slice(start, start + size) for start in range(0, count, size)]
+
+    def _others(self, example: Example, nearest: Nearest) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        """Return positions and cosines of the nearest texts, without the original of the attacked text."""
+        others = nearest.places != self._number.get(example.text, -1)
+        return nearest.places[others], nearest.cosines[others]
+
+    def neighbours(self, example: Example) -> list[str]:
+        """Return the nearest neighbours before the attack, nearest first."""
+        return [self._corpus[i] for i in self._near[example.number]]
+
+    def verdict(self, example: Example, output: Output) -> Verdict:
+        """Return the verdict; score: cosine of the k-th nearest new text minus the best cosine of an old neighbour."""
+        places, cosines = self._others(example, output)
+        near = self._near[example.number]
+        old = np.isin(places, near)
+        rival = float(cosines[~old][self.k - 1])
+        score = rival - float(cosines[old][0] if old.any() else self._cosines(near, output.unit).max())
+        first = places[: self.k]
+        neighbours = tuple(self._corpus[i] for i in first)
+        return Verdict(score, _NOISE, score > 0.0, float(np.isin(near, first).mean()), neighbours=neighbours)
+
+    def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
+        """Return the negative dot product with the mean vector of the original neighbours, summed."""
+        centres = np.stack([self._vectors[self._near[e.number]].mean(axis=0) for e in examples])
+        return -(z * torch.tensor(centres, dtype=z.dtype, device=z.device)).sum()
+
+
+def _candidates(row: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.intp]:
+    """Return, in order, the positions that can be among the ``count`` largest once cosines are exact and rounded."""
+    count = min(count, len(row))
+    # A value below the count-th largest by two units of the last decimal stays below it: the fp32 error is under one.
+    bound = np.partition(row, -count)[-count] - 2 * 10.0**-_DECIMALS
+    return np.flatnonzero(row >= bound)
+
+
+def fitted_scale(
+    encoder: SentenceEncoder,
+    first: Sequence[str],
+    second: Sequence[str],
+    scores: Sequence[float],
+    *,
+    lowest: float = SCALE[0],
+) -> Scale:
+    """Fit an isotonic map from cosines to human scores, on pairs that are not attacked; vectors are in fp32.
+
+    Args:
+        encoder: any SentenceTransformer, or a function.
+        first: n texts.
+        second: n texts.
+        scores: human scores of the n pairs.
+        lowest: the lowest score of the annotation scale.
+    """
+    units = [units_of(encode_sentences(encoder, list(texts))) for texts in (first, second)]
+    cosines = np.round((units[0] * units[1]).sum(axis=1), _DECIMALS)
+    fit = IsotonicRegression(y_min=lowest, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, scores)
+
+    def scale(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        return np.asarray(fit.predict(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+
+    return scale
+
+
+def units_of(vectors: npt.ArrayLike) -> Unit:
+    """Normalise vectors (n, d); return fp64."""
+    exact = np.asarray(vectors, dtype=np.float64)
+    units: Unit = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return units
+
+
+def halfway(model: EncoderTarget, texts: Sequence[str]) -> float:
+    """Return the cosine half-way between 1 and the mean cosine of distinct texts.
+
+    A fixed threshold does not suit all encoders: with some, any two texts have a cosine of 0.8.
+
+    Args:
+        model: the encoder.
+        texts: at least two distinct texts.
+
+    Raises:
+        UserError: there is only one distinct text.
+    """
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) < 2:
+        raise UserError("with a single text there is nothing to compare it with: give --threshold")
+    units = model.units(distinct)
+    total = np.linalg.norm(units.sum(axis=0)) ** 2
+    mean = (float(total) - len(units)) / (len(units) * (len(units) - 1))
+    return round((1.0 + mean) / 2, 3)
+
+
+def _other(example: Example) -> str:
+    return example.texts[1 - example.attacked]

@@ -1,0 +1,143 @@
+"""Inputs of an audit: settings, the model, the encoded texts, the available linguistic resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.attacks.recipes import PWWS
+from holdfast.attacks.resources import Resources, availability, choose
+from holdfast.audit import changed_copies
+from holdfast.audit.audit_progress import AuditProgress
+from holdfast.audit.audited_texts import Texts
+from holdfast.audit.vector_movement import Space
+from holdfast.errors import UserError
+from holdfast.model_lookup import has_masked_lm_head
+from holdfast.user_functions import CALL_BATCH
+
+if TYPE_CHECKING:
+    from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.user_functions import SentenceEncoder
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """Settings of an audit.
+
+    Attributes:
+        model: any SentenceTransformer, a raw masked language model, or ``call:package.module:function``, which takes n
+            texts and returns n vectors.
+        texts: a corpus; None: STS-B dev if the data folder has it, else the documentation of this Python.
+        examples: number of texts to attack; random changes use up to 1000 texts, or ``examples`` if that is more.
+        max_words: longer texts are truncated to this number of words, as the cost of an attack is quadratic in it.
+        resources: "paper" or "light", as for ``holdfast attack``.
+        synonyms: replacement for the synonyms of the set.
+        wordnet: replacement for the WordNet of the set.
+        tagger: replacement for the tagger of the set.
+        masked_lm: replacement for the masked LM of the set; None: the model's own head, if its folder has one.
+        pooling: pooling of a raw masked language model.
+        precision: precision of the attacks' search; all reported numbers are computed in fp32.
+        seed: random seed of sampling and intervals.
+        data: the data folder.
+        device: the device of the model; None: the best one of the machine.
+        call_batch: maximum number of texts per call of a function.
+    """
+
+    model: str
+    texts: str | None = None
+    examples: int = 100
+    max_words: int = 64
+    resources: str = "light"
+    synonyms: str | None = None
+    wordnet: str | None = None
+    tagger: str | None = None
+    masked_lm: str | None = None
+    pooling: str | None = None
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    seed: int = 42
+    data: Path | None = None
+    device: str | None = None
+    call_batch: int = CALL_BATCH
+
+
+class Linguistics:
+    """The resources of an audit. Those named by the user are required; the others are used if available.
+
+    Args:
+        settings: the settings of the audit.
+        folder: folder of the model, which may contain a masked-LM head; None for a function.
+
+    Raises:
+        UserError: a resource named by the user is missing.
+    """
+
+    def __init__(self, settings: AuditSettings, folder: Path | None) -> None:
+        named = {name: getattr(settings, name) for name in ("synonyms", "wordnet", "tagger", "masked_lm")}
+        names = choose(settings.resources, **named)
+        self._named = [name for name, value in named.items() if value is not None]
+        self._own_head = settings.masked_lm is None and folder is not None and has_masked_lm_head(folder)
+        if self._own_head:
+            names = replace(names, masked_lm=str(folder))
+        self.names = names
+        self.resources = Resources(names, data=settings.data, device=settings.device)
+        self.resources.require(self._named)
+        rows = availability(names, data=settings.data)
+        self._missing = {row.resource: row.detail for row in rows if not row.here and row.resource not in self._named}
+
+    def synonym_attack(self) -> PWWS | str:
+        """Return the recipe of adversarial synonyms, or the reason why it cannot be used.
+
+        It keeps the part of speech, as in the paper, if there is a tagger, and the inflection if lemminflect is
+        installed, so that the report shows proper synonyms.
+        """
+        if "wordnet" in self._missing:
+            return self._missing["wordnet"]
+        return PWWS(same_tag="tagger" not in self._missing, inflected=changed_copies.can_inflect())
+
+    def synonym(self) -> tuple[changed_copies.Exchange, str] | str:
+        """Return a function that replaces a word by a synonym, and its source; or the reason why there is none."""
+        if "synonyms" in self._named or ("wordnet" in self._missing and "synonyms" not in self._missing):
+            synonyms = self.resources.synonyms
+            return changed_copies.listed_synonym(synonyms), synonyms.source
+        if "wordnet" in self._missing:
+            return f"{self._missing['wordnet']}; {self._missing['synonyms']}"
+        tagger = None if "tagger" in self._missing else self.resources.tagger
+        tags = "any part of speech" if tagger is None else f"parts of speech by {tagger.source}"
+        inflected = "inflected" if changed_copies.can_inflect() else "not inflected"
+        wordnet = self.resources.wordnet
+        return changed_copies.wordnet_synonym(wordnet, tagger), f"{wordnet.source}; {tags}; {inflected}"
+
+    def masked_lm(self) -> MaskedLM | str:
+        """Return a masked LM, or the reason why there is none."""
+        if "masked_lm" in self._missing:
+            return f"no masked LM: name one with --masked-lm DIR ({self.names.masked_lm} is not on this machine)"
+        try:
+            return self.resources.masked_lm
+        except UserError as error:
+            if self._own_head:  # the configuration names a head that the weights lack
+                return f"no masked LM: name one with --masked-lm DIR ({error})"
+            raise
+
+
+@dataclass(frozen=True)
+class AuditContext:
+    """Everything that the audit items need.
+
+    Attributes:
+        settings: the settings, with the resolved precision.
+        model: the encoder.
+        texts: the audited texts.
+        space: the vectors of the texts that have a valid vector.
+        linguistics: the resources.
+        progress: the progress display.
+        record: entries that the items add to the protocol.
+    """
+
+    settings: AuditSettings
+    model: SentenceEncoder
+    texts: Texts
+    space: Space
+    linguistics: Linguistics
+    progress: AuditProgress
+    record: dict[str, object] = field(default_factory=dict)

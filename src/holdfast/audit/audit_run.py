@@ -1,0 +1,260 @@
+"""`holdfast audit`: run all audit items and return one result."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.audit import adversarial_items, changed_copies, natural_items
+from holdfast.audit.audit_context import AuditContext, AuditSettings, Linguistics
+from holdfast.audit.audit_progress import AuditProgress
+from holdfast.audit.audited_texts import POOL, Texts, choose_texts
+from holdfast.audit.item_rows import Item, absent
+from holdfast.audit.vector_movement import Space, Units
+from holdfast.audit.verdicts import thresholds
+from holdfast.errors import UserError
+from holdfast.input_limits import Cuts, cut_line
+from holdfast.model_lookup import CALL, model_identity, resolve_model
+from holdfast.models import load_sentence_transformer, read_as
+from holdfast.number_ranges import check_numbers
+from holdfast.precision import resolve as resolve_precision
+from holdfast.progress import stage
+from holdfast.results import new_result
+from holdfast.user_functions import VectorFunction
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from holdfast.user_functions import SentenceEncoder
+
+Rows = tuple[tuple[str, str], ...]
+
+
+def _idle(task: str, split: str, name: str) -> tuple[str, Rows, Callable[[AuditContext], list[Item]]]:
+    return name, ((task, split),), lambda context: [natural_items.idle_item(context, task, split)]
+
+
+_STEPS: tuple[tuple[str, Rows, Callable[[AuditContext], list[Item]]], ...] = (
+    ("quality", (("audit-quality", "dev"),), lambda context: [natural_items.quality_item(context)]),
+    _idle("audit-case", "lower", "small letters"),
+    _idle("audit-case", "upper", "capitals"),
+    _idle("audit-full-stop", "all", "full stop"),
+    _idle("audit-blank", "all", "trailing blank"),
+    ("typing errors", (("audit-typos", "all"), ("audit-noise", "all")), natural_items.typos_items),
+    ("synonyms", (("audit-synonyms", "all"),), lambda context: [natural_items.synonyms_item(context)]),
+    ("likely other words", (("audit-fillers", "all"),), lambda context: [natural_items.fillers_item(context)]),
+    (
+        "adversarial typing errors",
+        (("audit-adversarial-typos", "all"),),
+        lambda context: [adversarial_items.typos_item(context)],
+    ),
+    (
+        "adversarial synonyms",
+        (("audit-adversarial-synonyms", "all"),),
+        lambda context: [adversarial_items.synonyms_item(context)],
+    ),
+    ("adversarial scores", (("audit-advsts-typos", "dev"), ("audit-advsts", "dev")), adversarial_items.scores_items),
+    (
+        "nearest neighbours",
+        (("audit-neighbours", "all"),),
+        lambda context: [adversarial_items.neighbours_item(context)],
+    ),
+)
+"""The steps after the check of the vectors: display name, result rows, and function."""
+
+
+def audit(
+    settings: AuditSettings, *, console: Console | None = None, command: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Audit an encoder.
+
+    Args:
+        settings: the settings of the audit.
+        console: console for progress; None: no output.
+        command: the command line, for the result.
+
+    Returns:
+        A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
+        main metric) and ``told`` (description), and ``examples``, the attempts and the texts that moved furthest, each
+        with its ``item``.
+
+    Raises:
+        UserError: invalid settings, a model or texts that cannot be read, or a named resource that is missing.
+    """
+    import torch
+
+    began, cpu = time.monotonic(), time.process_time()
+    with stage(console, "reading the texts", announce=False):
+        folder, linguistics, texts = materials(settings)
+    with stage(console, f"loading {settings.model}", announce=False):
+        model, identity = _encoder(settings, folder)
+    if folder is not None:
+        settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
+    else:  # the precision of a function is fixed: a second query would give the same answer
+        settings = replace(settings, precision="fp32")
+    progress = AuditProgress(console, 1 + len(_STEPS))
+    progress.console.print(_about(texts, settings), highlight=False, markup=False)
+    cuts = Cuts()
+    with contextlib.closing(progress):
+        items, timing, context = _measured(settings, model, texts, linguistics, progress, cuts)
+    result = new_result(
+        "audit",
+        command=command,
+        model=settings.model,
+        identity=identity,
+        protocol={**_protocol(settings, texts, linguistics, context), **read_as(model)},
+        seed=settings.seed,
+        results=[item.row for item in items],
+        timing={"audit_seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, **timing},
+        device=str(model.device),
+    )
+    if folder is not None:
+        result["truncated"] = cuts.record()
+    result["examples"] = [example for item in items for example in item.examples]
+    return result
+
+
+def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEncoder, dict[str, Any]]:
+    """Load the encoder; return it and its hashes."""
+    if folder is None:
+        return VectorFunction.named(settings.model, call_batch=settings.call_batch)
+    model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
+    return model, model_identity(folder)
+
+
+def materials(settings: AuditSettings) -> tuple[Path | None, Linguistics, Texts]:
+    """Return the model's folder (None for a function), the resources and the texts of an audit.
+
+    Raises:
+        UserError: invalid settings, a missing named resource, or texts that cannot be read: all errors that can be
+            found without the model, so before `holdfast harden` trains one.
+    """
+    _check(settings)
+    folder = None if settings.model.startswith(CALL) else resolve_model(settings.model)
+    return folder, Linguistics(settings, folder), texts_of(settings)
+
+
+def texts_of(settings: AuditSettings) -> Texts:
+    """Load the texts of an audit."""
+    return choose_texts(
+        settings.texts,
+        data=settings.data,
+        count=max(POOL, settings.examples),
+        max_words=settings.max_words,
+        seed=settings.seed,
+    )
+
+
+def is_of(made: Mapping[str, Any], settings: AuditSettings) -> bool:
+    """Return True if an audit result matches these settings; of the resources, only a named masked LM is compared."""
+    protocol = made["protocol"]
+    return (
+        made["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
+        and made["seed"] == settings.seed
+        and all(protocol[name] == getattr(settings, name) for name in ("examples", "max_words", "pooling"))
+        and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
+        and protocol["texts"]["sha256"] == texts_of(settings).sha256
+    )
+
+
+def _check(settings: AuditSettings) -> None:
+    check_numbers(settings)
+    if settings.pooling is not None and settings.model.startswith(CALL):
+        raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
+
+
+def _about(texts: Texts, settings: AuditSettings) -> str:
+    cut = f", {texts.cut:,} of them cut after {settings.max_words} words (--max-words)" if texts.cut else ""
+    return (
+        f"{len(texts.texts):,} of {texts.available:,} texts of {texts.source}{cut}; "
+        f"{min(settings.examples, len(texts.texts)):,} of them are attacked"
+    )
+
+
+def _measured(
+    settings: AuditSettings,
+    model: SentenceEncoder,
+    texts: Texts,
+    linguistics: Linguistics,
+    progress: AuditProgress,
+    cuts: Cuts,
+) -> tuple[list[Item], dict[str, float], AuditContext | None]:
+    """Run all items; return them in order, the seconds of each step, and the kit (None if nothing can be compared)."""
+    timing: dict[str, float] = {}
+    began = time.monotonic()
+    progress.begin("vectors")
+    with progress.encoding() as report:
+        first, units = natural_items.vectors_item(model, texts.texts, report, cuts)
+    progress.end(first.row["verdict"])
+    if line := cut_line(cuts.record()):
+        progress.console.print(line, highlight=False)
+    timing["vectors"] = time.monotonic() - began
+    items = [first]
+    if not natural_items.compares(units):
+        why = f"not measured: {first.row['told']}"
+        items += [absent(task, why, split) for _, rows, _ in _STEPS for task, split in rows]
+        return items, timing, None
+    context = AuditContext(settings, model, texts, _space(model, texts, units), linguistics, progress)
+    for name, _, step in _STEPS:
+        began = time.monotonic()
+        progress.begin(name)
+        new = step(context)
+        progress.end(", ".join(item.row["verdict"] for item in new))
+        timing[name] = time.monotonic() - began
+        items += new
+    return items, timing, context
+
+
+def _space(model: SentenceEncoder, texts: Texts, units: Units) -> Space:
+    """Create the space of the texts that have a valid vector."""
+    usable = [i for i, row in enumerate(units) if row.any()]
+    return Space(model, [texts.texts[i] for i in usable], [texts.numbers[i] for i in usable], units[usable])
+
+
+def _protocol(
+    settings: AuditSettings, texts: Texts, linguistics: Linguistics, context: AuditContext | None
+) -> dict[str, Any]:
+    """Return all settings, apart from the model, that the numbers depend on."""
+    found: dict[str, Any] = {
+        "texts": {
+            "source": texts.source,
+            "sha256": texts.sha256,
+            "available": texts.available,
+            "audited": len(texts.texts),
+            "cut": texts.cut,
+        },
+        "examples": settings.examples,
+        "max_words": settings.max_words,
+        "share_of_words": changed_copies.SHARE,
+        "pooling": settings.pooling,
+        "precision_of_search": settings.precision,
+        "thresholds": thresholds(),
+        "resources": dict(vars(linguistics.names)),
+        "opened_resources": linguistics.resources.sources(),
+    }
+    if context is not None:
+        found |= {
+            "drift_threshold": context.space.halfway,
+            "neighbours": adversarial_items.NEIGHBOURS,
+            **context.record,
+        }
+    return found
+
+
+def check_output(output: Path | None) -> None:
+    """Check that a result can be written to a file, before the work starts.
+
+    Raises:
+        UserError: it is a folder, or a parent of it is a file.
+    """
+    if output is None:
+        return
+    if output.is_dir():
+        raise UserError(f"{output} is a folder; --output takes a file")
+    place = next((parent for parent in output.absolute().parents if parent.exists()), None)
+    if place is not None and not place.is_dir():
+        raise UserError(f"cannot write {output}: {place} is a file, not a folder")

@@ -1,0 +1,188 @@
+"""The vectors of the audited texts, and the movement of changed copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.attacks.examples import Attempt
+from holdfast.audit.item_rows import bootstrap, rate_interval
+from holdfast.edits.words import Words
+from holdfast.encoding import Progress, encode_sentences
+from holdfast.input_limits import Cuts
+
+if TYPE_CHECKING:
+    from holdfast.user_functions import SentenceEncoder
+
+Units = npt.NDArray[np.float64]
+
+ROUNDING = 1e-5
+"""Cosines that differ by less count as equal: the last digits depend on the batch."""
+ROWS_AT_ONCE = 2048
+"""Texts compared with all others in one product, so that memory grows linearly with the number of texts."""
+WORST = 20
+"""Number of texts stored per item: those that moved furthest."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A changed copy of a text.
+
+    Attributes:
+        index: index of the audited text.
+        text: the changed text.
+        changed: ``(place, old word, new word)`` of the replaced words.
+        share: share of changed words; for changes that are not of words, the share of one word.
+    """
+
+    index: int
+    text: str
+    changed: tuple[tuple[int, str, str], ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Positions of m copies in the space.
+
+    Attributes:
+        copies: the copies.
+        cosines: cosine of each copy with its original, (m,).
+        found: whether the text nearest to the copy is its original, (m,).
+        neighbours: indices of the nearest other text of the original and of the copy, (m, 2); equal if the neighbour
+            stayed the same.
+    """
+
+    copies: Sequence[Copy]
+    cosines: npt.NDArray[np.float64]
+    found: npt.NDArray[np.bool_]
+    neighbours: npt.NDArray[np.intp]
+
+
+class Space:
+    """The vectors of n distinct texts.
+
+    Args:
+        model: any SentenceTransformer, or a function.
+        texts: n texts.
+        numbers: their positions in the source, used as identifiers in results.
+        units: their normalised vectors, (n, d), as returned by `unit_vectors`.
+    """
+
+    def __init__(self, model: SentenceEncoder, texts: list[str], numbers: list[int], units: Units) -> None:
+        self.model, self.texts, self.numbers, self.units = model, texts, numbers, units
+        self.between = mean_cosine(units)
+        self._nearest = np.empty(len(units), dtype=np.intp)
+        for rows in _blocks(len(units)):
+            cosines = units[rows] @ units.T
+            own = np.arange(len(units))[rows]
+            cosines[np.arange(len(own)), own] = -np.inf
+            self._nearest[rows] = cosines.argmax(axis=1)
+
+    @property
+    def halfway(self) -> float:
+        """The cosine half-way from a text to another (see :func:`holdfast.attacks.encoder_targets.halfway`)."""
+        return round((1.0 + self.between) / 2, 3)
+
+    def stability(self, cosines: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return ``(c - r) / (1 - r)``, r the mean cosine of distinct texts: 1 if unmoved, 0 at the mean distance."""
+        return (cosines - self.between) / (1.0 - self.between)
+
+    def moved(self, copies: Sequence[Copy], progress: Progress | None = None) -> Moved:
+        """Encode m copies and compare them with the texts."""
+        own = np.array([copy.index for copy in copies], dtype=np.intp)
+        units = unit_vectors(self.model, [copy.text for copy in copies], progress)
+        parts = [self._compared(units[rows], own[rows]) for rows in _blocks(len(copies))]
+        to_own, found, neighbours = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Moved(copies, np.round(to_own, 5), found, neighbours)
+
+    def _compared(
+        self, units: Units, own: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+        """Compare copies with the texts; return the fields of `Moved` after ``copies``, for the originals ``own``."""
+        rows = np.arange(len(own))
+        cosines = units @ self.units.T
+        to_own = cosines[rows, own]
+        cosines[rows, own] = -np.inf
+        before = self._nearest[own]
+        after = cosines.argmax(axis=1)
+        stayed = cosines[rows, after] - cosines[rows, before] <= ROUNDING
+        found = to_own >= cosines.max(axis=1) - ROUNDING
+        return to_own, found, np.stack([before, np.where(stayed, before, after)], axis=1)
+
+    def metrics(self, moved: Moved, seed: int) -> dict[str, float]:
+        """Compute the metrics of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
+        stability = self.stability(moved.cosines)
+        low, high = bootstrap(stability, seed)
+        changed = moved.neighbours[:, 0] != moved.neighbours[:, 1]
+        rate_low, rate_high = rate_interval(changed, seed)
+        share = float(np.mean([copy.share for copy in moved.copies]))
+        return {
+            "stability": float(stability.mean()),
+            "stability_low": low,
+            "stability_high": high,
+            "cosine": float(moved.cosines.mean()),
+            "share": 100.0 * share,
+            "pull": float(1.0 - stability.mean()) / share,
+            "neighbour_changed": 100.0 * float(changed.mean()),
+            "neighbour_changed_low": 100.0 * rate_low,
+            "neighbour_changed_high": 100.0 * rate_high,
+        }
+
+    def items(self, moved: Moved) -> dict[str, Sequence[float]]:
+        """Return the stability of each text, for comparisons: ``{text, stability}``, texts by source position."""
+        return {"text": self.numbers_of(moved), "stability": np.round(self.stability(moved.cosines), 5).tolist()}
+
+    def numbers_of(self, moved: Moved) -> list[int]:
+        """Return the positions of the texts in their source."""
+        return [self.numbers[copy.index] for copy in moved.copies]
+
+    def examples(self, moved: Moved, recipe: str) -> list[dict[str, Any]]:
+        """Return the `WORST` copies, furthest first; a success is beyond half-way or has another nearest neighbour."""
+        rows = []
+        for i in np.argsort(moved.cosines, kind="stable")[:WORST]:
+            copy, cosine = moved.copies[i], float(moved.cosines[i])
+            before, after = moved.neighbours[i]
+            attempt = Attempt(
+                number=self.numbers[copy.index],
+                recipe=recipe,
+                outcome="succeeded" if before != after or cosine < self.halfway else "failed",
+                original=self.texts[copy.index],
+                adversarial=copy.text,
+                before={"value": 1.0},
+                after={"value": cosine},
+                words=len(Words.of(self.texts[copy.index]).words),
+                changed=copy.changed,
+                queries=1,
+                passes=1,
+            )
+            neighbours = [self.texts[before], self.texts[after]] if before != after else []
+            rows.append({**attempt.row(), "neighbours": neighbours})
+        return rows
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    """Yield slices of ``count`` rows; one empty slice if there are none."""
+    for start in range(0, max(1, count), ROWS_AT_ONCE):
+        yield slice(start, start + ROWS_AT_ONCE)
+
+
+def unit_vectors(
+    model: SentenceEncoder, texts: Sequence[str], progress: Progress | None = None, cuts: Cuts | None = None
+) -> Units:
+    """Return normalised fp32 vectors as (n, d) fp64; a row of zeros if the vector is zero or not finite."""
+    vectors = encode_sentences(model, texts, progress=progress, cuts=cuts).astype(np.float64)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    usable = np.isfinite(norms) & (norms > 0.0)
+    units: Units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=usable)
+    return units
+
+
+def mean_cosine(units: Units) -> float:
+    """Return the mean cosine over all pairs of different rows of (n, d) normalised vectors, n ≥ 2."""
+    total = float(np.linalg.norm(units.sum(axis=0)) ** 2)
+    return (total - len(units)) / (len(units) * (len(units) - 1))

@@ -1,0 +1,275 @@
+"""Construction of a baseline: load, fit if necessary, export as a plain SentenceTransformer, write the result."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from sentence_transformers import SentenceTransformer
+
+from holdfast.baselines.baseline_settings import BaselineSettings
+from holdfast.baselines.corpus_vectors import corpus_vectors, drawn_sentences
+from holdfast.baselines.flow_training import FlowOptions, fit_flow
+from holdfast.baselines.model_card import card
+from holdfast.baselines.native_flow import native_modules
+from holdfast.baselines.pooling import load_pooled
+from holdfast.baselines.whitening import Moments, Whitening
+from holdfast.baselines.word_vectors import read_word_vectors, word_vector_model
+from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
+from holdfast.errors import UserError
+from holdfast.files import exclusive, sha256, telling_write_errors
+from holdfast.input_limits import Cuts, cut_line, input_limit
+from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.models import read_as
+from holdfast.progress import stage
+from holdfast.results import new_result, write_result
+from holdfast.runs.run_folder import LOCK_FILE, alone
+from holdfast.runs.run_log import RESULT_FILE
+from holdfast.training.export import export
+
+_SEED = 42
+
+
+@dataclass
+class _Made:
+    """A finished model and its settings.
+
+    Attributes:
+        model: the model, on the CPU or the device where it was fitted.
+        protocol: all settings and inputs of the model.
+        fit: the results of the fit.
+        notes: notes for users of the model.
+        seed: the random seed; None if nothing was drawn.
+        cuts: counter of the sentences of the corpus that exceed the model's length limit; None if none was encoded.
+    """
+
+    model: SentenceTransformer
+    protocol: dict[str, Any]
+    fit: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seed: int | None = None
+    cuts: Cuts | None = None
+
+
+@exclusive(lambda settings: alone(settings.output))
+def make_baseline(
+    settings: BaselineSettings, *, console: Console | None = None, command: list[str] | None = None
+) -> dict[str, Any]:
+    """Make a baseline, write it to ``settings.output`` and return its result, also written to ``OUTPUT/results.json``.
+
+    Args:
+        settings: the settings of the baseline.
+        console: the console that shows progress; None: no output.
+        command: the words of the command, for the record; None: the command of this process.
+
+    Raises:
+        UserError: an error in the settings or the files, an output folder that is not empty, or a full disk.
+    """
+    console = console or Console(quiet=True)
+    settings.check()
+    _refuse_used(settings.output)
+    began = time.monotonic()
+    made = _MAKERS.get(settings.name, _make_pooled)(settings, console)
+    output = settings.output
+    protocol = {"baseline": settings.name, **made.protocol}
+    export(made.model, output, card(settings.name, protocol, made.fit, made.notes))
+    result = new_result(
+        "baseline",
+        command=command,
+        model=str(output),
+        path=output,
+        protocol=protocol,
+        seed=made.seed,
+        timing={"baseline_seconds": time.monotonic() - began},
+        device=str(made.model.device),
+    )
+    result |= {"fit": made.fit, "notes": made.notes, "dimensions": made.model.get_embedding_dimension()}
+    if made.cuts is not None:
+        result["truncated"] = made.cuts.record()
+    write_result(output / RESULT_FILE, result)
+    return result
+
+
+def _refuse_used(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise UserError(f"{output} is a file; --output takes a folder")
+    if output.is_dir() and {path.name for path in output.iterdir()} - {LOCK_FILE}:
+        raise UserError(f"{output} is not empty: choose an empty or new --output folder")
+
+
+def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
+    assert settings.vectors is not None  # checked
+    drop = bool(settings.drop_stop_words)
+    with stage(console, f"reading {settings.vectors}", unit="words", announce=False) as told:
+        vectors = read_word_vectors(
+            settings.vectors,
+            words=settings.words,
+            progress=told.update,
+        )
+    read = {"words": len(vectors.words), "dimensions": vectors.matrix.shape[1]}
+    left_out = {"duplicate_words": vectors.duplicates, "words_with_spaces": vectors.spaced}
+    notes = [f"{count:,} lines were left out: {what.replace('_', ' ')}." for what, count in left_out.items() if count]
+    notes.append(
+        "A text without a known word has the zero vector, whose cosine with anything is undefined."
+        + (" So has a text of stop words only." if drop else "")
+    )
+    console.print(f"{read['words']:,} words, {read['dimensions']} numbers each", highlight=False)
+    return _Made(
+        word_vector_model(vectors, drop_stop_words=drop),
+        {
+            "vectors": {"file": str(settings.vectors), "sha256": sha256(settings.vectors)},
+            "words_asked_for": settings.words,
+            "stop_words": "left out (sentence-transformers' English list)" if drop else "kept",
+        },
+        {**read, **left_out},
+        notes,
+    )
+
+
+def _make_pooled(settings: BaselineSettings, console: Console) -> _Made:
+    model, protocol = _base(settings, settings.name, console)
+    notes = _uncut(model, console)
+    console.print(f"{settings.model}: {_width(model)} dimensions", highlight=False)
+    return _Made(model, protocol, notes=notes)
+
+
+def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
+    model, protocol = _base(settings, settings.pooling, console)
+    notes = _uncut(model, console)
+    seed = _SEED if settings.seed is None else settings.seed
+    corpus, protocol["corpus"] = _corpus(settings, console)
+    moments, cuts = Moments(_width(model)), Cuts()
+    with stage(console, "encoding", unit="sentences") as told:
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
+            moments.update(vectors)
+    _warn_cut(cuts, console)
+    whitening = Whitening.fit(moments, settings.dimensions)
+    width, k = whitening.weight.shape
+    if whitening.rank < width:
+        notes.append(
+            f"The vectors of the {moments.count:,} sentences vary in {whitening.rank} of {width} directions; the "
+            f"others have no variance to divide by and are left out."
+        )
+        console.print(notes[-1], highlight=False)
+    model.append(whitening.module().to(model.device))
+    protocol["dimensions_asked_for"] = settings.dimensions
+    fit = {"sentences": moments.count, "rank": whitening.rank, "dimensions": k, "variance_kept": whitening.kept}
+    return _Made(model, protocol, fit, notes, seed, cuts)
+
+
+def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
+    options = FlowOptions.of(settings.options or {})
+    model, protocol = _base(settings, settings.pooling, console)
+    notes = _uncut(model, console)
+    seed = _SEED if settings.seed is None else settings.seed
+    corpus, protocol["corpus"] = _corpus(settings, console)
+    cuts = Cuts()
+    with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
+        vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console, cuts)
+        with stage(console, "flow", unit="steps") as told:
+            flow, fitted = fit_flow(
+                vectors,
+                options,
+                seed=seed,
+                progress=lambda done, total, loss: told.update(done, total, f"loss {loss:.4f}"),
+            )
+        del vectors
+    for module in native_modules(flow):
+        model.append(module.to(model.device))
+    protocol |= {"options": asdict(options), "selection": "the last step"}
+    return _Made(model, protocol, asdict(fitted), notes, seed, cuts)
+
+
+def _kept_vectors(
+    path: Path,
+    model: SentenceTransformer,
+    corpus: SpooledCorpus,
+    settings: BaselineSettings,
+    seed: int,
+    console: Console,
+    cuts: Cuts,
+) -> np.memmap[Any, np.dtype[np.float32]]:
+    """Write the corpus's vectors to a file, (n, d) float32, and map it: a million vectors of 768 numbers are 3 GB."""
+    with (
+        telling_write_errors(path),
+        path.open("wb") as file,  # not written through the map: on a full disk that would kill the process
+        stage(console, "encoding", unit="sentences") as told,
+    ):
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
+            file.write(np.ascontiguousarray(vectors).data)
+    _warn_cut(cuts, console)
+    shape = (drawn_sentences(corpus, settings.sentences), _width(model))
+    return np.memmap(path, dtype=np.float32, mode="r", shape=shape)
+
+
+def _base(
+    settings: BaselineSettings, pooling: str | None, console: Console
+) -> tuple[SentenceTransformer, dict[str, Any]]:
+    """Load the encoder of the baseline, and return it and its description for the protocol."""
+    assert settings.model is not None  # checked
+    identity = model_identity(resolve_model(settings.model))
+    with stage(console, f"loading {settings.model}", announce=False):
+        model, called = load_pooled(settings.model, pooling)
+    return model, {
+        "base_model": settings.model,
+        "base_model_sha256": identity["model_sha256"],
+        "pooling": called,
+        **read_as(model),
+        "max_seq_length": input_limit(model),
+    }
+
+
+def _warn_cut(cuts: Cuts, console: Console) -> None:
+    if line := cut_line(cuts.record()):
+        console.print(line, highlight=False)
+
+
+def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
+    """Remove the model's ``truncate_dim``, and return a note if it cut the vectors.
+
+    A saved ``truncate_dim`` cuts the final vectors of a model but not those between its modules, which are the input of
+    an appended module.
+    """
+    cut, model.truncate_dim = model.truncate_dim, None
+    width = _width(model)
+    if cut is None or cut >= width:
+        return []
+    note = f"The model's vectors are cut to {cut} of {width} dimensions (truncate_dim); the baseline is of all {width}."
+    console.print(note, highlight=False)
+    return [note]
+
+
+def _corpus(settings: BaselineSettings, console: Console) -> tuple[SpooledCorpus, dict[str, Any]]:
+    assert settings.corpus is not None  # checked
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
+        corpus = spool_corpus(
+            settings.corpus,
+            column=settings.column,
+            data=settings.data,
+            max_chars=settings.max_chars or MAX_CHARS,
+            progress=told.update,
+        )
+    drawn = drawn_sentences(corpus, settings.sentences)
+    record = {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256, "drawn": drawn}
+    console.print(f"{drawn:,} of {corpus.sentences:,} sentences in {corpus.source}", highlight=False)
+    return corpus, record
+
+
+def _width(model: SentenceTransformer) -> int:
+    width = model.get_embedding_dimension()
+    if width is None:
+        raise UserError("the model does not say how many dimensions its vectors have: nothing can be fitted to it")
+    return width
+
+
+_MAKERS: dict[str, Callable[[BaselineSettings, Console], _Made]] = {
+    "glove": _make_glove,
+    "whitening": _make_whitening,
+    "flow": _make_flow,
+}

@@ -1,0 +1,209 @@
+"""A thin adapter of ``transformers.Trainer``: batches of similar lengths, a defence's losses, verified checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.data import BatchSampler, DataLoader
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from holdfast.attacks.classifier import compute_logits, tokenise
+from holdfast.classifiers.batches import Collate, LengthOrder
+from holdfast.classifiers.defences import Defence, Moment, TaskBatch, Training
+from holdfast.classifiers.labelled_texts import Part
+from holdfast.classifiers.losses import task_loss
+from holdfast.classifiers.scores import accuracy, spearman
+from holdfast.encoding import Precision
+from holdfast.errors import UserError
+from holdfast.input_limits import Cuts
+from holdfast.runs.resumable import Resumable
+from holdfast.runs.training_progress import TrainingProgress
+
+ACCURACY = "eval_accuracy"
+SPEARMAN = "eval_spearman"
+DEFENCE_FILE = "defence.safetensors"
+_ROWS = "rows"
+
+
+def selection_metric(dev: Part) -> str:
+    """Return the name of the metric that selects epochs: the accuracy, or Spearman's correlation for scores."""
+    return SPEARMAN if dev.graded else ACCURACY
+
+
+class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
+    """Trainer of a Hugging Face sequence classifier on a defence's losses.
+
+    Differences from the base class: a step calls backward on each loss that the defence yields for a batch, and the
+    defence's state is saved in checkpoints and restored; the order of the texts depends on seed and epoch only, so that
+    a resumed run continues bit-exactly; a complete checkpoint is sealed with hashes; a loss that is not finite stops
+    the run before the weights are changed; an evaluation gives the score on the selection part.
+
+    Args:
+        model: the classifier.
+        tokenizer: its tokeniser.
+        defence: the defence that gives the losses.
+        train: the training part.
+        dev: the selection part.
+        max_length: tokens per text or pair.
+        precision: precision of the evaluations, "fp32" or "bf16". (A training in bf16 always evaluates in bf16.)
+        **kwargs: as for ``transformers.Trainer``.
+
+    Attributes:
+        cuts: the counter of training texts longer than ``max_length``.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Any,
+        tokenizer: Any,
+        defence: Defence,
+        train: Part,
+        dev: Part,
+        max_length: int,
+        precision: Precision,
+        **kwargs: Any,
+    ) -> None:
+        self.cuts = Cuts()
+        encoded = tokenise(tokenizer, train.texts, max_length, self.cuts)
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        self._order = LengthOrder(lengths, kwargs["args"].per_device_train_batch_size, kwargs["args"].seed)
+        self._defence, self._dev, self._dev_precision = defence, dev, precision
+        self._dev_encoded = tokenise(tokenizer, dev.texts, max_length)
+        collate = Collate(tokenizer, encoded, train.labels)
+        rows = range(len(train))
+        super().__init__(
+            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=_Numbered(collate),
+            processing_class=tokenizer, **kwargs,
+        )  # fmt: skip
+        self.add_callback(_TellEpoch(self._order))
+        self.add_callback(_Follow(self))
+        self._steps_in_epoch = -(-len(train) // self._order.batch_size)
+        steps = self.args.max_steps
+        epochs = steps / self._steps_in_epoch if steps > 0 else self.args.num_train_epochs
+        defence.begin(Training(model, tokenizer, train.texts, max_length, epochs))
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return a loader of batches in an order that depends only on the seed and the epoch."""
+        batches = BatchSampler(self._order, self._order.batch_size, drop_last=False)
+        loader: DataLoader[Any] = DataLoader(
+            self.train_dataset,
+            batch_sampler=batches,
+            collate_fn=self.data_collator,
+            pin_memory=self.args.device.type != "cpu",
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *_: Any, **__: Any) -> Tensor:
+        """Call backward on each of the defence's losses and return their detached sum.
+
+        Raises:
+            UserError: the sum is not finite; the optimiser step is not made.
+        """
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        rows, labels = inputs.pop(_ROWS), inputs.pop("labels")
+        losses = self._defence.losses(model, TaskBatch(inputs, labels, rows), self.moment(self.state.global_step))
+        total = torch.zeros((), device=self.args.device)
+        while (loss := self._next_loss(losses)) is not None:
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        if not torch.isfinite(total):  # checked once for all losses, since the check waits for the device
+            raise UserError(
+                f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
+                "try a lower --learning-rate"
+            )
+        return total
+
+    def moment(self, step: int) -> Moment:
+        """Return the progress of the training after ``step`` optimiser steps."""
+        return Moment(step, self.state.max_steps, step / self._steps_in_epoch)
+
+    def _next_loss(self, losses: Iterator[Tensor]) -> Tensor | None:
+        """Return the next loss, or None if there is none."""
+        with self.compute_loss_context_manager():
+            return next(losses, None)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log the defence's diagnostics of the last step beside the loss."""
+        if "loss" in logs:
+            logs = {**logs, **{name: value.item() for name, value in self._defence.diagnostics.items()}}
+        super().log(logs, start_time)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        state = {name: value.contiguous() for name, value in self._defence.state().items()}
+        if state:
+            save_file(state, Path(output_dir or self.args.output_dir) / DEFENCE_FILE)
+
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+        super()._load_from_checkpoint(checkpoint_path)
+        path = Path(checkpoint_path) / DEFENCE_FILE
+        if self._defence.state():
+            self._defence.load_state(load_file(path))
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Return the accuracy, or Spearman's correlation, ×100 and the task's loss on the selection part."""
+        logits = compute_logits(
+            self.model, self.processing_class, self._dev_encoded, precision=self._dev_precision
+        )  # fmt: skip
+        labels = self._dev.labels
+        score = spearman(logits[:, 0], labels) if self._dev.graded else accuracy(logits, labels)
+        loss = task_loss(torch.from_numpy(logits), torch.tensor(labels)).item()
+        metrics = {selection_metric(self._dev): score, "eval_loss": loss}
+        self.log(metrics)
+        self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+
+class FinetuneProgress(TrainingProgress):
+    """Progress display of a training run, with the accuracy or the correlation on the selection part."""
+
+    def score_of(self, metrics: dict[str, float]) -> str | None:
+        """Return the score that selects epochs."""
+        name = ACCURACY if ACCURACY in metrics else SPEARMAN
+        return f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Show the score; without a terminal, print a line."""
+        super().on_evaluate(args, state, control, **kwargs)
+        if not self.console.is_terminal:
+            self.stage.tell()
+
+
+class _TellEpoch(TrainerCallback):  # type: ignore[misc]
+    """Callback that passes the epoch to the order of the texts."""
+
+    def __init__(self, order: LengthOrder) -> None:
+        self.order = order
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self.order.epoch = int(state.epoch or 0)
+
+
+class _Numbered:
+    """Collator that adds the row numbers, a list of B, to a batch, so that a defence can find the texts."""
+
+    def __init__(self, collate: Callable[[Sequence[int]], dict[str, Tensor]]) -> None:
+        self.collate = collate
+
+    def __call__(self, rows: Sequence[int]) -> dict[str, Any]:
+        return {**self.collate(rows), _ROWS: list(rows)}
+
+
+class _Follow(TrainerCallback):  # type: ignore[misc]
+    """Callback that calls the defence's ``follow`` after each optimiser step."""
+
+    def __init__(self, trainer: ClassifierTrainer) -> None:
+        self.trainer = trainer
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self.trainer._defence.follow(self.trainer.model, self.trainer.moment(state.global_step + 1))

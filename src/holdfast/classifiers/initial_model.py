@@ -1,0 +1,115 @@
+"""The initial classifier, or regression, of a fine-tuning run: an encoder with a new head, or another classifier.
+
+The head of another classifier is kept if its classes are the task's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from holdfast.attacks.classifier import (
+    CLASSES_FILE,
+    class_names_of,
+    is_sequence_classifier,
+    refuse_missing_vocabulary,
+    trained_on,
+)
+from holdfast.classifiers.heads import ClassifierHead, draw_zeroed_pooler, settled_head
+from holdfast.classifiers.training_data import TrainingData
+from holdfast.data.class_names import ClassNames
+from holdfast.errors import UserError
+from holdfast.input_limits import checked_limit
+from holdfast.loading import loading
+from holdfast.model_lookup import resolve_model
+from holdfast.models import load_sentence_transformer
+from holdfast.prompt import Prompt
+
+
+@dataclass(frozen=True)
+class Start:
+    """A sequence classifier before its training.
+
+    Attributes:
+        model: the network.
+        tokenizer: its tokeniser.
+        new_weights: names of the parameters that are newly initialised.
+        head: the decision about the head of the original classifier; None if the original is an encoder without a head.
+    """
+
+    model: Any
+    tokenizer: Any
+    new_weights: list[str]
+    head: ClassifierHead | None = None
+
+
+def new_classifier(spec: str, material: TrainingData, max_length: int) -> Start:
+    """Build the classifier, or the regression with one output, for a training.
+
+    New weights are drawn from torch's random numbers: set their seed first. The tokeniser's limit is lowered to
+    ``max_length``, so that the finished model always cuts texts at the same length.
+
+    Args:
+        spec: an encoder or a classifier, as for :func:`holdfast.model_lookup.resolve_model`.
+        material: the task, for the classes and for the record of the task in the model's configuration.
+        max_length: tokens per text or pair.
+
+    Raises:
+        UserError: the model cannot be loaded, has no transformer, puts texts into a template, has a body that does not
+            match its configuration, or its architecture has no sequence classifier.
+    """
+    from sentence_transformers.util import get_device_name
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = _transformer_folder(spec)
+    names = dict(enumerate(material.classes))
+    with loading(folder, spec):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        before = AutoConfig.from_pretrained(folder, local_files_only=True)
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            output_hidden_states=False,  # the configuration of an encoder pooled over several layers has True
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # only of the head: see settled_head
+            id2label=names,
+            label2id={name: label for label, name in names.items()},
+            problem_type="regression" if material.regression else "single_label_classification",
+        )
+    refuse_missing_vocabulary(tokenizer, spec)
+    limit = checked_limit(tokenizer, model, spec)
+    theirs = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
+    ours = ClassNames.of(material.task, material.classes, material.task)
+    head = settled_head(model, report, theirs, ours, material.regression)
+    if head is None and (resolve_model(spec) / CLASSES_FILE).is_file():
+        head = ClassifierHead(False, f"{spec} is a classifier on a frozen encoder, and the encoder alone is taken")
+    unfilled = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
+    new = sorted({*unfilled, *(head.drawn if head is not None else ()), *draw_zeroed_pooler(model)})
+    model.config.holdfast = {"task": material.task, "takes_pairs": material.takes_pairs}
+    tokenizer.model_max_length = min(max_length, limit)
+    return Start(model.to(get_device_name()), tokenizer, new, head)
+
+
+def _transformer_folder(spec: str) -> Path:
+    """Return the folder of a classifier, or of an encoder's transformer after the checks of the encoder."""
+    folder = resolve_model(spec)
+    if is_sequence_classifier(folder):
+        return folder
+    encoder = load_sentence_transformer(spec, device="cpu")
+    if encoder.transformers_model is None:
+        raise UserError(f"{spec} has no transformer that could be fine-tuned: use --frozen")
+    if Prompt.of(encoder) is not None:
+        raise UserError(
+            f"{spec} is a prompt model, whose tokeniser puts every text into a template: use --frozen, or fine-tune a "
+            "model with another pooling"
+        )
+    if not (folder / "modules.json").is_file():
+        return folder
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    return folder / str(modules[0]["path"])

@@ -1,0 +1,1 @@
+"""Changes of a text, and the words and resources that they need."""

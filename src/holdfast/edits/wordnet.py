@@ -1,0 +1,247 @@
+"""Synonyms from WordNet (Miller 1995), read from its database files or from tables made of them, without NLTK.
+
+Only the data for synonyms is kept: the words of each synset, and the exceptions of the inflection.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.data.tables import read_columns
+from holdfast.data.untrusted_lines import numbered_lines
+from holdfast.edits.words import UNIVERSAL_TAGS, others
+from holdfast.errors import UserError
+
+_POS_OF_TAG = {"NOUN": "n", "VERB": "v", "ADJ": "a", "ADV": "r"}
+_FILE_OF_POS = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
+_POS_OF_FILE = {name: pos for pos, name in _FILE_OF_POS.items()}
+
+# The detachment rules of morphy(7WN): endings and their replacements in the base form.
+_DETACHMENTS = {
+    "n": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "a": "er: est: er:e est:e",
+    "r": "",
+}
+_RULES = {pos: [tuple(rule.split(":")) for rule in rules.split()] for pos, rules in _DETACHMENTS.items()}
+
+# The Penn tags of the inflected forms, for lemminflect.
+_INFLECTIONS = {"n": ("NNS",), "v": ("VBD", "VBN", "VBG", "VBZ"), "a": ("JJR", "JJS"), "r": ("RBR", "RBS")}
+
+_MAX_LINE = 1 << 16
+_MEMO = 1 << 15
+
+Synset = tuple[str, ...]
+_Folder = Path | zipfile.Path
+
+
+@dataclass
+class _Lexicon:
+    """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``."""
+
+    senses: dict[str, dict[str, list[Synset]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+    exceptions: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+
+
+class WordNet:
+    """Synonyms from WordNet's synsets.
+
+    Args:
+        senses: for each part of speech (``n``, ``v``, ``a``, ``r``), the synsets of each lower-case lemma, the most
+            frequent sense first; a synset is a tuple of lemmas.
+        exceptions: for each part of speech, the base forms of each irregular form.
+        source: origin of the data, for the record.
+    """
+
+    complete = False
+
+    def __init__(
+        self,
+        senses: Mapping[str, Mapping[str, Sequence[Synset]]],
+        exceptions: Mapping[str, Mapping[str, Sequence[str]]],
+        *,
+        source: str,
+    ) -> None:
+        self._senses, self._exceptions = senses, exceptions
+        self.source = source
+        self._found = functools.lru_cache(maxsize=_MEMO)(self._find)
+
+    @classmethod
+    def read(cls, path: Path) -> WordNet:
+        """Read WordNet from a folder, or from the archive that NLTK downloads.
+
+        Args:
+            path: folder or archive with the database files (``data.noun``, ``index.noun``, ``noun.exc``, …), or folder
+                with the tables ``synsets.tsv[.gz]`` (columns ``pos``, ``lemmas``: separated by ``|``) and
+                ``exceptions.tsv[.gz]`` (``pos``, ``inflected``, ``lemmas``: separated by spaces). The tables do not
+                give the frequency of senses: they are in the order of the rows.
+
+        Raises:
+            UserError: the files are missing, or one is damaged.
+        """
+        folder = _folder(path)
+        tables = _tables(path)
+        if tables is not None:
+            lexicon, how = _read_tables(*tables), "tables, senses in the order of the rows"
+        elif (folder / "data.noun").is_file():
+            lexicon, how = _read_database(folder), "database files"
+        else:
+            raise UserError(f"{path} holds neither WordNet's data.noun nor a synsets.tsv: give the folder that does")
+        return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({how})")
+
+    def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
+        """Return the other words in the synsets of the word's base forms: single words of letters, in the word's case.
+
+        The order is WordNet's: nouns, verbs, adjectives, adverbs; base forms as found by morphy(7WN); their senses.
+
+        Args:
+            word: the word, as in a text.
+            tag: a universal part of speech; only its synsets are used. WordNet has four: NOUN, VERB, ADJ, ADV.
+            inflected: inflect each synonym like the word (films: movies). Synonyms of unknown inflection are left out;
+                if the inflection of the word is unknown, there are none.
+
+        Raises:
+            UserError: ``inflected`` is set, and lemminflect is not installed.
+        """
+        if tag is not None and tag not in UNIVERSAL_TAGS:
+            raise ValueError(f"{tag!r} is no universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
+        return others(word, self._found(word.lower(), tag, inflected))
+
+    def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
+        """Return at most ``limit`` synonyms, in WordNet's order; see `holdfast.edits.synonyms.Synonyms`."""
+        return self.synonyms(word)[:limit]
+
+    def bases(self, word: str, pos: str) -> list[str]:
+        """Return the base forms of a lower-case word in WordNet: itself, then irregular or else regular ones."""
+        exceptions = self._exceptions[pos].get(word)
+        forms = exceptions if exceptions is not None else _detached(word, pos)
+        return [form for form in dict.fromkeys([word, *forms]) if form in self._senses[pos]]
+
+    def _find(self, word: str, tag: str | None, inflected: bool) -> tuple[str, ...]:
+        parts_of_speech = _FILE_OF_POS if tag is None else [_POS_OF_TAG[tag]] if tag in _POS_OF_TAG else []
+        found: dict[str, None] = {}
+        for pos in parts_of_speech:
+            for base in self.bases(word, pos):
+                lemmas = dict.fromkeys(lemma for synset in self._senses[pos][base] for lemma in synset)
+                found |= dict.fromkeys(_inflected(lemmas, base, word, pos) if inflected else lemmas)
+        return tuple(found)
+
+
+def _detached(word: str, pos: str) -> list[str]:
+    return [word.removesuffix(ending) + other for ending, other in _RULES[pos] if word.endswith(ending)]
+
+
+# --- inflection ----------------------------------------------------------------------------------------------------
+
+
+def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str, pos: str) -> Iterator[str]:
+    """Yield the lemmas, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form."""
+    if word == base:
+        yield from lemmas
+        return
+    if importlib.util.find_spec("lemminflect") is None:
+        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or take them uninflected")
+    from lemminflect import getInflection
+
+    tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
+    if tag is None:
+        return
+    # lemminflect's rules for unknown words are right for nouns and verbs, but give "honester" for an adjective.
+    by_rule = pos in "nv"
+    for lemma in lemmas:
+        yield from getInflection(lemma.lower(), tag, inflect_oov=by_rule)[:1]
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def _folder(path: Path) -> _Folder:
+    if path.suffix != ".zip":
+        return path
+    try:
+        return zipfile.Path(path, f"{path.stem}/")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+
+
+def _tables(path: Path) -> tuple[Path, Path] | None:
+    for ending in (".tsv.gz", ".tsv"):
+        if (path / f"synsets{ending}").is_file():
+            return path / f"synsets{ending}", path / f"exceptions{ending}"
+    return None
+
+
+def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
+    lexicon = _Lexicon()
+    for number, (pos, lemmas) in read_columns(synsets, ["pos", "lemmas"]):
+        if pos not in "nvasr" or not pos:
+            raise UserError(f"{synsets}:{number}: {pos!r} is no part of speech of WordNet: n, v, a, s or r")
+        senses = lexicon.senses["a" if pos == "s" else pos]
+        words = lemmas.split("|")
+        synset = _usable(words)
+        for word in words:
+            if " " not in word:
+                senses.setdefault(word.lower(), []).append(synset)
+    for number, (name, form, bases) in read_columns(exceptions, ["pos", "inflected", "lemmas"]):
+        if name not in _POS_OF_FILE:
+            raise UserError(f"{exceptions}:{number}: {name!r} is no part of speech: {', '.join(_POS_OF_FILE)}")
+        lexicon.exceptions[_POS_OF_FILE[name]][form] = bases.split()
+    return lexicon
+
+
+def _read_database(folder: _Folder) -> _Lexicon:
+    """Read database files, whose format is described in wndb(5WN)."""
+    lexicon = _Lexicon()
+    for pos, name in _FILE_OF_POS.items():
+        synsets = {}
+        for where, fields in _fields(folder / f"data.{name}"):
+            with_cases = fields[4 : 4 + 2 * _number(fields[3], 16, where) : 2]
+            # The syntactic marker of an adjective follows it: galore(ip).
+            synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
+        for where, fields in _fields(folder / f"index.{name}"):
+            if "_" in fields[0]:
+                continue
+            offsets = fields[6 + _number(fields[3], 10, where) :]
+            try:
+                lexicon.senses[pos][fields[0]] = [synsets[offset] for offset in offsets]
+            except KeyError as error:
+                raise UserError(
+                    f"{where}: no synset is at {error.args[0]} of data.{name}: get the files again"
+                ) from error
+        for _, (form, *bases) in _fields(folder / f"{name}.exc"):
+            lexicon.exceptions[pos][form] = bases
+    return lexicon
+
+
+def _usable(words: Sequence[str]) -> Synset:
+    """Return the words that consist of letters only; phrases have spaces or underscores."""
+    return tuple(word for word in words if word.isalpha())
+
+
+def _fields(path: _Folder) -> Iterator[tuple[str, list[str]]]:
+    """Yield ``file:line`` and the fields of each line, without the gloss and the (indented) lines of the licence."""
+    try:
+        stream = path.open("rb")
+    except (OSError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile) as error:  # or its compression
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    exceptions = path.name.endswith(".exc")
+    with stream:
+        for number, line in numbered_lines(stream, str(path), _MAX_LINE):
+            if not line or line.startswith("  "):
+                continue
+            fields = line.partition(" | ")[0].split()
+            if len(fields) < (2 if exceptions else 6):
+                raise UserError(f"{path}:{number}: not a line of WordNet: get the file again")
+            yield f"{path}:{number}", fields
+
+
+def _number(text: str, base: int, where: str) -> int:
+    try:
+        return int(text, base)
+    except ValueError as error:
+        raise UserError(f"{where}: {text[:20]!r} is not a number: get the file again") from error

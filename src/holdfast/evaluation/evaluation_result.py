@@ -1,0 +1,92 @@
+"""The result of an evaluation: of `holdfast evaluate`, of a reproduction's cell, or of a hardening."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.evaluation.sts import ALL_STS_TASKS
+from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
+from holdfast.input_limits import reading
+from holdfast.models import read_as
+from holdfast.results import new_result
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+def asked(
+    tasks: Sequence[str],
+    *,
+    text: str = "raw",
+    precision: str = "fp32",
+    pooling: str | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Return the options of an evaluation, the first part of the protocol of its result.
+
+    Args:
+        tasks: ids of the tasks; ``stsb/dev`` for the pairs that training selects checkpoints by.
+        text: ``"raw"`` or ``"senteval"``.
+        precision: precision of the encoder.
+        pooling: pooling of a raw masked LM, if one was given.
+        limit: number of rows of each part of a task, if only some were measured.
+    """
+    told = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    return told if limit is None else {**told, "limit": limit}
+
+
+def evaluation(
+    model: str,
+    encoder: SentenceTransformer,
+    rows: Sequence[dict[str, Any]],
+    *,
+    asked: dict[str, Any],
+    identity: dict[str, Any],
+    command: Sequence[str] | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """Build a result of kind ``evaluate``.
+
+    Args:
+        model: the model's name, as the user gave it.
+        encoder: the model that was measured.
+        rows: the rows of `evaluate_tasks`.
+        asked: the return value of :func:`asked`.
+        identity: the model's hashes (`model_identity`).
+        command: the words of the command, for the record.
+        seconds: duration of the evaluation.
+    """
+    return new_result(
+        "evaluate",
+        command=command,
+        model=model,
+        identity=identity,
+        protocol={
+            **asked,
+            **_made_by([row["task"] for row in rows]),
+            **reading(encoder),
+            **read_as(encoder),
+        },
+        seed=None,
+        results=rows,
+        timing={} if seconds is None else {"evaluate_seconds": seconds},
+        device=str(encoder.device),
+    )
+
+
+def _made_by(tasks: Sequence[str]) -> dict[str, Any]:
+    """Return a description of the methods of measurement, for the kinds of the tasks."""
+    told: dict[str, Any] = {}
+    if any(task in ALL_STS_TASKS for task in tasks):
+        told |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
+    if any(task in TRANSFER_TASKS for task in tasks):
+        told["transfer"] = {
+            "classifier": "logistic regression on frozen vectors, L2, minimised to convergence in fp64",
+            "selection": "SentEval: nested folds (mr cr subj mpqa), folds of train (trec mrpc), dev (sst2)",
+            "folds": FOLDS,
+            "fold_seed": SEED,
+            "C": list(STRENGTHS),
+            "C_folds_of_train": list(STRENGTHS_ACROSS),
+        }
+    return told

@@ -1,0 +1,182 @@
+"""`holdfast evaluate`: tasks on frozen vectors, with each distinct sentence of all tasks encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.encoding import Precision, Progress
+from holdfast.errors import UserError, one_of
+from holdfast.evaluation.space import evaluate_space
+from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
+from holdfast.evaluation.task_sample import sample_labelled, sample_pairs, sampled_row
+from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
+from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.launch import is_first_process
+from holdfast.number_ranges import in_range
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS}
+TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space")
+
+
+class LoadedTask(Protocol):
+    """The data of a task: it gives its sentences, and computes a row of results from their vectors."""
+
+    @property
+    def name(self) -> str:
+        """The task's id."""
+
+    @property
+    def sentences(self) -> Iterable[str]:
+        """Every sentence whose vector is needed."""
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        """Return the row of results."""
+
+
+@dataclass(frozen=True)
+class _Space:
+    model: SentenceTransformer
+    data: Path | None
+    name: str = "space"
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        from holdfast.data.registry import load_pairs
+
+        pairs = load_pairs("stsb", "dev", data=self.data)
+        yield from pairs.sentences1
+        yield from pairs.sentences2
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        return evaluate_space(self.model, data=self.data, encode=encode)
+
+
+def task_names(text: str, where: str = "--tasks") -> list[str]:
+    """Parse task names joined by commas; groups (``sts``, ``transfer``) are expanded and repeated names are dropped.
+
+    Raises:
+        UserError: a task is unknown, or there is none.
+    """
+    names: list[str] = []
+    for name in (part.strip() for part in text.split(",") if part.strip()):
+        names += GROUPS.get(name) or [one_of(where, name, (*GROUPS, *TASKS))]
+    if not names:
+        raise UserError(f"{where} names no task: leave it out for the seven STS test sets")
+    return list(dict.fromkeys(names))
+
+
+def evaluate_tasks(
+    model: SentenceTransformer,
+    tasks: Sequence[str],
+    *,
+    data: Path | None = None,
+    text: str = "raw",
+    precision: Precision = "fp32",
+    progress: Progress | None = None,
+    started: Callable[[str], None] | None = None,
+    limit: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return a row of results per task: similarity first, then transfer, then the shape of the space.
+
+    Each row has the number of texts that exceed the model's length limit: ``truncated: {texts, of, tokens}``. If
+    several processes have joined (`holdfast.distributed.meeting`), they share the encoding; only the first process
+    computes scores, and the others return no rows.
+
+    Args:
+        model: any SentenceTransformer.
+        tasks: any of `TASKS`.
+        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: ``"raw"``, or ``"senteval"`` for the text as SentEval tokenises it, where it does.
+        precision: precision of the encoder, ``"fp32"`` or ``"bf16"``.
+        progress: called with (sentences done, distinct sentences) while encoding.
+        started: called with a task's id when its vectors are ready and its scoring starts.
+        limit: measure on about this number of rows of each part of a task, the same rows for every model, and record
+            this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. "space" is
+            not sampled.
+
+    Raises:
+        UserError: data is missing or damaged (checked before anything is encoded), or vectors have no score.
+    """
+    from holdfast.distributed import joined
+
+    if limit is not None:
+        in_range("limit", limit, "a limit of rows", least=2)
+    loaded: list[LoadedTask] = []
+    for names, load in ((ALL_STS_TASKS, load_sts), (TRANSFER_TASKS, load_transfer)):
+        loaded += [load(task, data=data, text=text) for task in tasks if task in names]
+    if "space" in tasks:
+        loaded.append(_Space(model, data))
+    if limit is not None:
+        loaded = [_sampled(task, limit) for task in loaded]
+    sentences = (sentence for task in loaded for sentence in task.sentences)
+    encode = encode_once(model, sentences, precision=precision, progress=progress, shared=True)
+    if joined() and not is_first_process():
+        return []
+    rows = []
+    for task in loaded:
+        if started is not None:
+            started(task.name)
+        rows.append({**task.score(encode), "truncated": encode.truncated(task.sentences)})
+    return rows
+
+
+def evaluate_sts_dev(
+    model: SentenceTransformer, *, data: Path | None = None, text: str = "raw", limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Return one row for the STS-B dev pairs, on which papers report ablations and training selects checkpoints.
+
+    Args:
+        model: any SentenceTransformer.
+        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
+        text: ``"raw"``, or ``"senteval"``.
+        limit: see `evaluate_tasks`.
+
+    Raises:
+        UserError: as for `evaluate_tasks`.
+    """
+    from holdfast.data.registry import load_pairs
+
+    task: LoadedTask = StsTask(load_pairs("stsb", "dev", data=data, text=text))
+    if limit is not None:
+        task = _sampled(task, limit)
+    encode = encode_once(model, task.sentences)
+    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)}]
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """A task reduced to a sample of its rows; ``of`` is the number of rows before."""
+
+    task: LoadedTask
+    of: int
+
+    @property
+    def name(self) -> str:
+        return self.task.name
+
+    @property
+    def sentences(self) -> Iterable[str]:
+        return self.task.sentences
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        return sampled_row(self.task.score(encode), self.of)
+
+
+def _sampled(task: LoadedTask, limit: int) -> LoadedTask:
+    """Return the task reduced to about ``limit`` rows, or the task itself if it has no more."""
+    if isinstance(task, StsTask):
+        of, pairs = len(task.pairs.scores), sample_pairs(task.pairs, limit)
+        return task if len(pairs.scores) == of else _Sampled(replace(task, pairs=pairs), of)
+    if isinstance(task, TransferTask):
+        parts = {name: sample_labelled(part, limit, least=FOLDS + 2) for name, part in task.parts.items()}
+        measured = "test" if "test" in parts else "all"
+        if all(len(parts[name].labels) == len(part.labels) for name, part in task.parts.items()):
+            return task
+        return _Sampled(replace(task, parts=parts), len(task.parts[measured].labels))
+    return task

@@ -1,0 +1,286 @@
+"""Execution of a cell by the command of its kind; killed work is resumed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.data.untrusted_lines import MAX_ROW_CHARS
+from holdfast.experiments.cell_planning import STSB_DEV, Setting, as_in_papers
+from holdfast.experiments.cells import Cell, Store
+from holdfast.experiments.input_hashes import OF_TASK
+from holdfast.experiments.translations import COLUMN, drawn, pairs_of, write_pairs
+from holdfast.files import write_text
+from holdfast.progress import stage
+from holdfast.results import new_result, write_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Work:
+    """A cell to make, and what its maker needs.
+
+    Attributes:
+        cell: the cell.
+        output: the path of its product.
+        inputs: the paths of the products that it takes, by their role.
+        setting: of the reproduction.
+        console: shows the progress.
+        command: for the record.
+    """
+
+    cell: Cell
+    output: Path
+    inputs: Mapping[str, Path]
+    setting: Setting
+    console: Console
+    command: list[str]
+
+
+def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], *, jobs: int = 1) -> None:
+    """Make a cell that is missing or damaged, unless another process has made it in the meantime.
+
+    ``jobs``, the number of cells made at the same time, is recorded: cells that share the machine take longer.
+
+    Raises:
+        InUse: another process is making it.
+        UserError: as the command of its kind.
+    """
+    with store.alone(cell):
+        if store.damage(cell) is not None:
+            store.discard(cell)
+        if not store.finished(cell):
+            began = time.monotonic()
+            do(cell, store, setting, console, command)
+            store.finish(cell, began, jobs)
+
+
+def do(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str]) -> None:
+    """Make a cell's product; its inputs must exist.
+
+    Raises:
+        UserError: as the command of its kind.
+    """
+    makers: Mapping[str, Callable[[Work], None]] = {
+        "translation": _translate,
+        "encoder": _train,
+        "baseline": _baseline,
+        "classifier": _finetune,
+        "attack": _attack,
+        "evaluation": _evaluate,
+        "inspection": _inspect,
+        "transfer": _transfer,
+        "distances": _distances,
+    }
+    inputs = {name: store.product(taken) for name, taken in cell.inputs.items()}
+    store.place(cell).mkdir(parents=True, exist_ok=True)
+    with stage(console, f"{cell.kind}: {cell.label}", announce=False):
+        makers[cell.kind](Work(cell, store.product(cell), inputs, setting, console, command))
+
+
+def _train(work: Work) -> None:
+    from holdfast.training.train_config import TrainConfig
+    from holdfast.training.training_run import train
+
+    identities = ("corpus", "selected_on", "option_files")
+    settings = {name: value for name, value in work.cell.settings.items() if name not in identities}
+    settings["options"] = {**as_in_papers(settings["method"]), **settings["options"]}
+    if "synonyms" in work.cell.where:
+        settings["options"] = {**settings["options"], "synonyms": work.cell.where["synonyms"]}
+    if "pairs" in work.inputs:
+        corpus = str(pairs_of(work.inputs["pairs"]))
+        settings |= {"column": COLUMN, "max_chars": MAX_ROW_CHARS}
+    else:
+        corpus = _corpus(work)
+        if corpus != work.cell.where["corpus"]:
+            settings["max_chars"] = MAX_ROW_CHARS  # the longest IMDB review has about 14,000
+    config = TrainConfig(
+        model=str(work.inputs["start"]),
+        corpus=corpus,
+        output=work.output,
+        data=work.setting.data,
+        report_sts=False,
+        **settings,
+    )
+    train(config, resume=True, console=work.console, command=work.command)
+
+
+def _baseline(work: Work) -> None:
+    from holdfast.baselines.baseline_settings import BaselineSettings
+    from holdfast.baselines.construction import make_baseline
+
+    said = {name: value for name, value in work.cell.settings.items() if name not in ("corpus", "vectors")}
+    said |= {name: Path(value) if name == "vectors" else value for name, value in work.cell.where.items()}
+    if "start" in work.inputs:
+        said["model"] = str(work.inputs["start"])
+    if "corpus" in said:
+        said["data"] = work.setting.data
+    if work.output.exists():
+        shutil.rmtree(work.output)  # an interrupted baseline starts again
+    make_baseline(BaselineSettings(output=work.output, **said), console=work.console, command=work.command)
+
+
+def _translate(work: Work) -> None:
+    from holdfast.adversary.translation import Translator
+    from holdfast.data.corpus import spool_corpus
+
+    said, where = work.cell.settings, work.cell.where
+    corpus = spool_corpus(_corpus(work), data=work.setting.data, max_chars=MAX_ROW_CHARS)
+    chosen = drawn(corpus, said["sentences"], said["seed"])
+    there, back = (Translator(str(where[name])) for name in ("there", "back"))
+    rows = write_pairs(work.output.parent, chosen, there, back, work.console)
+    result = new_result(
+        "translation",
+        command=work.command,
+        model=str(where["there"]),
+        path=Path(str(where["there"])),
+        protocol={"corpus": where["corpus"], "sentences": said["sentences"], "back": where["back"]},
+        seed=said["seed"],
+        results=rows,
+        device=str(there.model.device),
+    )
+    write_result(work.output, result)
+
+
+def _corpus(work: Work) -> str:
+    """Return the corpus of a cell's sentences; the texts of a task are written to a file first."""
+    corpus = str(work.cell.where["corpus"])
+    return str(_corpus_of_task(work, corpus.removeprefix(OF_TASK))) if corpus.startswith(OF_TASK) else corpus
+
+
+def _corpus_of_task(work: Work, name: str) -> Path:
+    """Write the training texts of a task to a file, each once, without those of its test splits and attack sets."""
+    from holdfast.classifiers.training_data import load_training_data
+
+    path = work.output.parent / "corpus.jsonl"
+    task, _, split = name.partition("/")
+    seed = work.cell.settings["seed"]
+    material = load_training_data(task, train_split=split or None, examples=None, seed=seed, data=work.setting.data)
+    texts = dict.fromkeys(side for text in material.train.texts for side in text if side.strip())
+    write_text(path, "".join(json.dumps({"sentence": text}) + "\n" for text in texts))
+    return path
+
+
+def _finetune(work: Work) -> None:
+    from holdfast.classifiers import FinetuneSettings, finetune
+
+    settings = {
+        name: value for name, value in work.cell.settings.items() if name not in ("data", "masked_lm", "option_files")
+    }
+    settings["options"] = {**settings["options"], **work.cell.where}
+    model = str(work.inputs["encoder"])
+    texts = str(work.inputs["texts"]) if "texts" in work.inputs else None
+    run = FinetuneSettings(model=model, output=work.output, data=work.setting.data, adversarial_texts=texts, **settings)
+    finetune(run, resume=True, console=work.console, command=work.command)
+
+
+def _attack(work: Work) -> None:
+    from holdfast.attacks.attack_run import AttackSettings, attack
+
+    not_asked = ("data", "resources", "recipe")
+    settings = {name: value for name, value in work.cell.settings.items() if name not in not_asked}
+    run = AttackSettings(
+        model=str(work.inputs["victim"]),
+        recipes=[work.cell.settings["recipe"]],
+        resources=work.setting.resources,
+        data=work.setting.data,
+        output=work.output,
+        **settings,
+    )
+    attack(run, resume=True, console=work.console, command=work.command)
+
+
+def _evaluate(work: Work) -> None:
+    from holdfast.evaluation.evaluation_result import asked, evaluation
+    from holdfast.evaluation.evaluation_run import evaluate_sts_dev, evaluate_tasks
+    from holdfast.model_lookup import model_identity
+    from holdfast.models import load_sentence_transformer
+
+    said, model = work.cell.settings, work.inputs["encoder"]
+    encoder = load_sentence_transformer(str(model), pooling=said["pooling"])
+    tasks, limit = [task for task in said["tasks"] if task != STSB_DEV], said.get("limit")
+    rows = evaluate_tasks(encoder, tasks, data=work.setting.data, text=said["text"], limit=limit) if tasks else []
+    if STSB_DEV in said["tasks"]:
+        rows += evaluate_sts_dev(encoder, data=work.setting.data, text=said["text"], limit=limit)
+    result = evaluation(
+        str(model),
+        encoder,
+        rows,
+        asked=asked(said["tasks"], text=said["text"], pooling=said["pooling"], limit=limit),
+        identity=model_identity(model),
+        command=work.command,
+    )
+    write_result(work.output, result)
+
+
+def _inspect(work: Work) -> None:
+    from holdfast.experiments import inspections
+    from holdfast.models import load_sentence_transformer
+
+    said, model = work.cell.settings, work.inputs["encoder"]
+    encoder = load_sentence_transformer(str(model))
+    if said["kind"] == "similarity":
+        rows = inspections.similarities(encoder, said["texts"])
+    elif said["kind"] == "masks":
+        rows = inspections.masks(encoder, model, said["texts"], seed=said["seed"])
+    else:
+        options = {**said["options"], "masked_lm": str(work.cell.where["masked_lm"])}
+        rows = inspections.hard_positives(encoder, said["texts"], options=options, seed=said["seed"])
+    result = new_result(
+        "inspection",
+        command=work.command,
+        model=str(model),
+        path=model,
+        protocol={"kind": said["kind"], "texts": said["texts"]},
+        seed=said.get("seed"),
+        results=rows,
+        device=str(encoder.device),
+    )
+    write_result(work.output, result)
+
+
+def _distances(work: Work) -> None:
+    """Measure d_pos, d_neg and δ of an attack's texts in a model's space, and project some of the texts to a plane."""
+    from holdfast.encoding import encode_sentences
+    from holdfast.evaluation.adversarial_space import (
+        check_single_texts,
+        load_space_encoder,
+        read_pairs,
+        space_of_pairs,
+    )
+    from holdfast.evaluation.projection import drawn, project
+
+    said, model = work.cell.settings, work.inputs["within"]
+    (pairs,) = read_pairs(work.inputs["texts"], outcome=said["outcome"])
+    check_single_texts(str(model), [pairs])
+    encoder = load_space_encoder(str(model))
+    vectors = encode_sentences(encoder, [*pairs.clean, *pairs.adversarial])
+    clean, adversarial = vectors[: len(pairs)], vectors[len(pairs) :]
+    chosen, rows = drawn(pairs, said["pairs"], said["seed"])
+    plane = project(chosen, clean[rows], adversarial[rows], seed=said["seed"])
+    result = new_result(
+        "space",
+        command=work.command,
+        model=str(model),
+        path=model,
+        protocol={"attacked": str(work.inputs["texts"]), **said},
+        seed=said["seed"],
+        results=[space_of_pairs(pairs, clean, adversarial)],
+        device=str(encoder.device),
+    )
+    result["coordinates"] = plane.as_json()
+    write_result(work.output, result)
+
+
+def _transfer(work: Work) -> None:
+    from holdfast.attacks.transfer import transferability
+
+    texts, on = work.inputs["texts"], str(work.inputs["on"])
+    write_result(work.output, transferability([texts], models=[on], console=work.console, command=work.command))

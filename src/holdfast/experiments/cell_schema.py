@@ -1,0 +1,90 @@
+"""Checks of the pipelines in a table that need neither a model nor data; `stages` makes the other checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.experiments.yaml_table import Place, TableFile, shown
+
+STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "distances_in", "inspection")
+"""The stages of a cell's pipeline: an encoder, a classifier on it, an attack; or an evaluation of the encoder."""
+
+_CELL_KEYS = (*STAGES, "measure", "digits", "not_run")
+MOST_DIGITS = 9
+
+_OTHERS = {"transfer_to": ("encoder", "classifier"), "distances_in": ("encoder", "classifier", "outcome", "pairs")}
+"""The stages that take another encoder or classifier, and all keys that they accept."""
+
+_WITHIN = {
+    "encoder": ("from",),
+    "from": ("from",),
+    "classifier": ("adversarial_texts",),
+    "transfer_to": ("encoder", "classifier"),
+    "distances_in": ("encoder", "classifier"),
+    "inspection": ("options",),
+}
+"""The keys of a stage whose values are stages or options themselves."""
+
+_CALLED_OFF = ("adversarial_texts",)
+"""Keys that a later part of the pipeline can cancel with null."""
+
+_TEXTS = {
+    "similarity": (list, "pairs of texts"),
+    "masks": (str, "single texts"),
+    "hard-positives": (str, "single texts"),
+}
+"""The texts that an inspection of each kind takes."""
+
+
+def says(file: TableFile, at: Place) -> dict[str, Any]:
+    """Return the pipeline part of a row, a column, a cell or ``shared``.
+
+    Raises:
+        UserError: it has a key or value that no cell may have (with ``file:line``).
+    """
+    said = file.mapping(at)
+    file.known(at, _CELL_KEYS)
+    for stage in STAGES:
+        if stage in said:
+            _check_stage(file, (*at, stage), stage)
+    for key in ("measure", "not_run"):
+        if key in said:
+            file.text((*at, key), needed=True)
+    if "digits" in said:
+        file.whole_number((*at, "digits"), 0, MOST_DIGITS)
+    return said
+
+
+def _check_stage(file: TableFile, at: Place, stage: str) -> None:
+    """Check the keys of one stage, and of the stages within it."""
+    said = file.mapping(at, needed=True)
+    for key in _WITHIN.get(stage, ()):
+        if key in said and not (said[key] is None and key in _CALLED_OFF):
+            _check_stage(file, (*at, key), key)
+    if stage in _OTHERS:
+        file.known(at, _OTHERS[stage])
+    if "pairs" in said and stage == "distances_in":
+        file.whole_number((*at, "pairs"), 2)
+    if "texts" in said and stage == "inspection":
+        _check_texts(file, (*at, "texts"))
+    if not isinstance(said.get("tasks", ""), str) and stage == "evaluation":
+        raise file.wrong((*at, "tasks"), f"'tasks' takes names joined by commas, not {shown(said['tasks'])}")
+
+
+def _check_texts(file: TableFile, at: Place) -> None:
+    """Check that the texts of an inspection are texts or pairs; `texts_wrong` checks them against the kind."""
+    for place, text in enumerate(file.entries(at, "texts, or of pairs of texts")):
+        pair = isinstance(text, list) and len(text) == 2
+        if not all(isinstance(part, str) for part in (text if pair else (text,))):
+            raise file.wrong((*at, place), f"'texts' takes texts or pairs of texts, and {text!r} is neither")
+
+
+def texts_wrong(inspection: Mapping[str, Any]) -> str:
+    """Return why the texts of an inspection do not fit its kind; "" if they fit, or if the kind is not known."""
+    kind = inspection.get("kind")
+    if not isinstance(kind, str) or kind not in _TEXTS:
+        return ""
+    wanted, described = _TEXTS[kind]
+    fits = all(isinstance(text, wanted) for text in inspection.get("texts") or ())
+    return "" if fits else f"an inspection of the kind {kind!r} takes {described}"

@@ -1,0 +1,141 @@
+"""Hashes that identify the inputs of a piece of work: files, models, data sets, corpora, linguistic resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.attacks.resources import ResourceNames, synonyms_file, wordnet_folder
+from holdfast.attacks.text_similarity import USE_HANDLES, split_spec
+from holdfast.classifiers.training_data import ATTACK_SETS
+from holdfast.data.folder import data_folder
+from holdfast.data.registry import locate
+from holdfast.data.sources import resolve
+from holdfast.data.tasks import task_named
+from holdfast.errors import UserError
+from holdfast.files import sha256
+from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.option_parsing import expanded
+from holdfast.training.train_config import Selection, resolved_selection
+
+OF_TASK = "task:"
+"""Prefix of a corpus that consists of a labelled task's training texts: in-domain pre-training."""
+
+_NAMING_FILES = ("masked_lm", "word_vectors")
+"""Options of methods and defences that name a model or a file."""
+
+
+def task_and_split(corpus: str) -> tuple[str, str] | None:
+    """Return the task and split ("" if not named) of a corpus ``task:TASK`` or ``task:TASK/SPLIT``; else None."""
+    if not corpus.startswith(OF_TASK):
+        return None
+    task, _, split = corpus.removeprefix(OF_TASK).partition("/")
+    return task, split
+
+
+class Identities:
+    """Hashes, each computed once.
+
+    Args:
+        data: the data folder.
+    """
+
+    def __init__(self, data: Path | None) -> None:
+        self._data = data
+        self._digests: dict[Path, str] = {}
+        self._models: dict[Path, dict[str, Any]] = {}
+
+    def file(self, path: Path) -> str:
+        """Return the hash of a file."""
+        if path not in self._digests:
+            self._digests[path] = sha256(path)
+        return self._digests[path]
+
+    def model(self, path: Path) -> dict[str, Any]:
+        """Return the hashes of a model's files."""
+        if path not in self._models:
+            self._models[path] = {"model_files": model_identity(path)["model_files"]}
+        return self._models[path]
+
+    def _of_model_or_file(self, name: str) -> Any:
+        """Return the hashes of a model's files or of a file; the name if it is not on this machine."""
+        path = expanded(name)
+        if path.is_file():
+            return self.file(path)
+        try:
+            return self.model(resolve_model(name))
+        except UserError:
+            return name
+
+    def named_in(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the hashes of the files and models that options name."""
+        named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
+        return {name: self._of_model_or_file(value) for name, value in named.items()}
+
+    def task(self, task: str, text: str = "raw") -> dict[str, Any]:
+        """Return the hashes of a task's local files, with raw or SentEval texts; the names of data sets on the hub."""
+        folder = data_folder(self._data)
+        known = task_named(task)
+        if known.is_own:
+            return {"files": [self.file(part.own) for part in known.splits if part.own is not None]}
+        if folder is None:
+            return {"hub": [str(part.hub) for part in known.splits if part.hub is not None]}
+        files = [path for part in known.splits for path in locate(part, folder, text) or ()]
+        return {"files": [self.file(path) for path in files]}
+
+    def trained_on(self, task: str) -> dict[str, Any]:
+        """Return the same for a training task, and the hashes of local attack sets, which are kept out of training."""
+        folder = data_folder(self._data)
+        sets = [task_named(name).split("all") for name in ATTACK_SETS.get(task_named(task).name, ())]
+        kept_out = [] if folder is None else [path for each in sets for path in locate(each, folder) or ()]
+        return {**self.task(task), **({"kept_out": [self.file(path) for path in kept_out]} if kept_out else {})}
+
+    def corpus(self, corpus: str) -> dict[str, Any]:
+        """Return the hashes of a corpus's files; the name of a corpus on the hub."""
+        if of_task := task_and_split(corpus):
+            task, split = of_task
+            return {"task": task, "split": split or None, **self.trained_on(task)}
+        if corpus == "-":
+            raise UserError("a reproduction cannot read its corpus from standard input: give --corpus FILE")
+        parts = resolve(corpus, self._data)
+        return {"parts": [self.file(part) if isinstance(part, Path) else str(part) for part in parts]}
+
+    def selected_on(self, selection: Selection) -> dict[str, Any]:
+        """Return how the kept step is selected: the last step, or by STS-B dev, with the hashes of its files."""
+        if resolved_selection(selection, self._data) == "last":
+            return {"selection": "last"}
+        dev, folder = task_named("stsb").split("dev"), data_folder(self._data)
+        files = () if folder is None else locate(dev, folder) or ()
+        return {"selection": "stsb-dev", "selected_on": [self.file(path) for path in files] or str(dev.hub)}
+
+    def resources(self, needed: Sequence[str], names: ResourceNames) -> dict[str, Any]:
+        """Return the names and hashes of the resources that a recipe needs; others do not change its attack.
+
+        The similarity encoder is always included, since it measures the adversarial texts.
+        """
+        return {
+            name: [value, self._resource_files(name, value)]
+            for name, value in vars(names).items()
+            if name in needed or name == "similarity"
+        }
+
+    def _resource_files(self, name: str, value: str) -> Any:
+        """Return the hashes of a resource's files; None for a package, or for files that are checked at download."""
+        try:
+            if name == "synonyms" and value != "counterfitted":
+                return [self.file(path) for path in files_at(synonyms_file(value, self._data))]
+            if name == "wordnet":
+                return [self.file(path) for path in files_at(wordnet_folder(value, self._data))]
+        except UserError:
+            return None  # the attack will say what is missing
+        if name == "similarity":
+            encoder, after = split_spec(value)
+            calibration = self._of_model_or_file(after) if after.endswith(".json") else after
+            return [encoder if encoder in USE_HANDLES else self._of_model_or_file(encoder), calibration]
+        return self._of_model_or_file(value) if name == "masked_lm" else None
+
+
+def files_at(path: Path) -> list[Path]:
+    """Return the file itself, or the files of a folder."""
+    return sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]

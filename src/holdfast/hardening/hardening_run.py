@@ -1,0 +1,319 @@
+"""`holdfast harden`: training of a copy that stays close to the original, and audits of both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
+from holdfast.audit import AuditSettings, audit
+from holdfast.audit.audit_run import is_of, materials
+from holdfast.errors import EndsRun, UserError
+from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
+from holdfast.files import exclusive, locked, made_for
+from holdfast.hardening import sts_cost
+from holdfast.launch import is_first_process
+from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.number_ranges import check_numbers
+from holdfast.progress import stage
+from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
+from holdfast.runs.run_record import RUN
+from holdfast.training.train_config import TrainConfig
+from holdfast.training.training_run import train
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+METHOD = "anchored"
+BEFORE, AFTER = "audit-before.json", "audit-after.json"
+RESULT_FILE = "harden.json"
+AUTO, NONE = "auto", "none"
+MAX_LENGTH = 64
+"""Maximum number of tokens of a training sentence: real texts are longer than the papers' limit of 32."""
+
+
+@dataclass(frozen=True)
+class HardenSettings:
+    """Settings of a hardening.
+
+    Attributes:
+        model: the encoder in use: a SentenceTransformer.
+        corpus: sentences similar to the encoder's inputs, without labels.
+        output: a new folder for the hardened model.
+        synonyms: sources of synonyms to harden against: "neighbours" (the data folder's lists), "wordnet" or a file, or
+            several joined by commas; "auto": those of the first two that are available; "none": typing errors only.
+        options: options of the method, by name (`holdfast.objectives.Anchored`).
+        column: the corpus column that holds the sentences.
+        data: the data folder.
+        pooling: pooling of a raw masked LM.
+        epochs: passes over the corpus.
+        max_steps: optimiser steps, in place of epochs.
+        batch_size: sentences per step.
+        learning_rate: peak learning rate.
+        max_length: tokens per sentence in training.
+        seed: random seed of the order, the changes of texts and the audits' draws.
+        precision: "auto", "fp32" or "bf16".
+        save_steps: steps between checkpoints.
+        audited: audit both models, and measure them on the seven STS test sets if these are in ``data``.
+        texts: texts of the audits, as for ``holdfast audit``.
+        examples: number of texts attacked in an audit.
+        masked_lm: masked LM of the audits.
+    """
+
+    model: str
+    corpus: str
+    output: Path
+    synonyms: str = AUTO
+    options: Mapping[str, Any] = field(default_factory=dict)
+    column: str | None = None
+    data: Path | None = None
+    pooling: str | None = None
+    epochs: float | None = None
+    max_steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    max_length: int = MAX_LENGTH
+    seed: int = 42
+    precision: str = "auto"
+    save_steps: int | None = None
+    audited: bool = True
+    texts: str | None = None
+    examples: int = 100
+    masked_lm: str | None = None
+
+    def sources_of_synonyms(self) -> list[Path]:
+        """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
+        if self.synonyms == NONE or (self.synonyms == AUTO and "synonyms" in self.options):
+            return []
+        return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
+
+    def training(self) -> TrainConfig:
+        """Return the configuration of the training."""
+        options = dict(self.options)
+        if found := self.sources_of_synonyms():
+            options["synonyms"] = ",".join(map(str, found))
+        return TrainConfig(
+            METHOD,
+            self.model,
+            self.corpus,
+            self.output,
+            options=options,
+            column=self.column,
+            data=self.data,
+            pooling=self.pooling,
+            epochs=self.epochs,
+            max_steps=self.max_steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            max_length=self.max_length,
+            seed=self.seed,
+            precision=self.precision,  # type: ignore[arg-type]
+            selection="last",  # the selected model must not depend on the data sets that are available
+            save_steps=self.save_steps,
+            report_sts=False,
+        )
+
+
+@contextlib.contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """Lock the output for this run, audits included; the training also locks the folder itself."""
+    with contextlib.ExitStack() as stack:
+        if is_first_process():
+            stack.enter_context(made_for(output.parent))
+            stack.enter_context(locked(output.parent / f".{output.name}.lock", output))
+        yield
+
+
+@exclusive(lambda settings: _alone(settings.output))
+def harden(
+    settings: HardenSettings,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: list[str] | None = None,
+) -> dict[str, Any]:
+    """Harden an encoder, audit it before and after, and return the result, also written to ``OUTPUT/harden.json``.
+
+    Args:
+        settings: the settings.
+        resume: continue the run in ``settings.output``; a finished audit is not repeated.
+        console: the console that shows progress; None: no output.
+        command: the words of the command, for the record.
+
+    Returns:
+        A result with a row for the average of the seven STS test sets, if they are available, and one per item of the
+        audit: ``metrics`` has ``{before, after}`` of its main figure with their intervals, and ``{difference,
+        difference_low, difference_high, p}``; ``verdicts`` is ``[before, after]``, and empty for the average. There are
+        no rows without an audit. With several processes, all but the first return an empty result.
+
+    Raises:
+        UserError: an error in the settings or the data, or an error of the training or the audit.
+    """
+    check_numbers(settings)  # before audits, which take minutes
+    if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
+        raise UserError(
+            f"{settings.model} is a raw masked language model, with no vectors in use that could be kept: train one "
+            "with `holdfast train`, or say with --pooling how it is used"
+        )
+    if settings.audited:
+        with stage(console, "reading the texts of the audits", announce=False):
+            materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
+    if console is not None and is_first_process() and (told := _against(settings)):
+        console.print(told, highlight=False, markup=False)
+    trained = train(settings.training(), resume=resume, console=console, command=command)
+    if not trained:
+        return {}
+    rows: list[dict[str, Any]] = []
+    sts: list[str] | str = []
+    seconds = {"train_seconds": trained["timing"]["train_seconds"]}
+    if settings.audited:
+        before = _audit(settings, settings.model, BEFORE, settings.masked_lm, console, command)
+        # Both audits use the same masked LM: the original's folder may have a masked-LM head, the copy's has none.
+        same = "masked_lm" in before["protocol"]["opened_resources"]
+        masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
+        after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
+        rows, sts = _similarity(settings, console, command)
+        rows += compared(before, after, differences(before, after, settings.output))
+        seconds |= {"audit_seconds": sum(each["timing"]["audit_seconds"] for each in (before, after))}
+    result = new_result(
+        "harden",
+        command=command,
+        model=str(settings.output),
+        path=settings.output,
+        protocol={
+            **trained["protocol"],
+            "steps": trained["selected"]["steps"],
+            "audits": [BEFORE, AFTER] if settings.audited else [],
+            "sts": sts,
+        },
+        seed=settings.seed,
+        results=rows,
+        timing=seconds,
+        device=trained["environment"]["device"],
+    )
+    if "truncated" in trained:  # in training; the audits and the test sets have their own counts
+        result["truncated"] = trained["truncated"]
+    result[RUN] = trained.get(RUN)
+    write_result(settings.output / RESULT_FILE, result)
+    return result
+
+
+def _against(settings: HardenSettings) -> str:
+    """Return a line about the perturbations of the training if they depend on the available resources, else ""."""
+    if found := settings.sources_of_synonyms():
+        return f"against typing errors and synonyms: {', '.join(map(str, found))}"
+    if settings.synonyms == AUTO and "synonyms" not in settings.options:
+        return (
+            "against typing errors alone: no synonyms are at hand (--synonyms FILE; how to get some: "
+            "`holdfast doctor --resources light`)"
+        )
+    return ""
+
+
+def _of_audit(settings: HardenSettings, model: str, name: str, masked_lm: str | None) -> AuditSettings:
+    return AuditSettings(
+        model=model,
+        texts=settings.texts,
+        examples=settings.examples,
+        masked_lm=masked_lm,
+        pooling=settings.pooling if name == BEFORE else None,
+        seed=settings.seed,
+        data=settings.data,
+    )
+
+
+def _audit(
+    settings: HardenSettings,
+    model: str,
+    name: str,
+    masked_lm: str | None,
+    console: Console | None,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    """Audit a model, or read the audit of the run that is continued."""
+    audited = _of_audit(settings, model, name, masked_lm)
+    path = settings.output / name
+    if path.exists():
+        made = read_result(path)
+        refuse_result_of_another(path, made, model_identity(resolve_model(model))["model_sha256"])
+        if is_of(made, audited):
+            return made
+        if console is not None:
+            console.print(f"{path} is an audit with other settings: it is made again", highlight=False, markup=False)
+    with stage(console, f"auditing {model}"):
+        result = audit(audited, console=console, command=command)
+    write_result(path, result)
+    return result
+
+
+def _similarity(
+    settings: HardenSettings, console: Console | None, command: list[str] | None
+) -> tuple[list[dict[str, Any]], list[str] | str]:
+    """Return the change on the STS test sets: one row and the names of its files, or no row and the reason."""
+    if not sts_cost.at_hand(settings.data):
+        return [], "the seven STS test sets are not at hand"
+    models = ((settings.model, sts_cost.BEFORE, settings.pooling), (str(settings.output), sts_cost.AFTER, None))
+    try:
+        before, after = (
+            sts_cost.measured(
+                model, settings.output / name, pooling=pooling, data=settings.data, console=console, command=command
+            )
+            for model, name, pooling in models
+        )
+        row = sts_cost.average_row(before, after, settings.output)
+    except EndsRun:
+        raise
+    except UserError as error:  # a training must not be lost because vectors have no score
+        if console is not None:
+            console.print(f"not measured on the STS test sets: {error}", highlight=False, markup=False)
+        return [], str(error)
+    return [row], [sts_cost.BEFORE, sts_cost.AFTER]
+
+
+def differences(
+    before: dict[str, Any], after: dict[str, Any], folder: Path
+) -> dict[tuple[str, str], Mapping[str, float]]:
+    """Return paired differences by task and split, ``{difference, low, high, p}``, as in `holdfast compare`."""
+    sides = [Side(name, (ComparedResult(folder / name, audit),)) for name, audit in ((BEFORE, before), (AFTER, after))]
+    if not all(any(map(is_paired, audit["results"])) for audit in (before, after)):
+        return {}  # unusable vectors: nothing could be measured, as the verdicts say
+    rows, _ = compare(*sides)
+    return {(row["task"], row["split"]): row["metrics"] for row in rows}
+
+
+def compared(
+    before: Mapping[str, Any], after: Mapping[str, Any], paired: Mapping[tuple[str, str], Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """Return a row per item that both audits measured, with its main figure before and after.
+
+    Args:
+        before: the audit before the hardening.
+        after: the audit after it.
+        paired: the differences of `differences`.
+    """
+    others = {(row["task"], row["split"]): row for row in after["results"]}
+    rows = []
+    for row in before["results"]:
+        other, headline = others.get((row["task"], row["split"])), row["headline"]
+        if other is None or headline is None or not all(headline in side["metrics"] for side in (row, other)):
+            continue
+        metrics = {}
+        for when, side in (("before", row), ("after", other)):
+            for end in ("", "_low", "_high"):
+                if headline + end in side["metrics"]:
+                    metrics[when + end] = side["metrics"][headline + end]
+        metrics |= sts_cost.of_difference(paired.get((row["task"], row["split"]), {}))
+        rows.append(
+            {
+                "task": row["task"],
+                "split": row["split"],
+                "n": min(row["n"], other["n"]),
+                "metric": headline,
+                "metrics": metrics,
+                "verdicts": [row["verdict"], other["verdict"]],
+            }
+        )
+    return rows

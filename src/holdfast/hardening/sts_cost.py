@@ -1,0 +1,91 @@
+"""Scores on the seven STS test sets before and after a hardening: its cost on clean texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.data.registry import is_local
+from holdfast.evaluation.evaluation_result import asked, evaluation
+from holdfast.evaluation.evaluation_run import evaluate_tasks
+from holdfast.evaluation.pairing import ComparedResult, Side, compare
+from holdfast.evaluation.sts import STS_TASKS
+from holdfast.input_limits import cut_lines
+from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.models import load_sentence_transformer
+from holdfast.progress import stage
+from holdfast.results import read_result, refuse_result_of_another, write_result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BEFORE, AFTER = "sts-before.json", "sts-after.json"
+AVERAGE = "sts average"
+
+
+def at_hand(data: Path | None) -> bool:
+    """Return True if all seven test sets are on this machine."""
+    return all(is_local(task, "test", data) for task in STS_TASKS)
+
+
+def measured(
+    model: str,
+    path: Path,
+    *,
+    pooling: str | None,
+    data: Path | None,
+    console: Console | None,
+    command: list[str] | None,
+) -> dict[str, Any]:
+    """Measure a model on the seven sets, or read the result of an earlier run; `holdfast compare` can read the file.
+
+    Args:
+        model: an encoder.
+        path: the file of the result.
+        pooling: pooling of a raw masked LM.
+        data: the data folder.
+        console: the console that shows progress; None: no output.
+        command: the words of the command, for the record.
+
+    Raises:
+        UserError: the data is damaged, or the vectors have no score.
+    """
+    folder = resolve_model(model)
+    wanted, identity = asked(STS_TASKS, pooling=pooling), model_identity(folder)
+    if path.exists():
+        made = read_result(path)
+        refuse_result_of_another(path, made, identity["model_sha256"])
+        if all(made["protocol"].get(name) == value for name, value in wanted.items()):
+            return made
+        if console is not None:
+            console.print(f"{path} has other settings: it is made again", highlight=False, markup=False)
+    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as told:
+        encoder = load_sentence_transformer(model, pooling=pooling)
+        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=told.update)
+    if console is not None:
+        for line in cut_lines(rows):
+            console.print(line, highlight=False, markup=False)
+    result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
+    write_result(path, result)
+    return result
+
+
+def of_difference(found: Mapping[str, float]) -> dict[str, float]:
+    """Return the values of a difference from `compare`, if any, under the names of a hardening's rows."""
+    names = {"difference": "difference", "difference_low": "low", "difference_high": "high", "p": "p"}
+    return {name: found[theirs] for name, theirs in names.items() if theirs in found}
+
+
+def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a row for a hardening's result: the average of the seven sets before and after, and the paired difference.
+
+    Raises:
+        UserError: most resamples of a set have no score.
+    """
+    sides = [Side(name, (ComparedResult(folder / name, side),)) for name, side in ((BEFORE, before), (AFTER, after))]
+    rows, _ = compare(*sides)
+    row = next(row for row in rows if row["task"] == AVERAGE)
+    found = row["metrics"]
+    metrics = {"before": found["baseline"], "after": found["other"], **of_difference(found)}
+    return {"task": AVERAGE, "split": "test", "n": row["n"], "metric": "spearman", "metrics": metrics, "verdicts": []}

@@ -1,0 +1,182 @@
+"""The base class of objectives: interface of sentence-transformers losses, saved state, duplicates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.adversary.equal_texts import Duplicates, share_a_text, text_hashes
+from holdfast.adversary.key_queue import KeyQueue
+from holdfast.backbone import Features
+from holdfast.distributed import gather_keys, mean_over_processes
+from holdfast.encoder import Encoder
+from holdfast.objectives.option_checks import check_words
+
+
+class Objective(nn.Module, ABC):
+    """A sentence-transformers loss over an :class:`~holdfast.encoder.Encoder`.
+
+    Subclasses implement :meth:`forward`, which returns named terms: the trainer sums them and logs each by name.
+    All further state of a method (heads, queues, copies) is a registered parameter or buffer, so that it is trained,
+    saved and moved with the module.
+
+    Some state is updated after each optimiser step, not trained by the optimiser: a momentum copy, a queue, learned
+    negatives. :meth:`follow` updates it. Holdfast's trainer calls it after each step. With other trainers each training
+    pass begins with it (:meth:`catch_up`), which is equivalent without gradient accumulation. Passes in evaluation
+    update nothing (:attr:`is_training_pass`).
+
+    Equal texts in a batch, or in a queue of old keys, are false negatives of each other. :meth:`equal_texts` and
+    :meth:`equal_in_queue` find and count them for any method; with ``duplicates="mask"`` they are not used as negatives
+    of each other, with "keep" they are, as in the papers.
+
+    Attributes:
+        model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
+        duplicates: "mask" or "keep".
+        diagnostics: scalars of the last forward pass that are logged and not optimised.
+        followed_by_trainer: True if a trainer calls :meth:`follow`.
+    """
+
+    TITLE: ClassVar[str]
+    """The name of the method, as written by its authors."""
+
+    IDEA: ClassVar[str]
+    """Summary of the method in one line, with the equations it implements."""
+
+    CITATION: ClassVar[str]
+    """The paper."""
+
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Sets of options by name, for ``preset=...``."""
+
+    COST: ClassVar[float | None] = None
+    """Time of a training step relative to SimCSE with the same batch, if measured (benchmarks/RESULTS.md)."""
+
+    TRAINING: ClassVar[Mapping[str, Any]] = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
+    """The trainer's defaults for this method: hyper-parameters of the paper; here those of SimCSE."""
+
+    OWN_POSITIVES: ClassVar[str | None] = None
+    """The positives that the method makes itself, for messages; None: a second column of the data may hold them."""
+
+    def __init__(self, model: nn.Module, *, duplicates: Duplicates = "mask") -> None:
+        super().__init__()
+        check_words(duplicates=(duplicates, Duplicates))
+        self.model = model
+        self.duplicates = duplicates
+        self.diagnostics: dict[str, Tensor] = {}
+        self.followed_by_trainer = False
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder over the current (possibly wrapped) model."""
+        return Encoder(self.model)
+
+    @property
+    def is_training_pass(self) -> bool:
+        """True if a forward pass now belongs to training.
+
+        The mode alone is not enough: in evaluation a stock trainer sets the mode of the model, not of its loss.
+        """
+        return self.training and torch.is_grad_enabled()
+
+    @abstractmethod
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the named terms of the loss for one batch. ``labels`` is ignored: no method here uses labels."""
+
+    def check_columns(self, columns: int) -> None:
+        """Check the number of data columns: sentences, or sentences and their positives.
+
+        Raises:
+            ValueError: the method does not support this number of columns.
+        """
+        if not 1 <= columns <= 2:
+            raise ValueError(
+                f"{self.TITLE} takes a column of sentences, or sentences and their positives: got {columns}"
+            )
+        if columns == 2 and self.OWN_POSITIVES is not None:
+            raise ValueError(f"{self.TITLE} takes one column, of sentences: {self.OWN_POSITIVES}")
+
+    def columns(self, sentence_features: Iterable[Features]) -> tuple[Features, Features | None]:
+        """Return the features of the sentences and, if the data has a second column, of their positives.
+
+        Raises:
+            ValueError: as in `check_columns`.
+        """
+        columns = list(sentence_features)
+        self.check_columns(len(columns))
+        return columns[0], columns[1] if len(columns) == 2 else None
+
+    def equal_texts(self, sentences: Features, positives: Features | None = None) -> Tensor | None:
+        """Return which keys of the joined batch have a text equal to the query's, (B, N); its own key included.
+
+        The result is the argument ``equal`` of `info_nce`. Two rows are equal if they share a text, sentence or
+        positive. The share of sentences with a duplicate is logged as ``duplicates``. With several processes all must
+        call it together.
+
+        Args:
+            sentences: features of this process's sentences.
+            positives: features of their positives, if the data has a second column.
+
+        Returns:
+            None with ``duplicates="keep"``.
+        """
+        texts = _hashes_of(sentences, positives)
+        joined, _ = gather_keys(texts)
+        equal = share_a_text(texts, joined)
+        self.diagnostics["duplicates"] = mean_over_processes((equal.sum(dim=1) > 1).float().mean())
+        return equal if self.duplicates == "mask" else None
+
+    def equal_in_queue(
+        self, queue: KeyQueue, sentences: Features, positives: Features | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return which keys of a queue are negatives of each query, (B, Q), and the hashes of the texts.
+
+        Empty slots are excluded and, with ``duplicates="mask"``, also keys of texts equal to the query's. The share of
+        sentences with a duplicate in the queue is logged as ``duplicates_in_queue``. With several processes all must
+        call it together.
+
+        Args:
+            queue: queue of old keys.
+            sentences: features of this process's sentences.
+            positives: features of their positives, if the data has a second column.
+
+        Returns:
+            The mask (B, Q); and the hashes of the texts, (B, columns), to push into the queue with their keys.
+        """
+        texts = _hashes_of(sentences, positives)
+        equal = queue.equal_to(texts)
+        self.diagnostics["duplicates_in_queue"] = mean_over_processes(equal.any(dim=1).float().mean())
+        return (queue.valid & ~equal if self.duplicates == "mask" else queue.valid.expand_as(equal)), texts
+
+    def follow(self) -> None:
+        """Update the state that follows the optimiser; called once after each optimiser step."""
+
+    def catch_up(self) -> None:
+        """Call :meth:`follow` at the begin of a training pass, unless the trainer calls it after each step."""
+        if self.is_training_pass and not self.followed_by_trainer:
+            self.follow()
+
+    def own_state(self) -> dict[str, Tensor]:
+        """Return the state of the objective without that of the encoder, for checkpoints."""
+        return {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
+
+    def load_own_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what :meth:`own_state` returned.
+
+        Raises:
+            ValueError: the state belongs to another objective.
+        """
+        if set(state) != set(self.own_state()):
+            raise ValueError(f"state holds {sorted(state)}, this objective has {sorted(self.own_state())}")
+        self.load_state_dict(dict(state), strict=False)
+
+    def own_parameters(self) -> list[nn.Parameter]:
+        """Return the trainable parameters of the objective without those of the encoder."""
+        return [p for name, p in self.named_parameters() if not name.startswith("model.") and p.requires_grad]
+
+
+def _hashes_of(sentences: Features, positives: Features | None) -> Tensor:
+    return text_hashes(sentences) if positives is None else text_hashes(sentences, positives)

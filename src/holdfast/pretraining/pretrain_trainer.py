@@ -1,0 +1,217 @@
+"""An adapter of ``transformers.Trainer``: steps of several groups, a time limit, sealed checkpoints."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from holdfast.errors import UserError
+from holdfast.files import write_json
+from holdfast.pretraining.batches import Group, TrainingSteps
+from holdfast.pretraining.model import loss_of, measure
+from holdfast.runs.resumable import Resumable
+
+CLOCK_FILE = "clock.json"
+
+
+class Clock:
+    """The training time of a run, summed over its parts (before and after a resume).
+
+    Args:
+        seconds: time limit; infinite for a run that ends by steps.
+        now: returns the current time in seconds.
+    """
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self._now = seconds, now
+        self._before, self._began = 0.0, now()
+
+    def start(self) -> None:
+        """Start the clock, in addition to the time of earlier parts."""
+        self._began = self._now()
+
+    def set(self, elapsed: float) -> None:
+        """Continue from so many seconds."""
+        self._before, self._began = elapsed, self._now()
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds so far."""
+        return self._before + self._now() - self._began
+
+    @property
+    def leads(self) -> bool:
+        """True if a time limit ends the run."""
+        return math.isfinite(self.seconds)
+
+    @property
+    def share(self) -> float:
+        """The elapsed share of the time limit, from 0 to 1."""
+        return min(self.elapsed / self.seconds, 1.0)
+
+
+def rate_factor(share: float, warmup: float) -> float:
+    """Return the factor of the peak learning rate: a linear rise in the warm-up, then a linear fall to 0.
+
+    Args:
+        share: share of the run that is over, from 0 to 1.
+        warmup: share of the run for the warm-up.
+    """
+    return share / warmup if share < warmup else (1 - share) / (1 - warmup)
+
+
+class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
+    """Trainer of a masked language model.
+
+    Differences from ``transformers.Trainer``: a step makes a backward pass for each of its groups, whose gradients add
+    up to that of the mean over all places of the step; groups and masks are functions of seed and step, so that a
+    resumed run continues bit-exactly; the learning rate follows the steps or a clock; a complete checkpoint is sealed
+    with hashes; a loss that is not finite stops the run before the weights are updated.
+
+    Args:
+        model: the masked language model.
+        steps: groups of each step.
+        held_out: groups for evaluation; may be empty.
+        warmup: share of the run for the warm-up.
+        clock: measures the time of the run; if it has a limit, it ends the run, and the learning rate follows it
+            instead of the number of steps.
+        keep_checkpoints: number of checkpoints to keep while training.
+        **kwargs: as for ``transformers.Trainer``.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Any,
+        steps: TrainingSteps,
+        held_out: list[Group],
+        warmup: float,
+        clock: Clock,
+        keep_checkpoints: int,
+        **kwargs: Any,
+    ) -> None:
+        self.steps, self.clock, self.keep_checkpoints = steps, clock, keep_checkpoints
+        self._held_out, self._warmup = held_out, warmup
+        self._told: tuple[float, int] | None = None
+        self.lr_scheduler: LambdaLR | None
+        super().__init__(model=model, train_dataset=steps, eval_dataset=range(0), **kwargs)
+        self.add_callback(_FollowPretraining(clock))
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return a loader of the steps in order; a resumed run skips step numbers without loading data."""
+        loader: DataLoader[Any] = DataLoader(
+            self.steps,
+            batch_sampler=BatchSampler(SequentialSampler(self.steps), 1, drop_last=False),
+            collate_fn=_the_only,
+            pin_memory=self.args.device.type != "cpu",
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> LambdaLR:
+        """Create a scheduler with warm-up and linear fall to 0, over the steps or the clock's time."""
+        made: LambdaLR | None = self.lr_scheduler
+        if made is None:
+            clock, warmup, last = self.clock, self._warmup, num_training_steps + 1
+            made = self.lr_scheduler = LambdaLR(
+                self.optimizer if optimizer is None else optimizer,
+                lambda step: rate_factor((step + 1) / last if not clock.leads else clock.share, warmup),
+            )
+            self._created_lr_scheduler = True
+        return made
+
+    def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
+        """Make a backward pass for each group; return the mean loss over the step's places, detached.
+
+        Raises:
+            UserError: the loss is not finite; the optimiser step is not made.
+        """
+        model.train()
+        groups = [group for group in self._prepare_inputs(inputs) if len(group["labels"])]
+        count = sum(len(group["labels"]) for group in groups)
+        total = torch.zeros((), device=self.args.device)
+        for group in groups:
+            with self.compute_loss_context_manager():
+                loss = loss_of(model, group) / count
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        if not torch.isfinite(total):  # checked once for all groups, since it synchronises with the device
+            raise UserError(
+                f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
+                "try a lower --learning-rate"
+            )
+        return total
+
+    def _prepare_inputs(self, inputs: list[Group]) -> list[Group]:
+        return [{name: self._prepare_input(value) for name, value in group.items()} for group in inputs]
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """Return 0: floating-point operations are not counted."""
+        return 0
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log tokens and passes over the corpus so far, and the tokens per second since the last record."""
+        step = self.state.global_step
+        if "loss" in logs:
+            now, tokens = time.monotonic(), self.steps.order.tokens_before(step)
+            logs = {**logs, "tokens": tokens}
+            if self._told is not None and now > self._told[0]:
+                logs["tokens_per_second"] = round((tokens - self._told[1]) / (now - self._told[0]), 1)
+            logs["elapsed"] = round(self.clock.elapsed, 1)
+            self._told = now, tokens
+        if "train_runtime" in logs:  # the trainer's rates count steps as samples
+            logs = {name: logs[name] for name in ("train_runtime", "train_loss")}
+        # For the trainer the whole run is one epoch.
+        of_the_run, self.state.epoch = self.state.epoch, round(self.steps.order.epochs_before(step), 4)
+        try:
+            super().log(logs, start_time)
+        finally:
+            self.state.epoch = of_the_run
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Return loss, perplexity and accuracy on the held-out places."""
+        measured = measure(self.model, self._held_out, bf16=self.args.bf16)
+        metrics = {f"eval_{name}": value for name, value in measured.items()}
+        self.log(metrics)
+        self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        if self._told is not None:  # the time of the evaluation is not training time
+            self._told = time.monotonic(), self._told[1]
+        return metrics
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        write_json(Path(output_dir or self.args.output_dir) / CLOCK_FILE, {"elapsed": self.clock.elapsed})
+
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+        super()._load_from_checkpoint(checkpoint_path)
+        told = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
+        self.clock.set(told["elapsed"])
+
+
+class _FollowPretraining(TrainerCallback):  # type: ignore[misc]
+    """Callback that starts the clock, and ends the run at the time limit."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self.clock.start()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        if self.clock.share >= 1:
+            control.should_training_stop = True
+
+
+def _the_only(items: list[list[Group]]) -> list[Group]:
+    (groups,) = items
+    return groups

@@ -1,0 +1,127 @@
+"""The record of a run, ``run.json``: reading, comparison, and its digest, which identifies the run.
+
+All files that a run writes for itself hold the digest: checkpoints, best weights, log, result. Files copied from
+another run's folder can thus be detected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import EndsRun, UserError
+from holdfast.runs.run_log import BEGUN, METRICS_FILE, RUN_FILE, damaged_lines, read_log
+
+RUN = "run"
+"""Key of the run's digest in the files of a run."""
+
+# Versions, and locations of model and corpus; their hashes are compared instead.
+_MAY_DIFFER = {"versions", "base_model", "source"}
+_NAME_DIGITS = 12
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the record of a run.
+
+    Raises:
+        UserError: the file is damaged; the message names the line.
+    """
+    told = "is damaged: what run it is cannot be told"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno} {told}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}:1 {told}") from error
+    if not isinstance(record, dict):
+        raise UserError(f"{path}:1 {told}")
+    return record
+
+
+def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name and both values of each setting that differs between the records of two runs."""
+    for name in sorted({*before, *now} - _MAY_DIFFER):
+        was, given = before.get(name), now.get(name)
+        if isinstance(was, dict) and isinstance(given, dict):
+            yield from differences(was, given, f"{within}{name} ")
+        elif was != given:
+            yield f"{within}{name}", was, given
+
+
+def digest_of(record: dict[str, Any]) -> str:
+    """Return the SHA-256 of the compared part of a record; equal for records without `differences`.
+
+    Moving the base model or the corpus, or other installed versions, do not change the digest.
+    """
+    decides = _deciding(json.loads(json.dumps(record)))
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def digest_in(folder: Path) -> str | None:
+    """Return the digest of the run in a folder; None if there is no record.
+
+    Raises:
+        UserError: the record is damaged.
+    """
+    path = folder / RUN_FILE
+    return digest_of(read_record(path)) if path.exists() else None
+
+
+def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
+    """Refuse a file that names another run than that of its folder.
+
+    Args:
+        path: the file, for the message.
+        named: the run that the file names; None: it names none (files of earlier versions).
+        run: the run of the folder; None: unknown.
+
+    Raises:
+        UserError: the runs differ; the message names both.
+    """
+    if named is not None and run is not None and named != run:
+        raise EndsRun(
+            f"{path} is of run {shown(named)}, and this is run {shown(run)}: move it out of the folder, and put this "
+            "run's own back if it took its place"
+        )
+
+
+def refuse_log_of_another(path: Path, run: str | None) -> None:
+    """Refuse a log of which any part was written by another run than ``run``.
+
+    Raises:
+        UserError: another run wrote to it; the message names both runs.
+    """
+    for record in read_log(path):
+        if record.get("state") == BEGUN:
+            refuse_foreign(path, record.get(RUN), run)
+
+
+def shown(run: Any) -> str:
+    """Return the first digits of a digest, for display."""
+    return str(run)[:_NAME_DIGITS]
+
+
+def damage_in(folder: Path) -> list[str]:
+    """Return a message if a run's record is damaged, and one if its log is; both name the line."""
+    lines = []
+    if (folder / RUN_FILE).exists():
+        try:
+            read_record(folder / RUN_FILE)
+        except UserError as error:
+            lines.append(str(error))
+    if numbers := damaged_lines(folder / METRICS_FILE):
+        more = f" (and {len(numbers) - 1} more line{'s' * (len(numbers) > 2)})" if len(numbers) > 1 else ""
+        lines.append(f"{folder / METRICS_FILE}:{numbers[0]}{more} is damaged: what it told is left out")
+    return lines
+
+
+def _deciding(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the compared part of a record; None counts as absent."""
+    return {
+        name: _deciding(value) if isinstance(value, dict) else value
+        for name, value in record.items()
+        if name not in _MAY_DIFFER and value is not None
+    }

@@ -1,0 +1,155 @@
+"""Checks of a training run by its log: loss, gradients, attack, δ, selected step."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from holdfast.training.duplicates import LARGE, logged_shares, duplicates_after
+from holdfast.runs.run_log import RISES, Record, curve, number_of
+
+Level = Literal["good", "look", "bad", "told"]
+
+_HARDLY = 1e-3
+"""Minimum share of the gradient with which a regulariser has an effect on the encoder."""
+_ROUNDING = 1e-3
+"""Relative tolerance of the check that δ lies in its ball, for rounding errors."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The outcome of one check of a run.
+
+    Attributes:
+        level: "good", "look" (worth a look), "bad" or "told" (for information).
+        what: subject of the check, such as "loss".
+        told: finding, as text.
+    """
+
+    level: Level
+    what: str
+    told: str
+
+
+def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = None) -> list[Flag]:
+    """Return the outcomes of all checks of a run; checks of quantities that were not logged are left out.
+
+    Args:
+        log: the records, as returned by `holdfast.runs.run_log.read_log`.
+        options: options of the method or the defence, for the radius of δ's ball.
+        selected: entry "selected" of a finished run's result; ignored if it is not a dict.
+    """
+    found = [
+        _loss(log),
+        _gradients(log),
+        _rise(log),
+        _ball(log, options),
+        _share(log),
+        _duplicates(log, options),
+        _selected(selected),
+    ]
+    return [flag for flag in found if flag is not None]
+
+
+def options_of(protocol: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of the method or the defence in a run's record or protocol; empty if there are none."""
+    found = (protocol.get(key) for key in ("options", "defence_options"))
+    return next((options for options in found if isinstance(options, dict)), {})
+
+
+def radius_of(options: Mapping[str, Any]) -> float | None:
+    """Return the radius of δ's ball: the option, or that of RobustEmbed, fgsm_steps·fgsm_size; None if unknown.
+
+    Args:
+        options: options of the method or the defence.
+    """
+    chosen = number_of(options.get("radius"))
+    if chosen is not None:
+        return chosen
+    steps, size = number_of(options.get("fgsm_steps")), number_of(options.get("fgsm_size"))
+    return None if steps is None or size is None else steps * size
+
+
+def _loss(log: Sequence[Record]) -> Flag | None:
+    told = [(record["step"], record["loss"]) for record in log if "loss" in record]
+    if not told:
+        return None
+    broken = [step for step, value in told if number_of(value) is None]
+    if broken:
+        return Flag("bad", "loss", f"not a finite number at step {broken[0]}")
+    first, last = told[0][1], told[-1][1]
+    if len(told) > 1 and last >= first:
+        return Flag("look", "loss", f"did not fall: {first:.4g} at step {told[0][0]}, {last:.4g} at step {told[-1][0]}")
+    return Flag("good", "loss", f"from {first:.4g} to {last:.4g}")
+
+
+def _gradients(log: Sequence[Record]) -> Flag | None:
+    told = [(record["step"], record["grad_norm"]) for record in log if "grad_norm" in record]
+    if not told:
+        return None
+    broken = [step for step, value in told if number_of(value) is None]
+    if broken:
+        return Flag("bad", "gradients", f"not finite at step {broken[0]}")
+    zero = [step for step, value in told if value == 0]
+    if zero:
+        return Flag("bad", "gradients", f"exactly 0 in {len(zero)} of {len(told)} logged steps, first at {zero[0]}")
+    values = [value for _, value in told]
+    return Flag("good", "gradients", f"never 0; norm {min(values):.3g} to {max(values):.3g}")
+
+
+def _rise(log: Sequence[Record]) -> Flag | None:
+    rises = [y for name in RISES for _, y in curve(log, name)]
+    if not rises:
+        return None
+    above = sum(rise > 0 for rise in rises)
+    told = (
+        f"the loss rose under the attack in {above} of {len(rises)} logged steps; median {statistics.median(rises):.3g}"
+    )
+    return Flag("good" if above == len(rises) else "look" if 2 * above > len(rises) else "bad", "attack", told)
+
+
+def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
+    norms = [y for _, y in curve(log, "delta_norm")]
+    radius = radius_of(options)
+    if not norms:
+        return None
+    largest, middle = max(norms), statistics.median(norms)
+    if not radius:
+        return Flag("told", "δ", f"norm {middle:.3g} (median), at most {largest:.3g}")
+    told = f"norm {middle:.3g} (median), {100 * middle / radius:.0f} % of the ball's radius {radius:g}"
+    if largest > radius * (1 + _ROUNDING):
+        return Flag("bad", "δ", f"{told}: leaves the ball, {largest:.4g}")
+    if middle < 0.01 * radius:
+        return Flag("look", "δ", f"{told}: it hardly leaves the centre")
+    return Flag("good", "δ", told + (", at its edge" if middle > 0.99 * radius else ""))
+
+
+def _share(log: Sequence[Record]) -> Flag | None:
+    shares = [y for _, y in curve(log, "gradient_share")]
+    if not shares:
+        return None
+    middle = statistics.median(shares)
+    told = f"{100 * middle:.2g} % of the gradient (median)"
+    if middle < _HARDLY:
+        return Flag("look", "regulariser", f"{told}: it hardly trains the encoder")
+    return Flag("good", "regulariser", told)
+
+
+def _duplicates(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
+    shares = logged_shares(log)
+    told = duplicates_after(shares, options)
+    return Flag("look" if max(shares.values()) >= LARGE else "told", "duplicates", told) if told else None
+
+
+def _selected(selected: Any) -> Flag | None:
+    if not isinstance(selected, dict):
+        return None
+    step, steps, score = (number_of(selected.get(key)) for key in ("step", "steps", "score"))
+    if step is None or steps is None:
+        return None
+    told = f"step {step:g} of {steps:g} was kept" + ("" if score is None else f", score {score:.2f}")
+    if score is not None and step == steps:
+        return Flag("look", "selection", f"{told}: the last one, so longer training may be better")
+    return Flag("good" if score is not None else "told", "selection", told)
