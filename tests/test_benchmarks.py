@@ -41,8 +41,8 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
     assert words == ["--model", "a model", "--data", "d", "--rounds", "1", "--limit", "200"]
     with pytest.raises(KeyError, match="data"):
         evaluation.command({"encoder": "a model"}, short=False)
-    told = row("script", Claim("a / b", [1.0, 3.0], at_least=3.5, floor="5"))
-    assert told == "| script | a / b | ≥ 3.5 | 2 (1-3) | **no** | 5 |"
+    message = row("script", Claim("a / b", [1.0, 3.0], at_least=3.5, floor="5"))
+    assert message == "| script | a / b | ≥ 3.5 | 2 (1-3) | **no** | 5 |"
 
 
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)

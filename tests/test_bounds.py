@@ -125,10 +125,10 @@ def test_the_command_line_refuses_what_is_out_of_range(
     monkeypatch.chdir(tmp_path)
     for value in ("9" * 400, "-5") if whole else ("9" * 400, "-5", "nan", "1e400"):
         assert main([verb, *WORDS[verb], option, value]) == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-        assert len(told) < 600
-        assert option in told or f"'{option.lstrip('-').replace('-', '_')}'" in told, told
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1
+        assert len(message) < 600
+        assert option in message or f"'{option.lstrip('-').replace('-', '_')}'" in message, message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -175,11 +175,11 @@ def test_set_refuses_what_is_out_of_range(value: str, capsys: pytest.CaptureFixt
     }
     for name, verb in words.items():
         assert main([*verb, "--set", f"{name}={value}"]) == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-        assert name in told, told
-        assert " takes a " in told or " must be " in told
-        assert len(told) < 600
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1
+        assert name in message, message
+        assert " takes a " in message or " must be " in message
+        assert len(message) < 600
 
 
 @pytest.mark.parametrize(
@@ -229,6 +229,6 @@ def test_python_is_told_before_anything_is_loaded(run: Callable[[Any], Any], set
 
 def test_a_number_that_cannot_be_read_is_a_short_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "a.json", "--limit", "9" * 50_000]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert len(told) < 2100
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert len(message) < 2100

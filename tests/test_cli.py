@@ -68,12 +68,12 @@ def mistake(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     """Run a command that must fail as a user's mistake does, and return its line."""
     capsys.readouterr()
     assert main(words) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    lines = told.err.splitlines()
+    message = capsys.readouterr()
+    assert message.out == ""
+    lines = message.err.splitlines()
     # Lines before the last are progress, never a part of the message.
     assert [line for line in lines if line.startswith("holdfast: ")] == lines[-1:]
-    assert "Traceback" not in told.err
+    assert "Traceback" not in message.err
     return lines[-1].removeprefix("holdfast: ")
 
 
@@ -248,10 +248,10 @@ CONFIGS = [
 
 @pytest.mark.parametrize(("text", "told"), CONFIGS)
 def test_a_mistake_in_a_configuration_names_file_and_line(
-    text: str, told: str, here: Path, capsys: pytest.CaptureFixture[str]
+    text: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "run.yaml").write_text(text)
-    assert told in mistake(capsys, [*TRAIN, "--config", "run.yaml"])
+    assert message in mistake(capsys, [*TRAIN, "--config", "run.yaml"])
     assert not (here / "out").exists()
 
 
@@ -297,32 +297,32 @@ def test_train_then_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> 
         *SHORT,
     ]
     assert main([*words, "--json"]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    trained = json.loads(told.out)
+    message = capsys.readouterr()
+    assert message.err == ""
+    trained = json.loads(message.out)
     assert trained == read_result(here / "out" / "results.json")
     assert trained["command"].startswith("holdfast train simcse --config run.yaml")
     assert trained["selected"]["steps"] == 3
     assert trained["protocol"]["options"]["temperature"] == 0.1
 
     assert main(["evaluate", "out", "--tasks", "stsb", "--data", "data", "--output", "r.json"]) == 0
-    told = capsys.readouterr()
-    assert "Spearman" in told.out
+    message = capsys.readouterr()
+    assert "Spearman" in message.out
     result = read_result(here / "r.json")
     assert result["kind"] == "evaluate"
     assert result["protocol"]["precision"] == "fp32"
     assert [(row["task"], row["split"], row["n"]) for row in result["results"]] == [("stsb", "test", 30)]
-    assert f"{result['results'][0]['metrics']['spearman']:.2f}" in told.out
+    assert f"{result['results'][0]['metrics']['spearman']:.2f}" in message.out
     assert result["model_sha256"] == trained["model_sha256"]
 
 
 def test_the_summary_of_a_run_says_where_the_model_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TRAIN, *SHORT]) == 0
-    told = capsys.readouterr()
-    assert 'SentenceTransformer("out")' in told.out
-    assert "3 of 8 sentences" in told.out
-    assert "corpus.txt, 64 sentences" in told.out
-    assert "the last" in told.out
+    message = capsys.readouterr()
+    assert 'SentenceTransformer("out")' in message.out
+    assert "3 of 8 sentences" in message.out
+    assert "corpus.txt, 64 sentences" in message.out
+    assert "the last" in message.out
 
     assert "--resume" in mistake(capsys, [*TRAIN, *SHORT])  # a second run into the same folder
     assert main([*TRAIN, *SHORT, "--resume"]) == 0  # a finished run has nothing to resume
@@ -340,7 +340,7 @@ def test_a_loss_that_is_not_finite_names_the_step_and_a_resumed_run_must_agree(
     assert "--learning-rate" in line
     assert not (here / "out" / "modules.json").exists()
     standing = standing_of(here / "out")
-    assert (standing.state, "the loss became" in standing.told) == ("failed", True), standing.told
+    assert (standing.state, "the loss became" in standing.message) == ("failed", True), standing.message
     assert "learning_rate was 1e+20" in mistake(capsys, [*TRAIN, *SHORT, "--resume"])
 
 

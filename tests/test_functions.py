@@ -30,13 +30,13 @@ def test_vectors_stand_in_the_order_of_their_texts_each_text_asked_about_once() 
         return letters(texts)
 
     texts = ["a", "abc", "cc", "a", "abcb", "b", "abc"]
-    told: list[tuple[int, int]] = []
+    message: list[tuple[int, int]] = []
     model = VectorFunction(noted, name="letters", call_batch=2)
-    vectors = encode_sentences(model, texts, progress=lambda done, total: told.append((done, total)))
+    vectors = encode_sentences(model, texts, progress=lambda done, total: message.append((done, total)))
     assert vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, letters(texts))
     assert calls == [["abcb", "abc"], ["cc", "a"], ["b"]]
-    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert message == [(2, 5), (4, 5), (5, 5)]
     calls.clear()
     encode_sentences(model, texts, tokens_per_batch=1, precision="bf16")
     assert [len(call) for call in calls] == [1] * 5

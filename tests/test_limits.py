@@ -112,9 +112,9 @@ def saved(make_encoder_model: Callable[..., SentenceTransformer], tmp_path: Path
         folder = tmp_path / kind
         make_encoder_model(kind).save(str(folder))
         for path, name in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", None)):
-            told = json.loads((folder / path).read_text())
-            told[name or "model_max_length"] = limit
-            (folder / path).write_text(json.dumps(told))
+            message = json.loads((folder / path).read_text())
+            message[name or "model_max_length"] = limit
+            (folder / path).write_text(json.dumps(message))
         return folder
 
     return save
@@ -146,8 +146,8 @@ def test_a_smaller_limit_stays(saved: Callable[..., Path], limit: int) -> None:
         ("long", "its length limit is 'long'"),
     ],
 )
-def test_a_limit_that_leaves_nothing_is_refused(saved: Callable[..., Path], limit: Any, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_limit_that_leaves_nothing_is_refused(saved: Callable[..., Path], limit: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         load_sentence_transformer(str(saved("bert", limit)), device="cpu")
 
 
@@ -176,10 +176,10 @@ def test_without_a_padding_token_nothing_is_loaded(
 
     def without_padding(folder: Path, token: str | None = None) -> str:
         path = folder / "tokenizer_config.json"
-        told = {**json.loads(path.read_text()), "pad_token": token}
+        message = {**json.loads(path.read_text()), "pad_token": token}
         if token is None:
-            told["added_tokens_decoder"] = {}
-        path.write_text(json.dumps(told))
+            message["added_tokens_decoder"] = {}
+        path.write_text(json.dumps(message))
         return str(folder)
 
     lm = make_masked_lm(tmp_path / "lm")
@@ -193,12 +193,12 @@ def test_without_a_padding_token_nothing_is_loaded(
         (lm, lambda name: new_classifier(name, material, 8)),
         (tmp_path / "classifier", lambda name: load_classifier(name, device="cpu")),
     ]
-    for token, told in (
+    for token, message in (
         (None, "has no padding token: set one in"),
         ("[NEW]", r"padding token '\[NEW\]' is number \d+, and the model"),
     ):
         for folder, load in loaders:
-            with pytest.raises(UserError, match=told):
+            with pytest.raises(UserError, match=message):
                 load(without_padding(folder, token))
     for folder, load in loaders:
         tokenizer = t.AutoTokenizer.from_pretrained(folder, pad_token="[PAD]")
@@ -242,9 +242,9 @@ def test_a_limit_for_a_while(make_encoder_model: Callable[..., SentenceTransform
 
 
 @pytest.mark.parametrize(("asked", "limit", "told"), [(32, None, False), (32, 32, False), (33, 32, True)])
-def test_a_lower_limit_than_was_asked_for_is_said(asked: int, limit: int | None, told: bool) -> None:
+def test_a_lower_limit_than_was_asked_for_is_said(asked: int, limit: int | None, message: bool) -> None:
     line = lowered_line(asked, limit, "m")
-    assert line == ("--max-length 33: m takes 32 tokens, texts are cut there" if told else None)
+    assert line == ("--max-length 33: m takes 32 tokens, texts are cut there" if message else None)
 
 
 # --- texts that were cut -----------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def test_a_broken_tokeniser_is_named_and_not_the_processor_that_was_looked_for(m
 # --- notices ---------------------------------------------------------------------------------------------------------
 
 
-def told(load: Callable[[], object]) -> list[str]:
+def message(load: Callable[[], object]) -> list[str]:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         load()
@@ -154,12 +154,12 @@ def told(load: Callable[[], object]) -> list[str]:
 
 
 def test_the_head_of_a_masked_lm_is_expected_to_be_left_out(masked_lm: Path) -> None:
-    assert told(lambda: load_sentence_transformer(str(masked_lm), device="cpu")) == []
+    assert message(lambda: load_sentence_transformer(str(masked_lm), device="cpu")) == []
 
 
 def test_tensors_that_are_left_out_are_told(masked_lm: Path) -> None:
     change_weights(masked_lm, lambda held: held | {f"adapter.{n}": torch.zeros(2) for n in "abcd"})
-    (line,) = told(lambda: load_sentence_transformer(str(masked_lm), device="cpu"))
+    (line,) = message(lambda: load_sentence_transformer(str(masked_lm), device="cpu"))
     assert "is read without adapter.a, adapter.b, adapter.c, … of its weights: what it is read as has no place" in line
 
 
@@ -169,7 +169,7 @@ def test_what_a_library_warns_of_is_told(masked_lm: Path, tmp_path: Path) -> Non
     model.append(Dense(16, 8))
     model.save(str(folder))
     edit(folder / "2_Dense" / "config.json", activation_function="mine.Activation")
-    (line,) = told(lambda: load_sentence_transformer(str(folder), device="cpu"))
+    (line,) = message(lambda: load_sentence_transformer(str(folder), device="cpu"))
     assert "Activation function path 'mine.Activation' is not trusted, falling back" in line
 
 
@@ -225,13 +225,13 @@ def test_a_classifier_is_read_as_an_encoder_and_that_is_told(masked_lm: Path, tm
 
     AutoModelForSequenceClassification.from_pretrained(masked_lm, num_labels=3).save_pretrained(tmp_path / "classifier")
     shutil.copy(masked_lm / "tokenizer.json", tmp_path / "classifier")
-    (line,) = told(lambda: load_sentence_transformer(str(tmp_path / "classifier"), device="cpu"))
+    (line,) = message(lambda: load_sentence_transformer(str(tmp_path / "classifier"), device="cpu"))
     assert "is read without classifier.bias, classifier.weight of its weights" in line
 
 
 def test_a_warning_that_concerns_generation_alone_is_not_told(masked_lm: Path) -> None:
     edit(masked_lm / "config.json", bos_token_id=50256, eos_token_id=50256)
-    assert told(lambda: load_sentence_transformer(str(masked_lm), device="cpu")) == []
+    assert message(lambda: load_sentence_transformer(str(masked_lm), device="cpu")) == []
 
 
 def test_a_checkpoint_of_simcse_whose_head_would_be_dropped(masked_lm: Path) -> None:

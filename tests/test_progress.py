@@ -30,26 +30,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_a_stage_speaks_when_it_starts_and_then_every_few_seconds(clock: Clock) -> None:
-    told = io.StringIO()
-    with stage(Console(file=told, width=200), "reading [b].txt", unit="sentences") as reading:
-        assert told.getvalue() == "reading [b].txt\n"
+    message = io.StringIO()
+    with stage(Console(file=message, width=200), "reading [b].txt", unit="sentences") as reading:
+        assert message.getvalue() == "reading [b].txt\n"
         for done in range(1, 13):
             clock.seconds += 1.0
             reading.update(100 * done)
-    assert told.getvalue().splitlines()[1:] == [
+    assert message.getvalue().splitlines()[1:] == [
         f"reading [b].txt: {done} sentences  100 sentences/s  {seconds} s so far"
         for done, seconds in (("300", 3), ("600", 6), ("900", 9), ("1,200", 12))
     ]
 
 
 def test_a_stage_with_a_total_tells_the_note_and_the_time_left(clock: Clock) -> None:
-    told = io.StringIO()
-    with stage(Console(file=told, width=200), "training", unit="steps", total=100) as training:
+    message = io.StringIO()
+    with stage(Console(file=message, width=200), "training", unit="steps", total=100) as training:
         training.restart(total=100, first=60)
         clock.seconds += 8.0
         training.update(64, note="loss 0.5")
     # Four steps in eight seconds: those before were made by the run that is continued.
-    assert told.getvalue().splitlines() == [
+    assert message.getvalue().splitlines() == [
         "training: 0/100 steps",
         "training: 64/100 steps  0.50 steps/s  loss 0.5  ETA 72 s",
     ]
@@ -66,12 +66,12 @@ def test_a_stage_is_silent_where_nobody_listens(
 
 
 def test_a_terminal_shows_a_bar_with_the_same_words(clock: Clock) -> None:
-    told = io.StringIO()
-    console = Console(file=told, width=120, force_terminal=True, color_system=None, legacy_windows=False)
+    message = io.StringIO()
+    console = Console(file=message, width=120, force_terminal=True, color_system=None, legacy_windows=False)
     with stage(console, "outer"), stage(console, "encoding", unit="texts", total=10) as encoding:
         clock.seconds += 2.0
         encoding.update(5, note="of two")
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.getvalue())
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", message.getvalue())
     assert "encoding" in plain
     assert "5/10 texts  2.50 texts/s  of two  ETA 2 s" in plain
 
@@ -103,14 +103,14 @@ def test_before_anything_is_done_the_time_so_far_is_told(clock: Clock) -> None:
 
 
 def test_when_all_is_done_no_time_left_is_told_and_what_comes_next_has_its_name(clock: Clock) -> None:
-    told = io.StringIO()
-    with stage(Console(file=told, width=200), "encoding", unit="texts", announce=False) as encoding:
+    message = io.StringIO()
+    with stage(Console(file=message, width=200), "encoding", unit="texts", announce=False) as encoding:
         clock.seconds += 5.0
         encoding.update(10, 10)
         encoding.go_on("fitting")
         clock.seconds += 6.0
         encoding.tell()
-    assert told.getvalue().splitlines() == [
+    assert message.getvalue().splitlines() == [
         "encoding: 10/10 texts  2.00 texts/s  5 s so far",
         "fitting",
         "fitting: 6 s so far",
@@ -118,5 +118,5 @@ def test_when_all_is_done_no_time_left_is_told_and_what_comes_next_has_its_name(
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0, "0 s"), (99, "99 s"), (150, "2.5 min"), (9000, "2.5 h")])
-def test_durations(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+def test_durations(seconds: float, message: str) -> None:
+    assert duration(seconds) == message

@@ -242,5 +242,5 @@ def test_a_number_that_is_not_finite_does_not_lose_the_result(result: dict[str, 
     assert state == "as written"
     assert read["protocol"] == {"limit": None, "scores": [1.0, None], "names": {"a": None}}
     assert read["results"][0] == row()
-    told = {"task": "sickr", "split": "test", "n": 2, "metrics": {"pearson": 80.0}, "took": None}
-    assert read["results"][1] == {**told, "undefined": ["spearman", "items"]}
+    message = {"task": "sickr", "split": "test", "n": 2, "metrics": {"pearson": 80.0}, "took": None}
+    assert read["results"][1] == {**message, "undefined": ["spearman", "items"]}

@@ -86,10 +86,10 @@ def test_a_console_reads_no_markup_and_passes_no_control_on() -> None:
     console.print(
         Text(HOSTILE), Text("styled", style="red")
     )  # made elsewhere: rich drops some controls, we show the rest
-    told = file.getvalue()
-    assert "\x1b[31mstyled" in told, "what rich says itself is obeyed"
+    message = file.getvalue()
+    assert "\x1b[31mstyled" in message, "what rich says itself is obeyed"
     for sign in ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e"):
-        assert sign not in told
+        assert sign not in message
 
 
 def test_a_status_line_and_the_columns_of_a_bar_show_controls() -> None:
@@ -99,11 +99,11 @@ def test_a_status_line_and_the_columns_of_a_bar_show_controls() -> None:
         console.print(status.renderable)
     with Progress(TextColumn("{task.description}", markup=False), console=console) as bar:
         bar.add_task("[bold]c[/bold] " + HOSTILE)
-    told = file.getvalue()
-    assert SHOWN + "2" in told
-    assert "[bold]c[/bold] a" in told, "no markup is read"
+    message = file.getvalue()
+    assert SHOWN + "2" in message
+    assert "[bold]c[/bold] a" in message, "no markup is read"
     for sign in ("\x1b]", "\x9b", "\x07", "\u202e", "\x1b[1mc"):
-        assert sign not in told
+        assert sign not in message
 
 
 # What the code takes of rich, looked through for what becomes of texts; `Panel` alone reads markup, in a title.

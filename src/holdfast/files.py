@@ -281,8 +281,8 @@ def _is_at(handle: int, path: Path) -> bool:
 
 def _holder(handle: int) -> str:
     try:
-        told = json.loads(os.pread(handle, 4096, 0))
-        return f"process {told['pid']} on {told['host']} since {told['since']}"
+        message = json.loads(os.pread(handle, 4096, 0))
+        return f"process {message['pid']} on {message['host']} since {message['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it is being written
         return "another process"
 

@@ -62,16 +62,16 @@ class Reading:
     Attributes:
         left_out: tensors of the weights that the model does not use, except those of pre-training heads.
         missing: tensors of the model that are not in its weights.
-        told: notices on how the model is read, without its name.
+        message: notices on how the model is read, without its name.
     """
 
     left_out: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    message: list[str] = field(default_factory=list)
 
     def tell(self, line: str, spec: str) -> None:
         """Emit a notice on the model that ``spec`` names."""
-        self.told.append(line)
+        self.message.append(line)
         message_of(f"{spec} {line}")
 
 

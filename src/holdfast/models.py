@@ -71,7 +71,7 @@ def load_sentence_transformer(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
             f"masked language model to use {pooling}"
         )
-    keep_reading(model, reading.told)
+    keep_reading(model, reading.message)
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
     moved: SentenceTransformer = model.to(device or _best_device())
     return moved
@@ -82,15 +82,15 @@ def keep_reading(model: Any, lines: list[str]) -> None:
 
     Args:
         model: the loaded model.
-        lines: `Reading.told`.
+        lines: `Reading.message`.
     """
     setattr(model, _READ_AS, lines)
 
 
 def read_as(model: Any) -> dict[str, list[str]]:
     """Return the notices on how a model was read, for a result's protocol: ``{read_as: lines}``, or empty."""
-    told = getattr(model, _READ_AS, None)
-    return {"read_as": list(told)} if told else {}
+    message = getattr(model, _READ_AS, None)
+    return {"read_as": list(message)} if message else {}
 
 
 @contextlib.contextmanager

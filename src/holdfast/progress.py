@@ -42,8 +42,8 @@ class Stage:
         self.console, self.label, self.unit = console, label, unit
         self.total, self.first, self.done = total, first, first
         self.note = ""
-        self.told: float | None = None  # the count when the last line was printed
-        self.began = self._told = time.monotonic()
+        self.printed_at: float | None = None  # the count when the last line was printed
+        self.began = self._last_printed = time.monotonic()
         self._bar: Bar | None = None
         self._task = TaskID(0)
 
@@ -69,12 +69,12 @@ class Stage:
         self.total = self.total if total is None else total
         self.note = self.note if note is None else note
         self.show()
-        if not self.console.is_terminal and time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
+        if not self.console.is_terminal and time.monotonic() - self._last_printed >= SECONDS_BETWEEN_LINES:
             self.tell()
 
     def tell(self) -> None:
         """Print a line on the progress."""
-        self._told, self.told = time.monotonic(), self.done
+        self._last_printed, self.printed_at = time.monotonic(), self.done
         self.console.print(f"{self.label}: {self.text()}", highlight=False, markup=False)
 
     def text(self) -> str:
@@ -133,7 +133,7 @@ class Stage:
                 self.console.print(self.label + count, highlight=False, markup=False)
             return
         self._bar = Bar(
-            TextColumn("{task.description}", markup=False), BarColumn(), _Told(self), console=self.console,
+            TextColumn("{task.description}", markup=False), BarColumn(), _RateColumn(self), console=self.console,
             transient=not self.total,
         )  # fmt: skip
         self._task = self._bar.add_task(self.label, total=None)
@@ -157,7 +157,7 @@ class Stage:
             self._bar.update(self._task, total=None if share is None else 1.0, completed=share or 0.0)
 
 
-class _Told(ProgressColumn):
+class _RateColumn(ProgressColumn):
     """A column with a stage's text, updated with every redraw, so that the time left also falls in a long step."""
 
     def __init__(self, stage: Stage) -> None:

@@ -149,8 +149,8 @@ class Checker:
             if row["recipe"] in COMPARED_WITH:
                 comparisons += self.comparison(row, constants, before, after, place)
         if row.get("similarity") is not None:
-            whole, told = (row["original"], row["adversarial"]), row["similarity"]
-            comparisons.append(Comparison(row, whole, told, told, "the similarity is told wrongly"))
+            whole, message = (row["original"], row["adversarial"]), row["similarity"]
+            comparisons.append(Comparison(row, whole, message, message, "the similarity is told wrongly"))
         return comparisons
 
     @staticmethod
@@ -459,10 +459,10 @@ def main() -> None:
     for path in options.results:
         result = json.loads(path.read_text(encoding="utf-8"))
         counts = Checker(result, options.data, options.masked_lm).check()
-        told = f"{path}: {sum(counts.values())} changed texts keep to the rules {counts}"
+        message = f"{path}: {sum(counts.values())} changed texts keep to the rules {counts}"
         if result["protocol"]["goal"]["kind"] == "class":
-            told += f"; {check_labels(result, result['model'])} flips confirmed in fp32"
-        print(told)
+            message += f"; {check_labels(result, result['model'])} flips confirmed in fp32"
+        print(message)
 
 
 if __name__ == "__main__":

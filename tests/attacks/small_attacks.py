@@ -137,6 +137,6 @@ def content(path: Path) -> dict[str, Any]:
 def mistake(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     capsys.readouterr()
     assert main(words) == 2
-    told = capsys.readouterr()
-    assert "Traceback" not in told.err
-    return told.err.splitlines()[-1]
+    message = capsys.readouterr()
+    assert "Traceback" not in message.err
+    return message.err.splitlines()[-1]

@@ -20,9 +20,9 @@ from holdfast.results import read_result
 
 def test_an_attack_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ATTACK, "--output", "r.json"]) == 0
-    told = capsys.readouterr().out
-    assert "pwws" in told
-    assert "1 skipped: the text is empty" in told
+    message = capsys.readouterr().out
+    assert "pwws" in message
+    assert "1 skipped: the text is empty" in message
     result = read_result(here / "r.json")
     assert result["kind"] == "attack"
     assert result["model"] == "model"
@@ -165,7 +165,7 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_mistakes_are_one_line(here: Path, capsys: pytest.CaptureFixture[str], words: list[str], line: str) -> None:
-    told = mistake(
+    message = mistake(
         capsys,
         [
             "attack",
@@ -176,7 +176,7 @@ def test_mistakes_are_one_line(here: Path, capsys: pytest.CaptureFixture[str], w
             *words,
         ],
     )
-    assert line in told
+    assert line in message
     assert not list(here.glob("*.json"))
 
 
@@ -189,9 +189,9 @@ def test_an_encoder_without_classes_is_refused(
 
 def test_too_few_classes_are_told(here: Path, make_classifier: Any, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "binary").symlink_to(make_classifier(classes=2))
-    told = mistake(capsys, ["attack", "binary", "--task", "textfooler/mnli", "--recipes", "pwws"])
-    assert "2 classes" in told
-    assert "holdfast finetune" in told
+    message = mistake(capsys, ["attack", "binary", "--task", "textfooler/mnli", "--recipes", "pwws"])
+    assert "2 classes" in message
+    assert "holdfast finetune" in message
 
 
 def test_show_refuses_other_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

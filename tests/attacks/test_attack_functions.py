@@ -127,8 +127,8 @@ def test_an_embedding_service_is_attacked(
         else:
             others = (here / "others.txt").read_text().splitlines()
             found = [sorted((cosine(text, other) for other in others), reverse=True)[:2] for text in texts]
-            told = [[cosine(text, t) for t in row[w]["neighbours"]] for text, w in zip(texts, ROUNDS, strict=True)]
-            np.testing.assert_allclose(told, found, atol=2e-5)
+            message = [[cosine(text, t) for t in row[w]["neighbours"]] for text, w in zip(texts, ROUNDS, strict=True)]
+            np.testing.assert_allclose(message, found, atol=2e-5)
     assert mistake(capsys, [*words, "--call-batch", "10"]).endswith("AssertionError: too many")
 
 
@@ -139,9 +139,9 @@ def test_mistakes_with_an_embedding_service_are_one_line(
     here: Path, service: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--recipes", "typos", "--texts", "mine.txt", "--call-batch", "9"]
-    told = mistake(capsys, ["attack", "call:embedding_service:short", *words])
-    assert "call:embedding_service:short returned an array of shape (8, 16) for 9 texts" in told
+    message = mistake(capsys, ["attack", "call:embedding_service:short", *words])
+    assert "call:embedding_service:short returned an array of shape (8, 16) for 9 texts" in message
     (here / "lists.tsv").write_text("word\tneighbors\ndog\tcat\n")
     geometry = ["--recipes", "geometry", "--set", "source=neighbours", "--synonyms", "lists.tsv"]
-    told = mistake(capsys, [*ON_SERVICE[:-2], *words[2:], *geometry])
-    assert "gives no gradients: leave geometry out of --recipes" in told
+    message = mistake(capsys, [*ON_SERVICE[:-2], *words[2:], *geometry])
+    assert "gives no gradients: leave geometry out of --recipes" in message

@@ -60,8 +60,8 @@ def numbers(line: str) -> dict[str, float]:
 
 
 def test_rates_success_and_the_time_that_is_left_are_told_now_and_then(clock: Clock) -> None:
-    told = io.StringIO()
-    console = Console(file=told, width=200)
+    message = io.StringIO()
+    console = Console(file=message, width=200)
     with AttackProgress(console, "pwws", 5) as progress:
         steps: list[tuple[float, int, Outcome]] = [
             (2.0, 10, "skipped"),  # too soon for a line
@@ -73,11 +73,11 @@ def test_rates_success_and_the_time_that_is_left_are_told_now_and_then(clock: Cl
         for number, (seconds, queries, outcome) in enumerate(steps):
             clock.seconds += seconds
             progress.add(attempt(number, outcome, queries))
-            lines.append(told.getvalue().count("\n"))
+            lines.append(message.getvalue().count("\n"))
         clock.seconds += 10.0
         progress.add(attempt(4, "failed", 100))
     assert lines == [0, 1, 1, 2]
-    first, second, last = told.getvalue().splitlines()
+    first, second, last = message.getvalue().splitlines()
     assert all(line.startswith("pwws") for line in (first, second, last))
     rates = {"examples/s": 0.1, "queries/s": 10.0}
     # 2 examples and 200 queries in 20 seconds, and so on; the example that was skipped was not attacked.
@@ -87,28 +87,28 @@ def test_rates_success_and_the_time_that_is_left_are_told_now_and_then(clock: Cl
 
 
 def test_a_terminal_shows_a_bar_with_the_same_numbers(clock: Clock) -> None:
-    told = io.StringIO()
-    console = Console(file=told, width=150, force_terminal=True, color_system=None, legacy_windows=False)
+    message = io.StringIO()
+    console = Console(file=message, width=150, force_terminal=True, color_system=None, legacy_windows=False)
     with AttackProgress(console, "typos", 4) as progress:
         for number, outcome in enumerate(("succeeded", "failed", "skipped", "failed")):
             clock.seconds += 5.0
             progress.add(attempt(number, outcome, 40))  # type: ignore[arg-type]
-    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.getvalue()).rstrip().splitlines()[-1]
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", message.getvalue()).rstrip().splitlines()[-1]
     assert "typos" in last
     assert numbers(last) == {"done": 4, "total": 4, "examples/s": 0.2, "queries/s": 8.0, "success": 33.3, "left": 0}
 
 
 def test_the_words_of_a_long_text_are_told_before_any_is_finished(clock: Clock) -> None:
-    told = io.StringIO()
+    message = io.StringIO()
     now = UnderWay(texts=1, tried=0, words=80, queries=80, parts=0.0)
-    progress = AttackProgress(Console(file=told, width=200), "pwws", 2, lambda: now)
+    progress = AttackProgress(Console(file=message, width=200), "pwws", 2, lambda: now)
     clock.seconds += 8.0
     progress.tell()
     now = UnderWay(texts=1, tried=20, words=80, queries=160, parts=0.25)
     clock.seconds += 8.0
     progress.tell()
     # A quarter of one of two texts in 16 seconds: seven times as long is left.
-    assert told.getvalue().splitlines() == [
+    assert message.getvalue().splitlines() == [
         "pwws: 0/2 examples  0.00 examples/s  10 queries/s  0 of 80 words tried in 1 text  8 s so far",
         "pwws: 0/2 examples  0.00 examples/s  10 queries/s  20 of 80 words tried in 1 text  ETA 1.9 min",
     ]
@@ -136,8 +136,8 @@ def test_the_engine_tells_what_is_under_way(encoder: Any, resources: Any) -> Non
 
 @pytest.mark.parametrize("ends", ["quiet", "nothing to do", "an error"])
 def test_nothing_is_told_where_nobody_listens_or_nothing_was_finished(ends: str, clock: Clock) -> None:
-    told = io.StringIO()
-    console = None if ends == "quiet" else Console(file=told, width=200)
+    message = io.StringIO()
+    console = None if ends == "quiet" else Console(file=message, width=200)
     total = 0 if ends == "nothing to do" else 2
     try:
         with AttackProgress(console, "pwws", total) as progress:
@@ -148,7 +148,7 @@ def test_nothing_is_told_where_nobody_listens_or_nothing_was_finished(ends: str,
                 raise KeyboardInterrupt
     except KeyboardInterrupt:
         pass
-    assert told.getvalue() == ""
+    assert message.getvalue() == ""
 
 
 def test_seconds_per_example_are_those_of_the_attack_alone_also_of_a_run_that_was_killed(

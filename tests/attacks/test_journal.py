@@ -105,14 +105,14 @@ def test_every_bit_of_a_line_counts(tmp_path: Path, line: int) -> None:
         if b"\n" in damaged:  # that makes two lines of it, both damaged
             continue
         path.write_bytes(b"\n".join([*lines[: line - 1], bytes(damaged), *lines[line:]]))
-        told: list[str] = []
-        done = Journal(output, SETTINGS).open(resume=True, tell=told.append)
+        message: list[str] = []
+        done = Journal(output, SETTINGS).open(resume=True, tell=message.append)
         again = "0 examples" if line == 1 else "1 example"
-        assert told == [f"{path}:{line} is damaged: {again} will be attacked again"], damaged
+        assert message == [f"{path}:{line} is damaged: {again} will be attacked again"], damaged
         assert done == {("pwws", n): attempt(n) for n in range(4) if n != line - 2}
-        told.clear()
-        assert Journal(output, SETTINGS).open(resume=True, tell=told.append) == done
-        assert told == [], "what was damaged is taken out"
+        message.clear()
+        assert Journal(output, SETTINGS).open(resume=True, tell=message.append) == done
+        assert message == [], "what was damaged is taken out"
 
 
 def test_several_damaged_lines_are_one_line(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_several_damaged_lines_are_one_line(tmp_path: Path) -> None:
     (path,) = journals(output)
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"{broken", lines[2], b"\xff\xfe", b"[" * 100_000, lines[4], b""]))
-    told: list[str] = []
-    assert set(Journal(output, SETTINGS).open(resume=True, tell=told.append)) == {("pwws", 1), ("pwws", 3)}
-    assert told == [f"{path}:2 (and 2 more lines) is damaged: 3 examples will be attacked again"]
+    message: list[str] = []
+    assert set(Journal(output, SETTINGS).open(resume=True, tell=message.append)) == {("pwws", 1), ("pwws", 3)}
+    assert message == [f"{path}:2 (and 2 more lines) is damaged: 3 examples will be attacked again"]
 
 
 def test_a_row_of_another_run_is_not_taken_over(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_lines_of_an_earlier_version_name_no_run_and_are_taken(tmp_path: Path) -
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert all(line.pop("run") for line in lines)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told: list[str] = []
-    assert set(Journal(output, SETTINGS).open(resume=True, tell=told.append)) == {("pwws", 1)}
-    assert told == []
+    message: list[str] = []
+    assert set(Journal(output, SETTINGS).open(resume=True, tell=message.append)) == {("pwws", 1)}
+    assert message == []
 
 
 def test_processes_share_and_wait(tmp_path: Path) -> None:

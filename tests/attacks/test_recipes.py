@@ -404,11 +404,11 @@ def test_pwws_asks_for_synonyms_of_the_words_own_kind_where_it_is_told_to(
     resources.wordnet = Recording()
     text = "the old dog sleeps"
     label = int(target.classifier.logits([(text,)]).argmax())
-    told = {
+    message = {
         PWWS(): [("old", None, False), ("dog", None, False), ("sleeps", None, False)],
         PWWS(same_tag=True, inflected=True): [("old", "ADJ", True), ("dog", "NOUN", True), ("sleeps", "VERB", True)],
     }
-    for recipe, expected in told.items():
+    for recipe, expected in message.items():
         asked.clear()
         list(Engine(target, resources).run(recipe, [Example(0, (text,), 0, label)]))
         assert asked == expected

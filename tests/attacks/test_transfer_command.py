@@ -124,8 +124,8 @@ def test_what_cannot_be_compared_of_tried_texts_is_one_line(there: Path, capsys:
     result = read_result(there / "b.json")
     crossed = {**result, "results": [*result["results"], {**result["results"][0], "on": "a.json"}]}
     write_result(there / "crossed.json", crossed)
-    told = mistake(capsys, ["compare", a, "crossed.json"])
-    assert "crossed.json: texts were tried on several models" in told
+    message = mistake(capsys, ["compare", a, "crossed.json"])
+    assert "crossed.json: texts were tried on several models" in message
     write_result(there / "twice.json", {**result, "results": result["results"] * 2})
     assert "twice.json holds sst2 dev pwws against a twice" in mistake(capsys, ["compare", a, "twice.json"])
     bare = {key: value for key, value in result["results"][0].items() if key != "items"}

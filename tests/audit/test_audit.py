@@ -26,7 +26,7 @@ ATTACKED = ("adversarial-typos", "adversarial-synonyms", "neighbours")
 def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["audit", "lm", "--texts", "mine.txt", "--data", "data", "--examples", "6", "--output", "audit.json"]
     assert main(words) == 0
-    told = capsys.readouterr()
+    message = capsys.readouterr()
     result = read_result(here / "audit.json")
     assert result["kind"] == "audit"
     assert [row["task"] for row in result["results"]] == TASKS
@@ -58,12 +58,12 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert orders[0] == orders[1] == orders[2], "the same texts in the same order, whichever was finished first"
 
     # The printed card says the same, shows texts, and says what to do; progress is on the other stream.
-    assert f"{items['audit-typos']['metrics']['stability']:.3f}" in told.out
-    assert told.out.count("holds") >= 3
-    assert told.out.rstrip().endswith("harden lm --corpus your-texts.txt --output hardened")
-    assert "13/13 nearest neighbours" in told.err
+    assert f"{items['audit-typos']['metrics']['stability']:.3f}" in message.out
+    assert message.out.count("holds") >= 3
+    assert message.out.rstrip().endswith("harden lm --corpus your-texts.txt --output hardened")
+    assert "13/13 nearest neighbours" in message.err
     for row in worst_examples(result):
-        assert f"{row['item']}: {row['recipe']} #{row['number']}  succeeded" in told.out
+        assert f"{row['item']}: {row['recipe']} #{row['number']}  succeeded" in message.out
     assert main(["show", "audit.json", "--recipe", "random-typos", "--outcome", "all", "--limit", "1"]) == 0
     assert "audit-typos: random-typos #" in capsys.readouterr().out
 
@@ -173,7 +173,7 @@ MISTAKES = [
 
 
 def test_mistakes_with_a_function_are_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words, told in (
+    for words, message in (
         (["call:no_such_service:embed"], "call:no_such_service:embed: ModuleNotFoundError"),
         (["call:no_such_service"], "is not call:package.module:function"),
         (["call:math:sqrt", "--call-batch", "0"], "--call-batch must be from 1"),
@@ -181,27 +181,27 @@ def test_mistakes_with_a_function_are_one_line(here: Path, capsys: pytest.Captur
         (["call:math:sqrt"], "call:math:sqrt failed, or returned no array of numbers: TypeError"),
     ):
         assert main(["audit", *words, "--texts", "mine.txt"]) == 2
-        assert told in capsys.readouterr().err.splitlines()[-1]
+        assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     ("words", "told"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
-def test_mistakes_are_one_line(here: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line(here: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "one.txt").write_text("same\n")
     given = words if "--texts" in words else ["--texts", "mine.txt", *words]
     assert main(["audit", "lm", *given]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     (line,) = [line for line in captured.err.splitlines() if line.startswith("holdfast: ")]
-    assert told in line
+    assert message in line
 
 
 def test_json_and_help(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "lm", "--texts", "mine.txt", "--data", "data", "--examples", "2", "--json"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["kind"] == "audit"
-    assert told.err == ""
+    message = capsys.readouterr()
+    assert json.loads(message.out)["kind"] == "audit"
+    assert message.err == ""
     assert main(["audit", "--help"]) == 0
     assert "Example:\n    holdfast audit" in capsys.readouterr().out
 

@@ -252,12 +252,12 @@ def test_a_synonym_is_of_the_words_own_part_of_speech() -> None:
         def synonyms(self, word: str, *, tag: str | None, inflected: bool) -> list[str]:
             return [f"{word}/{tag}"]
 
-    told: Any = Told()
+    message: Any = Told()
     words = Words.of("one two three four five six seven eight nine ten eleven twelve")
-    exchange = changed_copies.wordnet_synonym(told, told)
+    exchange = changed_copies.wordnet_synonym(message, message)
     for place, word in enumerate(words.words):
         assert exchange(words, place, random.Random(0)) == f"{word}/{word.upper()}"
-    assert changed_copies.wordnet_synonym(told, None)(words, 0, random.Random(0)) == "one/None"
+    assert changed_copies.wordnet_synonym(message, None)(words, 0, random.Random(0)) == "one/None"
 
 
 def test_one_of_the_ten_likeliest_words_is_drawn() -> None:

@@ -142,16 +142,16 @@ QUICK = {"levels": 2, "depth": 2, "width": 8, "epochs": 4.0, "batch_size": 32}
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
 def test_training_raises_the_likelihood_of_vectors_that_were_held_out(coupling: Coupling) -> None:
-    told: list[tuple[int, int, float]] = []
+    message: list[tuple[int, int, float]] = []
     flow, fit = fit_flow(
         data(),
         FlowOptions(coupling=coupling, **QUICK),  # type: ignore[arg-type]
         seed=1,
-        progress=lambda *update: told.append(update),
+        progress=lambda *update: message.append(update),
     )
     assert (fit.trained_on, fit.held_out, fit.steps) == (570, 30, 4 * (570 // 32))
     assert fit.after > fit.before + 0.1
-    assert [step for step, _, _ in told] == list(range(1, fit.steps + 1))
+    assert [step for step, _, _ in message] == list(range(1, fit.steps + 1))
     held_out = torch.from_numpy(data()[570:])
     with torch.no_grad():
         assert float(flow.log_probability(held_out).mean()) / 10 == pytest.approx(fit.after, abs=1e-5)

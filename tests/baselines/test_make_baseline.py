@@ -126,8 +126,8 @@ def test_few_sentences_give_fewer_dimensions_and_say_so(lm: Path, corpus: Path, 
     assert "vary in 7 of 16 directions" in result["notes"][0]
     assert result["notes"][0] in (tmp_path / "w" / "README.md").read_text()
     assert result["protocol"]["pooling"] == "mean"
-    told = refusal("whitening", tmp_path / "x", model=str(lm), corpus=str(corpus), sentences=8, dimensions=8)
-    assert "ask for at most 7" in told
+    message = refusal("whitening", tmp_path / "x", model=str(lm), corpus=str(corpus), sentences=8, dimensions=8)
+    assert "ask for at most 7" in message
     assert not (tmp_path / "x").exists()
 
 
@@ -137,8 +137,8 @@ def test_the_flow_is_the_same_for_the_same_seed(lm: Path, corpus: Path, tmp_path
     assert one["model_sha256"] == two["model_sha256"] != other["model_sha256"]
     assert one["fit"]["after"] > one["fit"]["before"]
     assert (one["fit"]["trained_on"], one["fit"]["held_out"], one["seed"]) == (190, 10, 1)
-    told = {"levels": 2, "depth": 2, "width": 4, "coupling": "additive"}
-    assert one["protocol"]["options"] == told | {"epochs": 2.0, "batch_size": 32, "learning_rate": 1e-3}
+    message = {"levels": 2, "depth": 2, "width": 4, "coupling": "additive"}
+    assert one["protocol"]["options"] == message | {"epochs": 2.0, "batch_size": 32, "learning_rate": 1e-3}
 
 
 def test_a_sentence_transformer_keeps_its_modules_below_the_fit(lm: Path, corpus: Path, tmp_path: Path) -> None:
@@ -177,10 +177,10 @@ def test_the_corpus_is_drawn_by_the_seed_and_each_part_is_given_once(
 
     monkeypatch.setattr(module, "_PART", 64)
     model, spooled = load_sentence_transformer(str(lm), device="cpu"), spool_corpus(str(corpus))
-    told: list[tuple[int, int]] = []
-    parts = list(corpus_vectors(model, spooled, 150, seed=3, progress=lambda *update: told.append(update)))
+    message: list[tuple[int, int]] = []
+    parts = list(corpus_vectors(model, spooled, 150, seed=3, progress=lambda *update: message.append(update)))
     assert [len(part) for part in parts] == [64, 64, 22]
-    assert told == [(64, 150), (128, 150), (150, 150)]
+    assert message == [(64, 150), (128, 150), (150, 150)]
     order = np.random.default_rng(3).permutation(300)[:150]
     expected = model.encode([corpus.read_text().splitlines()[row] for row in order])
     np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-5)
@@ -198,8 +198,8 @@ def test_a_full_disk_is_one_line_and_nothing_is_left(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(construction, "corpus_vectors", full)
-    told = refusal("flow", tmp_path / "out", model=str(lm), corpus=str(corpus))
-    assert "no space left on the disk" in told
+    message = refusal("flow", tmp_path / "out", model=str(lm), corpus=str(corpus))
+    assert "no space left on the disk" in message
     assert not list(tmp_path.glob("holdfast-flow-*"))
     assert not (tmp_path / "out").exists()
 
@@ -240,9 +240,9 @@ def test_settings_are_checked_first(name: str, given: dict[str, Any], said: str,
 
 
 def test_more_sentences_than_there_are_is_told(lm: Path, corpus: Path, tmp_path: Path) -> None:
-    told = refusal("whitening", tmp_path / "out", model=str(lm), corpus=str(corpus), sentences=301)
-    assert "--sentences 301" in told
-    assert "holds 300" in told
+    message = refusal("whitening", tmp_path / "out", model=str(lm), corpus=str(corpus), sentences=301)
+    assert "--sentences 301" in message
+    assert "holds 300" in message
 
 
 def test_vectors_that_are_not_finite_are_told(lm: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,12 +64,12 @@ def test_the_first_words_are_taken_and_the_rest_is_not_read(tmp_path: Path) -> N
 
 
 def test_more_rows_than_a_block_keep_their_order(tmp_path: Path) -> None:
-    told: list[int] = []
+    message: list[int] = []
     path = write(tmp_path / "v.txt", "".join(f"w{i} {i} {-i}\n" for i in range(40_000)))
-    vectors = read_word_vectors(path, progress=told.append)
+    vectors = read_word_vectors(path, progress=message.append)
     np.testing.assert_array_equal(vectors.matrix[:, 0], np.arange(40_000))
     assert vectors.words[39_999] == "w39999"
-    assert told == [16_384, 32_768]
+    assert message == [16_384, 32_768]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_more_rows_than_a_block_keep_their_order(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_file_and_line(tmp_path: Path, text: str, line: int, said: str) -> None:
-    told = refusal(tmp_path / "v.txt", text)
-    assert told.startswith(f"{tmp_path / 'v.txt'}:{line}: ")
-    assert said in told
+    message = refusal(tmp_path / "v.txt", text)
+    assert message.startswith(f"{tmp_path / 'v.txt'}:{line}: ")
+    assert said in message
 
 
 def test_files_without_words_are_refused(tmp_path: Path) -> None:

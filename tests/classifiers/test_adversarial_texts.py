@@ -58,7 +58,7 @@ def test_each_attacked_training_text_adds_what_became_of_it(tmp_path: Path) -> N
     assert found.texts == [("the dgo eats",), ("a dog rnus",)]
     assert found.labels == [1, 1]
     assert found.foreign == 1
-    assert f"2 adversarial texts of {path} (1 of texts that are not trained on" in found.told()
+    assert f"2 adversarial texts of {path} (1 of texts that are not trained on" in found.describe()
 
 
 def test_of_a_pair_the_attacked_side_is_exchanged(tmp_path: Path) -> None:

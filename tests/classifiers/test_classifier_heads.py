@@ -81,7 +81,7 @@ def same(model: Any, folder: Path, but: Sequence[str] = ()) -> bool:
     ],
 )
 def test_a_head_of_other_classes_is_drawn_anew(
-    classes: tuple[str, ...], of_task: tuple[str, ...], told: str, make: Make, task: Callable[..., TrainingData]
+    classes: tuple[str, ...], of_task: tuple[str, ...], message: str, make: Make, task: Callable[..., TrainingData]
 ) -> None:
     folder, material = make(*classes), task(*of_task)
     started = start(folder, material)
@@ -89,7 +89,7 @@ def test_a_head_of_other_classes_is_drawn_anew(
     assert same(started.model, folder, but=LAST)
     assert started.head is not None
     assert not started.head.kept
-    assert told in started.head.told()
+    assert message in started.head.describe()
     assert started.model.classifier.weight.shape[0] == len(of_task)
     assert 0.3 < float(started.model.classifier.weight.detach().std()) < 0.7  # its initializer_range is 0.5
     assert started.model.config.id2label == dict(enumerate(of_task))
@@ -143,7 +143,7 @@ def test_a_score_is_learnt_from_one_output_and_not_from_classes(make: Make, data
     assert kept.head is not None
     assert drawn.head is not None
     assert (kept.head.kept, drawn.head.kept) == (True, False)
-    assert drawn.head.told().endswith("has 2 classes, scores.tsv has scores, one output")
+    assert drawn.head.describe().endswith("has 2 classes, scores.tsv has scores, one output")
 
 
 def test_a_cross_encoder_gets_a_new_head(make: Make, task: Callable[..., TrainingData], tmp_path: Path) -> None:

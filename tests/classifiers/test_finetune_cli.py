@@ -72,12 +72,12 @@ def test_a_mistake_is_one_line_that_names_the_way_out(
 ) -> None:
     (here / "some.json").mkdir()
     assert main(given) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    lines = [line for line in told.err.splitlines() if line.startswith("holdfast: ")]
-    assert lines == told.err.splitlines()[-1:]
+    message = capsys.readouterr()
+    assert message.out == ""
+    lines = [line for line in message.err.splitlines() if line.startswith("holdfast: ")]
+    assert lines == message.err.splitlines()[-1:]
     assert named in lines[0]
-    assert "Traceback" not in told.err
+    assert "Traceback" not in message.err
     assert not (here / "out").exists()
 
 
@@ -132,14 +132,14 @@ def test_a_defended_run_says_how(defence: str, here: Path, capsys: pytest.Captur
 
 def test_a_run_tells_what_was_left_out_and_where_the_model_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words(task="mr"), "--max-steps", "3", "--output", "r.json"]) == 0
-    told = capsys.readouterr()
-    assert "excluded 30 from training: in textfooler/mr" in told.err
-    assert "dev accuracy" in told.err
-    assert 'AutoModelForSequenceClassification.from_pretrained("r")' in told.out
-    assert "30 excluded" in told.out
+    message = capsys.readouterr()
+    assert "excluded 30 from training: in textfooler/mr" in message.err
+    assert "dev accuracy" in message.err
+    assert 'AutoModelForSequenceClassification.from_pretrained("r")' in message.out
+    assert "30 excluded" in message.out
     result = read_result(here / "r.json")
     assert not (here / "r" / "results.json").exists()
-    assert f"{result['results'][0]['metrics']['accuracy']:.2f}" in told.out
+    assert f"{result['results'][0]['metrics']['accuracy']:.2f}" in message.out
     assert result["protocol"]["excluded"][0] == {
         "because": "textfooler/mr",
         "texts": 30,
@@ -152,10 +152,10 @@ def test_a_run_tells_what_was_left_out_and_where_the_model_is(here: Path, capsys
     assert "16 texts held out of mr all" in card
 
     assert main([*words(), "--frozen", "--json"]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    assert json.loads(told.out) == read_result(here / "out" / "results.json")
-    assert json.loads(told.out)["command"].startswith("holdfast finetune lm --task sst2")
+    message = capsys.readouterr()
+    assert message.err == ""
+    assert json.loads(message.out) == read_result(here / "out" / "results.json")
+    assert json.loads(message.out)["command"].startswith("holdfast finetune lm --task sst2")
     assert main([*words(), "--frozen", "--resume"]) == 0  # finished already
     assert 'SentenceTransformer("out")' in capsys.readouterr().out
     assert main([*words(), "--frozen", "--resume", "--seed", "7"]) == 2  # another run is not

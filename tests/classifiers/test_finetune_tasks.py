@@ -72,8 +72,8 @@ def test_a_file_of_ones_own_from_the_command_line(
     write(tmp_path / "mine.tsv", made)
     given = ["finetune", str(tiny), "--task", "mine.tsv", "--output", "out", "--max-steps", "2"]
     assert main(given) == 0
-    told = capsys.readouterr()
-    assert "mine.tsv held-out-test" in told.err
+    message = capsys.readouterr()
+    assert "mine.tsv held-out-test" in message.err
     result = read_result(tmp_path / "out" / "results.json")
     assert [row["split"] for row in result["results"]] == ["held-out", "held-out-test"]
     assert result["protocol"]["excluded"][0]["because"] == "mine.tsv held-out-test"

@@ -50,8 +50,8 @@ def test_the_layer_is_scikit_learns_decision_function(classes: int) -> None:
     assert fitted.strength == max(STRENGTHS, key=lambda c: (scores[c], -c))
     logits = dev @ fitted.weight.T + fitted.bias
     expected = models[fitted.strength].decision_function(dev / scale)
-    told = logits[:, 1] - logits[:, 0] if classes == 2 else logits
-    assert np.abs(told - expected).max() < 1e-4
+    message = logits[:, 1] - logits[:, 0] if classes == 2 else logits
+    assert np.abs(message - expected).max() < 1e-4
 
 
 @pytest.mark.slow

@@ -143,9 +143,9 @@ def test_every_text_is_measured_by_the_label_that_its_file_gives_it(
     for row in result["results"]:
         name, whole = case.measured[row["split"]]
         part, file = parts[row["split"]], files[name]
-        told = result["protocol"]["data"]["dev" if part is selecting else row["split"]]
-        assert told["sha256"] == file.sha256
-        assert row["n"] == len(part) == told["texts"] == len(row["items"]["correct"])
+        message = result["protocol"]["data"]["dev" if part is selecting else row["split"]]
+        assert message["sha256"] == file.sha256
+        assert row["n"] == len(part) == message["texts"] == len(row["items"]["correct"])
         if whole is not None:
             assert file.rows == whole == row.get("sample", {"of": row["n"]})["of"]
         assert file.holds(part, case.classes)

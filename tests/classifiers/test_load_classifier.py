@@ -76,11 +76,11 @@ def test_each_distinct_text_is_computed_once(folder: Path) -> None:
     handle = classifier.model.register_forward_pre_hook(
         lambda _, __, features: seen.append(len(features["input_ids"])), with_kwargs=True
     )
-    told: list[tuple[int, int]] = []
-    classifier.logits(texts(7) * 3, progress=lambda done, total: told.append((done, total)))
+    message: list[tuple[int, int]] = []
+    classifier.logits(texts(7) * 3, progress=lambda done, total: message.append((done, total)))
     handle.remove()
     assert sum(seen) == 7
-    assert told[-1] == (7, 7)
+    assert message[-1] == (7, 7)
 
 
 def test_what_a_classifier_tells_of_itself(folder: Path) -> None:

@@ -277,7 +277,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "told"), MISTAKES)
-def test_mistakes(changes: dict[str, Any], told: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes(changes: dict[str, Any], message: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(data / "snli" / "dev.tsv", [(a, b, "neutral") for a, b, _ in rows(30, 0, pairs=True)])
     write(data / "ag_news" / "train_sample.tsv", rows(30, 0))
     write(data / "trec" / "train.tsv", [(f"who {n}", ("HUM", "LOC")[n % 2]) for n in range(40)])
@@ -288,7 +288,7 @@ def test_mistakes(changes: dict[str, Any], told: str, data: Path, monkeypatch: p
     write(data / "new-class" / "dev.tsv", [("d", "a"), ("e", "c")])
     write(data / "tests" / "test.tsv", [("a", "a"), ("b", "b")])
     monkeypatch.chdir(data)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         load(data, **changes)
 
 
@@ -320,8 +320,8 @@ def test_each_published_attack_set_is_left_out_of_its_task(data: Path, task: str
     write(data / "textfooler" / f"{attacked}.tsv", made[:20])
     material = load(data, task, train_split=split)
     assert {row[:-1] for row in made[:20]}.isdisjoint([*material.train.texts, *material.dev.texts])
-    told = {found.because.partition(",")[0]: found.texts for found in material.excluded}
-    assert told[f"textfooler/{attacked}"] == 20
+    message = {found.because.partition(",")[0]: found.texts for found in material.excluded}
+    assert message[f"textfooler/{attacked}"] == 20
 
 
 def real_data() -> Path:

@@ -64,8 +64,8 @@ def test_scores_are_learnt_and_the_model_is_a_plain_regression(settings: Setting
         logits = [model(**tokenizer(a, b, return_tensors="pt")).logits.item() for a, b, _ in lines]
     assert items["gold"][:5] == [float(score) for *_, score in lines]
     assert items["prediction"][:5] == pytest.approx(logits, abs=1e-4)
-    told = pipeline("text-classification", str(tmp_path / "out"), device="cpu")
-    answer = told({"text": lines[0][0], "text_pair": lines[0][1]})
+    message = pipeline("text-classification", str(tmp_path / "out"), device="cpu")
+    answer = message({"text": lines[0][0], "text_pair": lines[0][1]})
     assert (answer[0] if isinstance(answer, list) else answer)["score"] == pytest.approx(logits[0], abs=1e-4)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "as a regression of stsb" in card

@@ -30,10 +30,10 @@ def test_the_help_names_every_baseline_and_shows_examples(capsys: pytest.Capture
 
 def test_a_baseline_is_made_and_told(vectors: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["baseline", "glove", "--vectors", "v.txt", "--output", "out"]) == 0
-    told = capsys.readouterr()
-    assert 'SentenceTransformer("out")' in told.out
-    assert "1 lines were left out: duplicate words." in told.out
-    assert "2 words, 2 numbers each" in told.err
+    message = capsys.readouterr()
+    assert 'SentenceTransformer("out")' in message.out
+    assert "1 lines were left out: duplicate words." in message.out
+    assert "2 words, 2 numbers each" in message.err
     result = read_result(vectors.parent / "out" / "results.json")
     assert result["kind"] == "baseline"
     assert result["command"] == "holdfast baseline glove --vectors v.txt --output out"
@@ -43,10 +43,10 @@ def test_a_baseline_is_made_and_told(vectors: Path, capsys: pytest.CaptureFixtur
 def test_with_json_there_is_one_document_and_nothing_else(vectors: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["baseline", "glove", "--vectors", "v.txt", "--output", "out", "--drop-stop-words", "--json"]
     assert main(words) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    assert json.loads(told.out) == read_result(vectors.parent / "out" / "results.json")
-    assert json.loads(told.out)["protocol"]["stop_words"].startswith("left out")
+    message = capsys.readouterr()
+    assert message.err == ""
+    assert json.loads(message.out) == read_result(vectors.parent / "out" / "results.json")
+    assert json.loads(message.out)["protocol"]["stop_words"].startswith("left out")
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_with_json_there_is_one_document_and_nothing_else(vectors: Path, capsys:
 )
 def test_a_mistake_is_one_line(vectors: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["baseline", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert said in told.err
-    assert told.err.count("\n") == 1
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert said in message.err
+    assert message.err.count("\n") == 1
     assert not (vectors.parent / "out").exists()

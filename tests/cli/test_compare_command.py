@@ -49,9 +49,9 @@ def mr(correct: list[int], **more: Any) -> dict[str, Any]:
 def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     capsys.readouterr()
     assert main(["compare", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    (line,) = told.err.splitlines()
+    message = capsys.readouterr()
+    assert message.out == ""
+    (line,) = message.err.splitlines()
     return line
 
 
@@ -175,9 +175,9 @@ WRONG: list[tuple[Callable[[], list[str]], str]] = [
 
 @pytest.mark.parametrize(("files", "told"), WRONG)
 def test_what_cannot_be_compared_is_told_in_one_line(
-    files: Callable[[], list[str]], told: str, capsys: pytest.CaptureFixture[str]
+    files: Callable[[], list[str]], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in mistake(capsys, *files())
+    assert message in mistake(capsys, *files())
 
 
 def test_another_schema_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,13 +203,13 @@ def held_out(name: str, seed: int, correct: list[int], *, items: str | None = No
 
 def test_texts_that_different_seeds_drew_are_not_paired(capsys: pytest.CaptureFixture[str]) -> None:
     a = held_out("a.json", 1, [1, 0] * 20, items="of 1")
-    told = mistake(capsys, a, held_out("b.json", 2, [1, 1] * 20, items="of 2"))
-    assert told.endswith(
+    message = mistake(capsys, a, held_out("b.json", 2, [1, 1] * 20, items="of 2"))
+    assert message.endswith(
         "b.json: mr held-out is of other texts than in a.json (drawn by seed 2, there drawn by seed 1): give both the "
         "same --seed, or measure both on a fixed test split"
     )
-    told = mistake(capsys, a, held_out("b.json", 1, [1, 1] * 20, items="others"))
-    assert "the same split (items_sha256): measure both with the same --data, --train-split and" in told
+    message = mistake(capsys, a, held_out("b.json", 1, [1, 1] * 20, items="others"))
+    assert "the same split (items_sha256): measure both with the same --data, --train-split and" in message
     (row,) = rows_of(capsys, a, held_out("b.json", 1, [1, 1] * 20, items="of 1"))
     assert (row["metrics"]["difference"], row["test"], "seed_by_seed" in row) == (50.0, "mcnemar", False)
 
@@ -272,9 +272,9 @@ def test_seeds_with_texts_of_their_own_are_paired_seed_by_seed(named: bool, caps
 def test_seeds_with_texts_of_their_own_need_a_partner_each(capsys: pytest.CaptureFixture[str]) -> None:
     for name, seed in (("a-1", 1), ("a-2", 2), ("b-1", 1), ("b-3", 3), ("c-1", 1), ("c-2", 2)):
         held_out(f"{name}.json", seed, [1, 0] * 20, items=f"of {seed}")
-    told = mistake(capsys, "a-1.json,a-2.json", "b-1.json,b-3.json")
-    assert "mr held-out is of other texts for each seed" in told
-    assert "on the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in told
+    message = mistake(capsys, "a-1.json,a-2.json", "b-1.json,b-3.json")
+    assert "mr held-out is of other texts for each seed" in message
+    assert "on the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in message
     assert "of a-2.json the other side has no" in mistake(capsys, "a-1.json,a-2.json", "b-1.json")
     assert "of a-1.json the other side has 2" in mistake(capsys, "a-1.json,a-2.json", "b-1.json,c-1.json,c-2.json")
 
@@ -316,8 +316,8 @@ def test_attacks_that_share_less_than_half_of_their_texts_say_so(capsys: pytest.
     a = attack("a.json", {**dict.fromkeys("pqrst", "+"), "skipped": "."})
     b = attack("b.json", {**dict.fromkeys("pquvwxyz", "-"), "skipped": "."})
     assert main(["compare", a, b]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "few texts that all results attacked: mr all pwws, 2 of the 5 or more that each did" in told
+    message = " ".join(capsys.readouterr().out.split())
+    assert "few texts that all results attacked: mr all pwws, 2 of the 5 or more that each did" in message
     half = attack("half.json", dict.fromkeys("pquv", "-"))
     assert main(["compare", a, half]) == 0
     assert "few texts" not in capsys.readouterr().out
@@ -325,8 +325,8 @@ def test_attacks_that_share_less_than_half_of_their_texts_say_so(capsys: pytest.
 
 def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[str]) -> None:
     a = attack("a.json", {"p": "+", "q": "-"})
-    told = mistake(capsys, a, attack("b.json", {"p": "+"}, tries=2))
-    assert "b.json: pwws has the constants {'tries': 2}, in a.json {'tries': 1}: attack alike" in told
+    message = mistake(capsys, a, attack("b.json", {"p": "+"}, tries=2))
+    assert "b.json: pwws has the constants {'tries': 2}, in a.json {'tries': 1}: attack alike" in message
     assert "the goal {'kind': 'drift'" in mistake(capsys, a, attack("b.json", {"p": "+"}, goal="drift"))
     assert "no text in common" in mistake(capsys, a, attack("b.json", {"z": "+", "p": "."}))
     assert "a.json holds mr all pwws; b.json holds mr all bae-r" in mistake(
@@ -341,8 +341,8 @@ def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[s
 def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[str]) -> None:
     a = attack("a.json", {"p": "+", "q": "-", "r": "."}, goal="neighbours", k=5)
     b = attack("b.json", {"p": "+", "q": "+", "s": "-"}, goal="neighbours", k=5)
-    told = mistake(capsys, a, b)
-    assert "b.json: pwws has neighbours among other texts than in a.json: attack both with the same texts" in told
+    message = mistake(capsys, a, b)
+    assert "b.json: pwws has neighbours among other texts than in a.json: attack both with the same texts" in message
     (row,) = rows_of(capsys, a, attack("b.json", {"p": ".", "q": "+", "r": "-"}, goal="neighbours", k=5))
     assert row["n"] == 1
     # What was searched is another matter than what was attacked; the results of today say what it was.
@@ -417,10 +417,10 @@ def test_audits_are_compared_item_by_item_on_the_same_texts(capsys: pytest.Captu
     assert attacked["p"] == pytest.approx(binomtest(0, 8).pvalue)
     assert found["audit-neighbours"]["metrics"]["difference"] == 0.0
     assert main(["compare", a, b]) == 0
-    told = capsys.readouterr().out
-    assert "-0.200 to -0.200" in told
-    assert "audit-" not in told  # its items are named as in the audit's own table
-    assert re.search(r"adversarial-typos +39 ", told)
+    message = capsys.readouterr().out
+    assert "-0.200 to -0.200" in message
+    assert "audit-" not in message  # its items are named as in the audit's own table
+    assert re.search(r"adversarial-typos +39 ", message)
 
 
 def test_audits_of_other_texts_or_changes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -484,9 +484,9 @@ def test_scored_pairs_on_another_scale_are_not_compared(capsys: pytest.CaptureFi
 
     a = scored("a.json", 750)
     assert rows_of(capsys, a, scored("b.json", 750))
-    told = mistake(capsys, a, scored("b.json", 5749))
-    assert "the audits were set otherwise in all that they share: audit-advsts dev pwws: b.json has scale" in told
-    assert "a.json scale isotonic fit on 750 pairs of dev" in told
+    message = mistake(capsys, a, scored("b.json", 5749))
+    assert "the audits were set otherwise in all that they share: audit-advsts dev pwws: b.json has scale" in message
+    assert "a.json scale isotonic fit on 750 pairs of dev" in message
 
 
 def test_the_average_is_of_test_splits_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,8 +98,8 @@ def test_no_verb_takes_a_model_without_a_padding_token(
         ALL[verb] if verb in ("finetune", "frozen", "attack", "baseline", "flow") else [*ALL[verb], "--pooling=mean"]
     )
     assert main(words) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told == "holdfast: m: its tokeniser has no padding token: set one in its tokenizer_config.json"
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message == "holdfast: m: its tokeniser has no padding token: set one in its tokenizer_config.json"
     assert not Path("out.json").exists()
     assert not Path("out", "modules.json").exists()
 
@@ -164,7 +164,7 @@ CUT = {  # of how many texts; masks has a prompt's room besides, finetune its ow
 @pytest.mark.parametrize("verb", ALL)
 def test_every_verb_says_how_many_texts_were_cut(short: Path, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(ALL[verb]) == 0
-    told = capsys.readouterr().err
+    message = capsys.readouterr().err
     found = [path for path in (Path("out.json"), Path("out/harden.json"), Path("out/results.json")) if path.exists()]
     found = found or [path for path in Path("out").glob("*.json") if "kind" in json.loads(path.read_text())]
     result = read_result(found[0])
@@ -174,10 +174,10 @@ def test_every_verb_says_how_many_texts_were_cut(short: Path, verb: str, capsys:
     assert texts in (None, counted["texts"])
     assert of in (None, counted["of"])
     cut, are = counted["texts"], "is" if counted["texts"] == 1 else "are"
-    assert (f"{cut} of {counted['of']} texts {are} longer than 16 tokens" in told) == (cut > 0), told
+    assert (f"{cut} of {counted['of']} texts {are} longer than 16 tokens" in message) == (cut > 0), message
     assert cut > 0 or verb in ("train", "harden"), "of sixteen texts there may be no long one"
     if verb in ("train", "harden", "masks", "finetune", "frozen"):
         asked = {"train": 32, "harden": 64, "masks": 32}.get(verb, 128)
-        assert f"--max-length {asked}: m takes 16 tokens, texts are cut there" in told
+        assert f"--max-length {asked}: m takes 16 tokens, texts are cut there" in message
     if verb in ("finetune", "frozen"):
         assert all(row["truncated"]["tokens"] == 16 for row in result["results"])

@@ -27,7 +27,7 @@ def here(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
 def test_masks_are_printed_and_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["masks", "lm", *TEXTS, "--draws", "3", "--set", "threshold=0.4", "--output", "masks.json"]
     assert main(words) == 0
-    told = capsys.readouterr().out
+    message = capsys.readouterr().out
     result = read_result(here / "masks.json")
     assert result["kind"] == "masks"
     assert (result["seed"], result["protocol"]["draws"], result["protocol"]["batch_size"]) == (42, 3, 32)
@@ -41,19 +41,19 @@ def test_masks_are_printed_and_written(here: Path, capsys: pytest.CaptureFixture
     marked = [
         f"‹{token}›" if kept == 0 else token for token, kept in zip(first["tokens"], first["first"][0][0], strict=True)
     ]
-    assert "embeddings, view 1  " + " ".join(marked) in told
-    assert "‹" in told
+    assert "embeddings, view 1  " + " ".join(marked) in message
+    assert "‹" in message
     for share in first["weakened"][2]:
-        assert f"{100 * share:.1f}" in told
-    assert "weaken 40 % of all" in told
+        assert f"{100 * share:.1f}" in message
+    assert "weaken 40 % of all" in message
 
 
 def test_a_seed_gives_the_same_json_and_features_on_request(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def texts(*more: str) -> Any:
         assert main(["masks", "lm", *TEXTS, "--draws", "2", "--set", "threshold=0.4", "--json", *more]) == 0
-        told = capsys.readouterr()
-        assert told.err == ""
-        return json.loads(told.out)["texts"]
+        message = capsys.readouterr()
+        assert message.err == ""
+        return json.loads(message.out)["texts"]
 
     assert texts() == texts()
     assert texts() != texts("--seed", "1")
@@ -101,9 +101,9 @@ def test_sentences_from_files(here: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_feature_masks_alone_are_told_by_layer(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["masks", "lm", *TEXTS, "--draws", "1", "--set", "token_mask=false"]) == 0
-    told = capsys.readouterr().out
-    assert "embeddings: weakened features" in told
-    assert "view 1" not in told
+    message = capsys.readouterr().out
+    assert "embeddings: weakened features" in message
+    assert "view 1" not in message
 
 
 MISTAKES = [
@@ -130,7 +130,7 @@ MISTAKES = [
 def test_a_mistake_is_one_line(words: list[str], named: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "many.txt").write_text("".join(f"sentence {i}\n" for i in range(65)))
     assert main(["masks", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    (line,) = [line for line in told.err.splitlines() if line.startswith("holdfast: ")]
+    message = capsys.readouterr()
+    assert message.out == ""
+    (line,) = [line for line in message.err.splitlines() if line.startswith("holdfast: ")]
     assert named in line

@@ -30,10 +30,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_model_is_made_and_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["pretrain", "--corpus", "c.txt", "--held-out", "d.txt", *SMALL, "--output", "out"]
     assert main([*words, "--prompt", "the [MASK] runs."]) == 0
-    told = capsys.readouterr()
-    assert 'AutoModelForMaskedLM.from_pretrained("out")' in told.out
-    assert "the [MASK] runs." in told.out, "brackets stay text"
-    assert "10 of the corpus are among them: removed" in told.err
+    message = capsys.readouterr()
+    assert 'AutoModelForMaskedLM.from_pretrained("out")' in message.out
+    assert "the [MASK] runs." in message.out, "brackets stay text"
+    assert "10 of the corpus are among them: removed" in message.err
     result = read_result(here / "out" / "results.json")
     assert result["kind"] == "pretrain"
     assert result["command"].startswith("holdfast pretrain --corpus c.txt --held-out d.txt")
@@ -43,9 +43,9 @@ def test_a_model_is_made_and_told(here: Path, capsys: pytest.CaptureFixture[str]
 
 def test_with_json_there_is_one_document_and_nothing_else(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrain", "--corpus", "c.txt", *SMALL, "--output", "out", "--json"]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    assert json.loads(told.out) == read_result(here / "out" / "results.json")
+    message = capsys.readouterr()
+    assert message.err == ""
+    assert json.loads(message.out) == read_result(here / "out" / "results.json")
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_with_json_there_is_one_document_and_nothing_else(here: Path, capsys: py
 )
 def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrain", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert said in told.err.splitlines()[-1]
-    assert "Traceback" not in told.err
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert said in message.err.splitlines()[-1]
+    assert "Traceback" not in message.err
 
 
 def test_every_setting_can_be_given_and_the_help_tells_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,9 +42,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_page_of_two_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [evaluated("e.json"), attacked("t.json")]
     assert main(["report", *words, "--output", "pages/r.html", "--title", "Mine"]) == 0
-    told = capsys.readouterr().out
-    assert "pages/r.html" in told
-    assert "3 tables, 2 figures, 4 examples" in told
+    message = capsys.readouterr().out
+    assert "pages/r.html" in message
+    assert "3 tables, 2 figures, 4 examples" in message
     assert "<h1><bdi>Mine</bdi></h1>" in (here / "pages" / "r.html").read_text(encoding="utf-8")
 
 
@@ -71,13 +71,13 @@ def test_json_says_what_was_written(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_mistake_is_one_line_and_no_page(
-    here: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    here: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     evaluated("e.json")
     Path("text.json").write_text("no JSON", encoding="utf-8")
     Path("other.json").write_text('{"a": 1}', encoding="utf-8")
     assert main(["report", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert told in line
+    assert message in line
     assert not list(here.glob("*.html"))
     assert not list(here.glob("*.part"))

@@ -49,7 +49,7 @@ def here(tmp_path: Path, masked_lm: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_the_shape_and_the_distances_of_each_recipe(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["space", "lm", "--data", "data", "--attacked", "attack.json", "--output", "space.json"]
     assert main(words) == 0
-    told = capsys.readouterr().out
+    message = capsys.readouterr().out
     result = read_result(here / "space.json")
     assert result["kind"] == "space"
     assert result["seed"] is None, "nothing was drawn"
@@ -61,10 +61,10 @@ def test_the_shape_and_the_distances_of_each_recipe(here: Path, capsys: pytest.C
     distances = pair_distances(model.encode(CLEAN), model.encode(ADVERSARIAL))
     for name, value in distances.items():
         assert typos["metrics"][name] == pytest.approx(value, abs=1e-4)
-        assert f"{value:.3f}"[:-1] in told
+        assert f"{value:.3f}"[:-1] in message
     assert result["protocol"]["attacked_model"] == "victim"
     assert len(result["protocol"]["attacked_sha256"]) == 64
-    assert "effective rank" in told
+    assert "effective rank" in message
 
 
 def test_points_and_picture_of_one_recipe(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,9 +129,9 @@ MISTAKES = [
 @pytest.mark.parametrize(("words", "named"), MISTAKES, ids=lambda value: " ".join(value) if type(value) is list else "")
 def test_a_mistake_is_one_line(words: list[str], named: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["space", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    (line,) = [line for line in told.err.splitlines() if line.startswith("holdfast: ")]
+    message = capsys.readouterr()
+    assert message.out == ""
+    (line,) = [line for line in message.err.splitlines() if line.startswith("holdfast: ")]
     assert named in line
     assert not list(here.glob("a.*"))
 

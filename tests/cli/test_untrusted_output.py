@@ -115,19 +115,19 @@ def test_a_terminal_gets_no_control_of_others(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "1000")
     code = main([str(word) for word in SHOW[path](tmp_path)])
-    told = "".join(capsys.readouterr())
+    message = "".join(capsys.readouterr())
     assert code in (0, 2)
-    assert not OBEYED & set(told)
-    one = "".join(told.replace("│", "").replace("=", "").split())  # a table folds what is long
-    assert one.count(SHOWN.replace("=", "")) == one.count(r"x\x1b") > 0, told
+    assert not OBEYED & set(message)
+    one = "".join(message.replace("│", "").replace("=", "").split())  # a table folds what is long
+    assert one.count(SHOWN.replace("=", "")) == one.count(r"x\x1b") > 0, message
 
 
 @pytest.mark.parametrize("path", ["show", "compare", "watch", "report"])
 def test_json_holds_the_texts_and_no_control(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*(str(word) for word in SHOW[path](tmp_path)), "--json"]) == 0
-    told = capsys.readouterr().out
-    assert not OBEYED & set(told)
-    assert json.dumps(HOSTILE)[1:-1] in json.dumps(json.loads(told))
+    message = capsys.readouterr().out
+    assert not OBEYED & set(message)
+    assert json.dumps(HOSTILE)[1:-1] in json.dumps(json.loads(message))
 
 
 def test_a_fault_of_holdfasts_own_shows_what_it_quotes(
@@ -142,9 +142,9 @@ def test_a_fault_of_holdfasts_own_shows_what_it_quotes(
         main(["show", str(attacked(tmp_path / "r.json"))])
     assert sys.excepthook is show_traceback
     sys.excepthook(fault.type, fault.value, fault.tb)
-    told = capsys.readouterr().err
-    assert f"RuntimeError: {SHOWN}" in told
-    assert not OBEYED & set(told)
+    message = capsys.readouterr().err
+    assert f"RuntimeError: {SHOWN}" in message
+    assert not OBEYED & set(message)
 
 
 def test_the_tokens_of_a_models_tokeniser_show_controls() -> None:

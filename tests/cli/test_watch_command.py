@@ -36,13 +36,13 @@ BEGUN = {"step": 0, "time": 1e9, "state": "begun", "max_steps": 100, "process": 
 def test_once_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = write(tmp_path / "run", BEGUN, logged(10), {"step": 10, "eval_stsb_dev_spearman": 71.25}, logged(20))
     assert main(["watch", str(run), str(tmp_path / "none"), "--once"]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
+    message = capsys.readouterr()
+    assert message.err == ""
     for wanted in (
         *("step 20/100 (20 %)", "running", "  robust", "0.045", "attack's rise of the loss", "80 % of its ball's"),
         *("best 71.25 at step 10", "█▁", "✓ attack", "no run here yet"),
     ):
-        assert wanted in told.out, wanted
+        assert wanted in message.out, wanted
 
 
 def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,8 +75,8 @@ def test_it_follows_a_run_until_it_ends(tmp_path: Path) -> None:
 
 def test_a_look_loads_no_torch(tmp_path: Path) -> None:
     code = "import sys; from holdfast.cli import main; main(['watch', 'run', '--once']); print('torch' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines()[-1] == "False"
+    message = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert message.stdout.splitlines()[-1] == "False"
 
 
 def test_a_look_too_often_and_a_file_are_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def test_the_map_that_a_refusal_shows_can_be_given() -> None:
     assert shown == "contradiction=not_entailment,entailment=entailment,neutral=not_entailment"
     found = match_classes(ours, task, parse_label_map(shown))
     assert (found.members, found.by, found.groups) == (((1,), (0, 2)), "label map", ((1,), (0, 2)))
-    assert found.told() == "classes matched by label map: entailment, not_entailment=contradiction+neutral"
+    assert found.describe() == "classes matched by label map: entailment, not_entailment=contradiction+neutral"
     odd = ClassNames.of("m", ["yes, it is", "no=not"])
     with pytest.raises(UserError) as caught:
         match_classes(odd, ClassNames.of("t", ["a", "b"]))
@@ -125,7 +125,7 @@ def test_columns_of_a_function_are_the_classes_in_order_or_by_number() -> None:
     def columns(count: int, task: str) -> ClassMatch:
         return match_classes(ClassNames.of_columns("f", count), ClassNames.of("t", task.split(",")))
 
-    assert (columns(2, "neg,pos").by, columns(2, "neg,pos").told()) == (
+    assert (columns(2, "neg,pos").by, columns(2, "neg,pos").describe()) == (
         "order",
         "classes matched by order: neg=0, pos=1",
     )
@@ -137,7 +137,7 @@ def test_columns_of_a_function_are_the_classes_in_order_or_by_number() -> None:
 
 def test_a_match_is_told_and_recorded() -> None:
     found = match("POSITIVE,mixed,NEGATIVE", "neg,pos")
-    assert found.told() == "classes matched by name: neg=NEGATIVE, pos=POSITIVE (in no class of the task: mixed)"
+    assert found.describe() == "classes matched by name: neg=NEGATIVE, pos=POSITIVE (in no class of the task: mixed)"
     assert found.record() == {
         "by": "name",
         "matched": {"neg": ["NEGATIVE"], "pos": ["POSITIVE"]},
@@ -151,7 +151,7 @@ def test_a_match_is_told_and_recorded() -> None:
     assert (merged.classes, merged.numbers, merged.merges) == (["x", "y", "c"], (0, 1), True)
     assert merged.record()["matched"] == {"x": ["b", "d"], "y": ["a"]}
     many = ",".join(f"c{i}" for i in range(50))
-    assert match(many, many).told().endswith("c19 … and 30 more")
+    assert match(many, many).describe().endswith("c19 … and 30 more")
 
 
 @pytest.mark.parametrize(

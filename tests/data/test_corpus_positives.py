@@ -78,9 +78,9 @@ def test_pairs_are_not_taken_for_sentences_that_hold_a_tab(tmp_path: Path) -> No
         ),
     ],
 )
-def test_what_is_wrong_with_pairs(tmp_path: Path, name: str, content: str, column: str | None, told: str) -> None:
+def test_what_is_wrong_with_pairs(tmp_path: Path, name: str, content: str, column: str | None, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         spooled(tmp_path / name, tmp_path, column=column, max_chars=30)
     assert list((tmp_path / "cache").glob("*")) == [] if (tmp_path / "cache").exists() else True
 

@@ -116,9 +116,9 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("rows", "told"), BAD_FILES)
-def test_what_is_wrong_with_a_file(rows: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_file(rows: tuple[str, ...], message: str, tmp_path: Path) -> None:
     name = table(tmp_path / "my.tsv", *rows)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         load_labelled(name, "all")
 
 
@@ -133,9 +133,9 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("text", "told"), BAD_LINES)
-def test_what_is_wrong_with_a_line(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_line(text: str, message: str, tmp_path: Path) -> None:
     name = table(tmp_path / "my.jsonl", text)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         load_labelled(name, "all")
 
 

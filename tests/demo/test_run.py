@@ -73,9 +73,11 @@ def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFix
 
     # A finished demo is not run again into its folder; one that was stopped goes on, and nothing is made twice.
     assert main(["demo", "--output", str(small.output), "--model", small.model]) == 2
-    told = capsys.readouterr().err
-    lines = [line for line in told.splitlines() if not line.endswith(" s so far")]  # signs of life, on a busy machine
-    assert len(lines) == 1, told
+    message = capsys.readouterr().err
+    lines = [
+        line for line in message.splitlines() if not line.endswith(" s so far")
+    ]  # signs of life, on a busy machine
+    assert len(lines) == 1, message
     assert "is finished" in lines[0]
     made = [small.file(name) / "model.safetensors" for name in (*METHODS, *CLASSIFIERS)]
     made += [path for path in small.results if path.name != "demo.json"]
@@ -107,9 +109,9 @@ def _check_told(result: dict[str, object], settings: DemoSettings) -> None:
     for table in tables:
         console.print(table)
     rows: list[dict[str, dict[str, float]]] = result["results"]  # type: ignore[assignment]
-    told = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"{rows[0]['metrics']['spearman']:.1f}" in told
-    assert "bertattack" in told
+    message = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{rows[0]['metrics']['spearman']:.1f}" in message
+    assert "bertattack" in message
     assert "the same vectors" in text
     assert "never trained to stand for sentences" in text
     assert text.endswith(str(settings.file("report.html"))), "the report's path comes last"
@@ -159,13 +161,13 @@ def test_a_model_that_needs_more_than_sentence_transformers_is_told(
     monkeypatch.setattr(
         "holdfast.demo.reload._RELOAD", "import sys; print('first\\nlast', file=sys.stderr); sys.exit(3)"
     )
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as message:
         reload_differences([lm], ["a dog"])
-    assert str(told.value) == "lm could not be loaded without holdfast: that process ended with 3: first last"
+    assert str(message.value) == "lm could not be loaded without holdfast: that process ended with 3: first last"
     monkeypatch.setattr("holdfast.demo.reload._RELOAD", "raise ValueError('x' * 1000 + ' the end')")
-    with pytest.raises(UserError, match=r"ended with 1: x+ the end$") as told:
+    with pytest.raises(UserError, match=r"ended with 1: x+ the end$") as message:
         reload_differences([lm], ["a dog"])
-    assert len(str(told.value)) < 500
+    assert len(str(message.value)) < 500
     monkeypatch.setattr("holdfast.demo.reload._RELOAD", "import sys; sys.exit(1)")
     with pytest.raises(UserError, match="ended with 1: it wrote nothing"):
         reload_differences([lm], ["a dog"])

@@ -152,10 +152,10 @@ def is_not_resumed_in_other_groups(folder: str) -> None:
     words = [*commands(made)["pretrain"], "--batch-tokens", "256"]
     with mock.patch.object(PretrainTrainer, "training_step", _broken_off(PretrainTrainer.training_step, at=4)):
         _run(CPU, lambda: main(words), keep=True, code=130)
-    told = io.StringIO()
-    with contextlib.redirect_stderr(told), on(THERE):
+    message = io.StringIO()
+    with contextlib.redirect_stderr(message), on(THERE):
         assert main([*words, "--resume"]) == 2
-    assert "training group_tokens was 32 and is now 64" in told.getvalue(), told.getvalue()
+    assert "training group_tokens was 32 and is now 64" in message.getvalue(), message.getvalue()
     _run(CPU, lambda: main([*words, "--resume"]))
 
 
@@ -170,7 +170,7 @@ def waits_of_a_step(name: str, folder: str, *options: str) -> None:
             *("finetune", str(made.model), "--task", "sst2", "--max-steps", "4", "--batch-size", "16"),
             *("--defence", name, *(f"--set={option}" for option in options), "--precision", "fp32", "--output", "out"),
         ]
-    step, told = trainer.training_step, [""]
+    step, message = trainer.training_step, [""]
     with on(THERE) as waits:
         assert waits is not None
 
@@ -178,12 +178,12 @@ def waits_of_a_step(name: str, folder: str, *options: str) -> None:
             waits.clear()
             total = step(self, *given, **named)
             if self.state.global_step == 3:
-                told[0] = f"{waits.told()}\ntotal {waits.total}"
+                message[0] = f"{waits.describe()}\ntotal {waits.total}"
             return total
 
         with mock.patch.object(trainer, "training_step", counted):
             assert main(words) == 0
-    print(told[0])
+    print(message[0])
 
 
 def _broken_off(step: Callable[..., torch.Tensor], *, at: int) -> Callable[..., torch.Tensor]:

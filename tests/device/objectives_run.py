@@ -130,5 +130,5 @@ def waits_of_a_step(name: str, model_folder: str, lm_folder: str) -> None:
             terms = objective(features)
             torch.stack(list(terms.values())).sum().backward()
             objective.follow()
-        print(waits.told())
+        print(waits.describe())
         print(f"total {waits.total}")

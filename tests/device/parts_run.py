@@ -113,8 +113,8 @@ def encodes_alike(kind: str, folder: str) -> None:
                 found.append(encode_sentences(model, SENTENCES, precision=precision))
                 if waits is not None:
                     # The vectors come out, the tokens go in; and transformers asks whether there is padding.
-                    assert waits.within("holdfast") <= 1, waits.told()
-                    assert waits.within("transformers") <= 1, waits.told()
+                    assert waits.within("holdfast") <= 1, waits.describe()
+                    assert waits.within("transformers") <= 1, waits.describe()
         assert found[0].dtype == found[1].dtype == np.float32
         np.testing.assert_allclose(found[0], found[1], atol=tolerance or 1e-5)
 

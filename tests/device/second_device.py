@@ -97,7 +97,7 @@ class Waits:
         """Count one, here."""
         self.counted[kind, _line()] += 1
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """A line for each place."""
         return "\n".join(f"{count} × {kind}: {line}" for (kind, line), count in sorted(self.counted.items()))
 

@@ -55,10 +55,10 @@ def waits_are_counted() -> None:
             call()
             expected[kind] = expected.get(kind, 0) + 1
         counted = {kind: count for (kind, _), count in waits.counted.items()}
-        assert counted == expected, waits.told()
+        assert counted == expected, waits.describe()
         waits.clear()
         (there * 2).masked_fill(there > 1, 0.0).sum()
-        assert waits.total == 0, waits.told()
+        assert waits.total == 0, waits.describe()
 
 
 def nothing_is_left() -> None:

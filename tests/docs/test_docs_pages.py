@@ -91,11 +91,11 @@ def test_equations_stand_by_themselves() -> None:
 NUMBER = r"-?\d[\d.]*(?:e-?\d+)?(?:/\d+)?"
 
 
-def is_default(told: str, value: Any) -> bool:
+def is_default(message: str, value: Any) -> bool:
     """Whether a page's word for a value is that value."""
-    if isinstance(value, str) or not re.fullmatch(NUMBER, told):
-        return told == setting(value)
-    return float(Fraction(told)) == value
+    if isinstance(value, str) or not re.fullmatch(NUMBER, message):
+        return message == setting(value)
+    return float(Fraction(message)) == value
 
 
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - {"combined"}))
@@ -103,8 +103,8 @@ def test_every_method_has_the_defaults_that_its_page_tells(method: str) -> None:
     page, defaults = text(METHOD_PAGES[method]), option_defaults(METHODS[method])
     found = 0
     for cell, values in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|", page, flags=re.MULTILINE):
-        names, told = re.findall(r"`(\w+)`", cell), [value.strip(" `") for value in values.split(", ")]
-        for name, value in zip(names, told, strict=False):
+        names, message = re.findall(r"`(\w+)`", cell), [value.strip(" `") for value in values.split(", ")]
+        for name, value in zip(names, message, strict=False):
             if name in defaults and re.fullmatch(rf"{NUMBER}|true|false", value):
                 assert is_default(value, defaults[name]), (name, value, defaults[name])
                 found += 1
@@ -114,11 +114,11 @@ def test_every_method_has_the_defaults_that_its_page_tells(method: str) -> None:
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - {"combined"}))
 def test_every_method_is_trained_as_its_page_tells(method: str) -> None:
     page = " ".join(text(METHOD_PAGES[method]).split())
-    told = re.search(
+    message = re.search(
         rf"Training defaults: batch (\d+), learning rate ({NUMBER}) falling linearly, (\d+) epochs?\b", page
     )
-    assert told is not None
-    assert [float(value) for value in told.groups()] == [
+    assert message is not None
+    assert [float(value) for value in message.groups()] == [
         METHODS[method].TRAINING[name] for name in ("batch_size", "learning_rate", "epochs")
     ]
 
@@ -128,7 +128,7 @@ def test_every_defence_has_the_defaults_that_the_page_tells(defence: str) -> Non
     row = re.search(rf"^\| `{defence}` \|.*\| (.*) \|$", text("docs/finetune.md"), flags=re.MULTILINE)
     assert row is not None
     defaults = option_defaults(DEFENCES[defence])
-    told = re.findall(rf"`(\w+)` ({NUMBER})(?=,|$)", row[1])
-    assert len(told) >= 3
-    for name, value in told:
+    message = re.findall(rf"`(\w+)` ({NUMBER})(?=,|$)", row[1])
+    assert len(message) >= 3
+    for name, value in message:
         assert is_default(value, defaults[name]), (name, value, defaults[name])

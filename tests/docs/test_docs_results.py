@@ -57,7 +57,7 @@ def test_every_cell_holds_a_value_or_the_reason_why_not(path: Path) -> None:
 @pytest.mark.parametrize("path", [*RESULTS, HARDENED], ids=lambda path: path.stem)
 def test_a_result_names_no_folder_of_a_machine(path: Path) -> None:
     result = read(path)
-    texts = {told for row in result["results"] for told in row.get("told", ())}  # people's texts have slashes too
+    texts = {message for row in result["results"] for message in row.get("told", ())}  # people's texts have slashes too
     found = [each for each in strings(result) if each not in texts and _ABSOLUTE.search(each)]
     assert found == []
 
@@ -92,8 +92,8 @@ def test_the_readme_shows_what_a_hardening_measured() -> None:
         has = measured[task]
         before, after = (f"{has[when]:.{digits}f}" for when in ("before", "after"))
         difference, *ends = (f"{has['difference' + end]:+.{digits}f}" for end in ("", "_low", "_high"))
-        told = f"{difference} ({' to '.join(ends)})".replace("-", "−")
-        assert f"| {name} | {before} | {after} | {told} |" in text("README.md")
+        message = f"{difference} ({' to '.join(ends)})".replace("-", "−")
+        assert f"| {name} | {before} | {after} | {message} |" in text("README.md")
 
 
 def test_gathered_tables_hold_no_texts_of_data_sets(tmp_path: Path) -> None:

@@ -143,18 +143,18 @@ def test_as_released_all_sentences_share_feature_masks(model: Any, sentences: li
 
 
 def test_what_learns_no_masks_is_refused(model: Any, sentences: list[str]) -> None:
-    def told(options: dict[str, Any], **given: Any) -> str:
+    def message(options: dict[str, Any], **given: Any) -> str:
         with pytest.raises(UserError) as caught:
             learn_masks(model, sentences[:1], settings=Settings(options, None, None), **given)
         return str(caught.value)
 
-    assert "noise=embedding" in told({"noise": "embedding"})
-    assert "no masks" in told({"token_mask": False, "feature_mask": False})
-    assert "it takes 1 to 3" in told({"layers": 4})
-    assert "l2p-csr: " in told({"threshold": 2.0})
-    assert "at least two" in told({}, others=[])
-    assert "at least two" in told({}, others=sentences[:1])
-    assert "from 1 to" in told({}, draws=0)
+    assert "noise=embedding" in message({"noise": "embedding"})
+    assert "no masks" in message({"token_mask": False, "feature_mask": False})
+    assert "it takes 1 to 3" in message({"layers": 4})
+    assert "l2p-csr: " in message({"threshold": 2.0})
+    assert "at least two" in message({}, others=[])
+    assert "at least two" in message({}, others=sentences[:1])
+    assert "from 1 to" in message({}, draws=0)
 
 
 def test_sentences_are_cut_as_in_training(model: Any, sentences: list[str]) -> None:

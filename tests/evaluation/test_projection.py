@@ -76,10 +76,10 @@ def test_lengths_of_vectors_do_not_stop_it() -> None:
 
 
 def test_the_json_has_a_point_for_each_text(plane: Plane) -> None:
-    told = json.loads(json.dumps(plane.as_json()))
-    assert told["n"] == 20
-    assert len(told["points"]) == 40
-    third = [point for point in told["points"] if point["pair"] == 3]
+    message = json.loads(json.dumps(plane.as_json()))
+    assert message["n"] == 20
+    assert len(message["points"]) == 40
+    third = [point for point in message["points"] if point["pair"] == 3]
     assert [(point["kind"], point["text"]) for point in third] == [
         ("clean", "clean 3"),
         ("adversarial", "adversarial 3"),

@@ -165,11 +165,11 @@ MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("examples", "chosen", "told"), MISTAKES)
 def test_a_result_without_what_is_needed_is_one_line(
-    examples: Any, chosen: dict[str, Any], told: str, result: Callable[..., Path]
+    examples: Any, chosen: dict[str, Any], message: str, result: Callable[..., Path]
 ) -> None:
     with pytest.raises(UserError) as caught:
         read_pairs(result(examples), **chosen)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -63,9 +63,9 @@ def test_a_row_that_is_not_there_is_one_line_with_those_that_are(against: str, l
 
 
 def value(row: str, column: str, measure: str, *cells: str, **more: Any) -> dict[str, Any]:
-    told = {"task": row, "split": column, "labels": {"x": row}, "digits": 1, "measure": measure}
+    message = {"task": row, "split": column, "labels": {"x": row}, "digits": 1, "measure": measure}
     seeds = list(range(1, 1 + len(cells)))
-    return {**told, "n": max(1, len(cells)), "made": list(cells), "seeds": seeds} | more
+    return {**message, "n": max(1, len(cells)), "made": list(cells), "seeds": seeds} | more
 
 
 def scored(noise: float, *tasks: str, seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def result_of(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return new_result(kind, command=["x"], model="m", identity=identity, protocol={}, seed=1, results=rows)
 
 
-def told(
+def message(
     values: list[dict[str, Any]], results: dict[str, dict[str, Any]], averages: dict[str, list[str]] | None = None
 ) -> dict[str, Any]:
     """The differences of all rows from A."""
@@ -109,7 +109,7 @@ def test_attacks_are_compared_on_the_texts_that_both_attacked() -> None:
     results = {"a": attacked("++-+-+.+"), "b": attacked("-+----+.")}
     values = [value(row, "PWWS", "success_rate", cell) for row, cell in (("A", "a"), ("B", "b"))]
     values += [value(row, "Queries", "queries", cell) for row, cell in (("A", "a"), ("B", "b"))]
-    (row,) = told(values, results)["results"]  # a number of queries is of no items
+    (row,) = message(values, results)["results"]  # a number of queries is of no items
     assert (row["task"], row["split"], row["n"], row["metric"]) == ("B", "PWWS", 6, "success_rate")
     assert (row["baseline"], row["other"], row["seeds"], row["test"]) == ("A", "B", [1, 1], "mcnemar")
     assert row["metrics"]["difference"] == pytest.approx(100 * (1 - 4) / 6)
@@ -120,7 +120,7 @@ def test_what_is_not_paired_is_told_with_its_places() -> None:
     results = {"a": attacked("++-+"), "b": attacked("-+--", tries=2), "c": attacked("----" + "+" * 5)}
     values = [value(row, "PWWS", "success_rate", row.lower()) for row in "ABC"]
     values += [value(row, "Queries", "queries", row.lower()) for row in "ABC"]  # of which nothing is said
-    found = told(values, results)
+    found = message(values, results)
     assert [row["task"] for row in found["results"]] == ["C"]
     assert found["notes"] == [
         "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: attack alike (B: PWWS)"
@@ -130,9 +130,9 @@ def test_what_is_not_paired_is_told_with_its_places() -> None:
 def test_what_was_not_run_or_is_the_same_work_is_not_compared() -> None:
     results = {"a": attacked("++-+"), "b": attacked("-+--")}
     values = [value("A", "PWWS", "success_rate", "a"), value("B", "PWWS", "success_rate", n=0)]
-    assert told(values, results)["results"] == []
+    assert message(values, results)["results"] == []
     values[1] = value("B", "PWWS", "success_rate", "a")
-    assert told(values, results)["results"] == []
+    assert message(values, results)["results"] == []
 
 
 def test_one_evaluation_gives_every_column_its_difference_and_the_mean_its_own() -> None:
@@ -143,7 +143,7 @@ def test_one_evaluation_gives_every_column_its_difference_and_the_mean_its_own()
         value(row, column, what, cell) for row, cell in (("A", "a"), ("B", "b")) for column, what in columns.items()
     ]
     values += [value(row, "Avg.", "mean") for row in "AB"]
-    found = told(values, results, {"Avg.": [task.upper() for task in STS_TASKS]})["results"]
+    found = message(values, results, {"Avg.": [task.upper() for task in STS_TASKS]})["results"]
     metrics = {row["split"]: row["metrics"] for row in found}
     assert list(metrics) == [*(task.upper() for task in STS_TASKS), "STS", "Avg."]
     assert metrics["STS"] == metrics["Avg."]
@@ -163,7 +163,7 @@ def attacks(outcomes: dict[str, str]) -> tuple[list[dict[str, Any]], dict[str, d
 
 
 def test_the_mean_over_attacks_on_the_same_texts_is_of_those_that_all_attacked() -> None:
-    found = told(*attacks({"A pwws": "++-+.", "A typos": "+--++", "B pwws": "-+--+", "B typos": "+-.-+"}))
+    found = message(*attacks({"A pwws": "++-+.", "A typos": "+--++", "B pwws": "-+--+", "B typos": "+-.-+"}))
     rows = {row["split"]: row for row in found["results"]}
     assert list(rows) == ["pwws", "typos", "Attacks"]
     assert (rows["Attacks"]["n"], rows["Attacks"]["test"]) == (3, "bootstrap")  # texts 0, 1 and 3
@@ -176,14 +176,14 @@ def test_attacks_on_the_same_texts_are_drawn_together() -> None:
     """Drawn apart, as texts of their own, they would make the mean seem surer than it is."""
     alike = {f"{row} {recipe}": outcomes * 10 for recipe in ("pwws", "typos") for row, outcomes in
              (("A", "++-+-+"), ("B", "-+--+-"))}  # fmt: skip
-    rows = {row["split"]: row["metrics"] for row in told(*attacks(alike))["results"]}
+    rows = {row["split"]: row["metrics"] for row in message(*attacks(alike))["results"]}
     width = {split: metrics["high"] - metrics["low"] for split, metrics in rows.items()}
     assert rows["Attacks"]["difference"] == pytest.approx(rows["pwws"]["difference"])
     assert width["Attacks"] == pytest.approx(width["pwws"], rel=0.15)  # the second attack tells nothing new
 
 
 def test_a_mean_over_attacks_that_attacked_no_text_in_common_has_no_difference() -> None:
-    found = told(*attacks({"A pwws": "++..", "A typos": "..++", "B pwws": "++..", "B typos": "..++"}))
+    found = message(*attacks({"A pwws": "++..", "A typos": "..++", "B pwws": "++..", "B typos": "..++"}))
     assert [row["split"] for row in found["results"]] == ["pwws", "typos"]
 
 
@@ -193,7 +193,7 @@ def test_a_mean_over_two_attacks_on_one_split_and_one_on_another_has_no_differen
         results[f"{row} cr"] = attacked("+-")
         results[f"{row} cr"]["results"][0]["task"] = "cr"
         values.insert(0, value(row, "CR", "success_rate", f"{row} cr"))
-    found = told(values, results, {"Attacks": [*averages["Attacks"], "CR"]})
+    found = message(values, results, {"Attacks": [*averages["Attacks"], "CR"]})
     assert [row["split"] for row in found["results"]] == ["CR", "pwws", "typos"]
 
 
@@ -201,7 +201,7 @@ def test_a_mean_over_columns_of_which_one_is_missing_has_no_difference() -> None
     results = {"a": scored(3.0, "stsb", "sickr"), "b": scored(1.0, "stsb")}
     values = [value(row, task, f"{task}.spearman", row.lower()) for row in "AB" for task in ("stsb", "sickr")]
     values += [value(row, "Avg.", "mean") for row in "AB"]
-    found = told(values, results, {"Avg.": ["stsb", "sickr"]})
+    found = message(values, results, {"Avg.": ["stsb", "sickr"]})
     assert [row["split"] for row in found["results"]] == ["stsb"]
     assert found["notes"] == ["not in all of the results: sickr test (B: stsb)"]
 
@@ -211,7 +211,7 @@ def test_a_column_of_other_texts_than_the_others_row_has_is_told_and_left_out() 
     for name, result in results.items():
         result["results"][1]["items_sha256"] = name
     values = [value(row, task, f"{task}.spearman", row.lower()) for row in "AB" for task in ("stsb", "sickr")]
-    found = told(values, results)
+    found = message(values, results)
     assert [row["split"] for row in found["results"]] == ["stsb"]
     (note,) = found["notes"]
     assert note.startswith("not compared: B, stsb: sickr test is of other texts than in A, stsb")
@@ -220,7 +220,7 @@ def test_a_column_of_other_texts_than_the_others_row_has_is_told_and_left_out() 
 def test_seeds_of_a_row_are_a_side_also_against_a_row_without() -> None:
     results = {"a": scored(3.0, "stsb")} | {f"b{seed}": scored(1.0, "stsb", seed=seed) for seed in (1, 2, 3)}
     values = [value("A", "STS-B", "stsb.spearman", "a"), value("B", "STS-B", "stsb.spearman", "b1", "b2", "b3")]
-    (row,) = told(values, results)["results"]
+    (row,) = message(values, results)["results"]
     assert (row["seeds"], row["n"]) == ([1, 3], 60)
     assert "other_std" in row["metrics"]
     assert "baseline_std" not in row["metrics"]
@@ -230,9 +230,9 @@ def test_a_row_of_which_a_seed_is_missing_is_compared_by_those_that_it_has() -> 
     results = {"a": attacked("++-+")} | {f"b{seed}": attacked("-+-+") for seed in (1, 3)}
     results["b3"]["protocol"] = {"goal": {"kind": "score"}, "recipes": {}}
     values = [value("A", "PWWS", "success_rate", "a"), value("B", "PWWS", "success_rate", "b1", "b3", seeds=[1, 3])]
-    assert "B, PWWS, seed 3: pwws has" in told(values, results)["notes"][0]
+    assert "B, PWWS, seed 3: pwws has" in message(values, results)["notes"][0]
     results["b3"] = attacked("-+-+")
-    (row,) = told(values, results)["results"]
+    (row,) = message(values, results)["results"]
     assert (row["seeds"], row["metrics"]["difference"]) == ([1, 2], -25.0)
 
 
@@ -243,7 +243,7 @@ def test_a_mean_over_columns_of_other_seeds_has_no_difference() -> None:
         values = [value("A", task, f"{task}.spearman", "a") for task in ("stsb", "sickr")]
         values += [value("B", "stsb", "stsb.spearman", "b"), value("B", "sickr", "sickr.spearman", "c", seeds=other)]
         values += [value(row, "Avg.", "mean") for row in "AB"]
-        assert [row["split"] for row in told(values, results, {"Avg.": ["stsb", "sickr"]})["results"]] == splits
+        assert [row["split"] for row in message(values, results, {"Avg.": ["stsb", "sickr"]})["results"]] == splits
 
 
 # --- a table -----------------------------------------------------------------------------------------------------

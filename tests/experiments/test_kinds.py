@@ -257,9 +257,9 @@ def test_masks_are_told_in_words(tmp_path: Path, make_masked_lm: Callable[..., P
     assert [row["split"] for row in rows] == ["layer 0", "layer 1", "layer 2"]
     assert all(0.0 <= row["metrics"]["weakened_tokens"] <= 100.0 for row in rows)
     assert [line[:7] for line in rows[0]["told"]] == ["view 1:", "view 2:"] * 2
-    told = " ".join(line for row in rows for line in row["told"])
-    assert "‹" in told
-    assert told.replace("‹", "").replace("›", "").count("sleeps") == 6
+    message = " ".join(line for row in rows for line in row["told"])
+    assert "‹" in message
+    assert message.replace("‹", "").replace("›", "").count("sleeps") == 6
     assert inspections.masks(encoder, folder, ["the old man sleeps", "a dog runs"], seed=1) == rows
 
 

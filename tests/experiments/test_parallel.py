@@ -36,9 +36,9 @@ def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[st
     beside = reproduce(settings(output=tmp_path / "beside", jobs=2))
     assert made == []  # in other processes
     assert values(beside) == values(whole)
-    told = io.StringIO()
-    reproduce(settings(output=tmp_path / "beside", jobs=2, seeds=2), console=Console(file=told, width=200))
-    lines = [line for line in told.getvalue().splitlines() if "more wait" in line]
+    message = io.StringIO()
+    reproduce(settings(output=tmp_path / "beside", jobs=2, seeds=2), console=Console(file=message, width=200))
+    lines = [line for line in message.getvalue().splitlines() if "more wait" in line]
     assert lines
     assert all(line.endswith(" left") for line in lines[:-1]), "by the cells of the first seed"
     # A cell that fails takes with it what needs it, and nothing else.

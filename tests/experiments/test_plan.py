@@ -62,9 +62,11 @@ def test_the_plan_is_told(
     words += ["--corpus", given.corpus, "--data", given.data, "--output", given.output, "--resources", "light"]
     words += ["--masked-lm", given.model, "--similarity", given.model]
     assert main([*map(str, words)]) == 0
-    told = capsys.readouterr().out
-    assert "encoder" in told
-    assert "about 0 s by what cells alike took, one at a time, and 5 cells of kinds of which none is finished" in told
+    message = capsys.readouterr().out
+    assert "encoder" in message
+    assert (
+        "about 0 s by what cells alike took, one at a time, and 5 cells of kinds of which none is finished" in message
+    )
     assert main([*map(str, words), "--json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]
     assert first == {"kind": "classifier", "what": "sst2, none", "cells": 2, "finished": 0, "seconds": None}

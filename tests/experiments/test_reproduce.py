@@ -80,10 +80,10 @@ def test_a_cell_that_cannot_be_made_tells_why_and_the_others_are_made(settings: 
     assert found["SimCSE", "Mean"] is None
     (mean,) = (row for row in result["results"] if (row["task"], row["split"]) == ("SimCSE", "Mean"))
     assert mean["not_run"] == ["not all of its columns were run"]
-    told = "\n".join(reasons(result))
-    assert "/nowhere" in told
-    assert "wordnet" in told.lower()
-    assert "(SimCSE: Acc.; SimCSE: Typos; SimCSE: Queries)" in told
+    message = "\n".join(reasons(result))
+    assert "/nowhere" in message
+    assert "wordnet" in message.lower()
+    assert "(SimCSE: Acc.; SimCSE: Typos; SimCSE: Queries)" in message
     failed = [label for label in made if label.startswith("attack: pwws")]
     assert len(failed) == 1  # tried once, and tried again the next time
     made.clear()
@@ -424,8 +424,8 @@ def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> 
     assert "Small: ours (published, difference)" in out.out
     assert "[1/2] classifier: tiny on sst2 (none)" in out.err
     assert main([*words, "--similarity", str(given.model), "--seeds", "2"]) == 0
-    told = capsys.readouterr().err
-    assert re.search(r"\[1/2\] classifier: .*, about \d+ s left", told), "by those of the first seed"
+    message = capsys.readouterr().err
+    assert re.search(r"\[1/2\] classifier: .*, about \d+ s left", message), "by those of the first seed"
     assert main([*words, "--similarity", str(given.model), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "reproduce"
     assert main(["reproduce", "list"]) == 0
@@ -464,9 +464,9 @@ def test_several_tables_share_their_cells_and_have_an_index(
     page = (given.output / "tables-paper.md").read_text()
     assert "| [other-paper](other-paper.md) | Other | a test | 8 | 0 |" in page
     assert (given.output / "other-paper.md").exists()
-    told = (given.output / "other-paper.md").read_text()
-    assert "The claim: They differ." in told
-    assert "![Other](other-paper.svg)" in told
+    message = (given.output / "other-paper.md").read_text()
+    assert "The claim: They differ." in message
+    assert "![Other](other-paper.svg)" in message
     assert (given.output / "other-paper.svg").exists()
     assert "svg" not in (given.output / "small-paper.md").read_text()
     assert main([*words, "--only", "NP"]) == 2

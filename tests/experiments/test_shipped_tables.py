@@ -80,7 +80,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return kinds
 
 
-def told(result: dict[str, Any]) -> dict[str, Any]:
+def message(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what is different each time."""
     return {key: value for key, value in result.items() if key not in ("created", "timing", "content_sha256")}
 
@@ -148,5 +148,5 @@ def test_a_table_that_comes_with_holdfast_is_made_whole_and_once(
     capsys.readouterr()
     assert main(command) == 0
     assert made == Counter()
-    assert told(read_result(path)) == told(result)
+    assert message(read_result(path)) == message(result)
     capsys.readouterr()

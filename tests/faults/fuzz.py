@@ -138,8 +138,8 @@ def main() -> int:
         f"slowest {tally.slowest:.2f} s, all {time.process_time() - began:.0f} s of processor time, "
         f"at most {peak} MiB of memory"
     )
-    for where, told in tally.wrong.items():
-        print(f"WRONG: {where}\n{told}")
+    for where, message in tally.wrong.items():
+        print(f"WRONG: {where}\n{message}")
     print("no traceback, no hang, no memory without end" if not tally.wrong else f"{len(tally.wrong)} faults")
     if not given.traced:
         print(f"which files were opened is not known: {reason}")
@@ -217,9 +217,9 @@ def check_line(line: str) -> None:
     """What a user is told is one line, and not the file; a terminal obeys none of it."""
     if "\n" in line or len(line) > 2100:
         raise AssertionError(f"not one short line: {line[:200]!r}")
-    with contextlib.redirect_stderr(io.StringIO()) as told:
+    with contextlib.redirect_stderr(io.StringIO()) as message:
         fail(line)
-    check_printed(told.getvalue())
+    check_printed(message.getvalue())
 
 
 def _place(error: BaseException) -> str:

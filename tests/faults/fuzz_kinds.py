@@ -235,7 +235,7 @@ def _results() -> list[Kind]:
 
 def small_audit(examples: list[dict[str, Any]], quality: dict[str, Any]) -> dict[str, Any]:
     """An audit of four texts, with a row of each kind of items."""
-    told = {"verdict": "bends", "told": "in words"}
+    message = {"verdict": "bends", "told": "in words"}
     items = {"text": [0, 1, 2, 3], "stability": [0.5, 0.25, 1.0, 0.75]}
     typos = {"task": "audit-typos", "split": "all", "n": 4, "metrics": {"stability": 0.625}, "headline": "stability"}
     rate = {"metrics": {"success_rate": 100.0}, "headline": "success_rate", "recipe": "pwws", "skipped": {}}
@@ -243,7 +243,11 @@ def small_audit(examples: list[dict[str, Any]], quality: dict[str, Any]) -> dict
     return small_result(
         kind="audit",
         protocol={"texts": {"sha256": "0"}, "max_words": 64, "opened_resources": {}},
-        results=[{**typos, **told, "items": items}, {**searched, **told}, {**quality, **told, "headline": "spearman"}],
+        results=[
+            {**typos, **message, "items": items},
+            {**searched, **message},
+            {**quality, **message, "headline": "spearman"},
+        ],
         examples=[{**example, "item": "audit-synonyms"} for example in examples],
     )
 
@@ -262,9 +266,9 @@ def _command(*words: Any) -> None:
     for text in printed.values():
         check_printed(text)
     if code:
-        told = [line for line in printed["err"].splitlines() if line.startswith("holdfast: ")]
-        assert len(told) == 1, printed["err"]
-        raise UserError(told[0])
+        message = [line for line in printed["err"].splitlines() if line.startswith("holdfast: ")]
+        assert len(message) == 1, printed["err"]
+        raise UserError(message[0])
 
 
 def check_printed(text: str) -> None:

@@ -149,8 +149,8 @@ class Harness:
         if "report" in self.jobs:
             made = world.trained.parent.parent
             made.mkdir()
-            code, told = self._start("train", made, None, words=jobs(world)["train"])
-            assert code == 0, told
+            code, message = self._start("train", made, None, words=jobs(world)["train"])
+            assert code == 0, message
         self.unbroken = {name: self._unbroken(name) for name in self.jobs}
 
     def run(self, wanted: dict[str, int]) -> Tally:
@@ -189,7 +189,7 @@ class Harness:
             how = self._moment(name, folder, self.draw.choice(kinds))
             if how.disk is not None:
                 _mount(folder, how.disk, again=True)
-            code, told = self._start(name, folder, how)
+            code, message = self._start(name, folder, how)
             if how.disk is not None:
                 _mount(folder, _ROOM, again=True)
             if code == 0:
@@ -197,14 +197,14 @@ class Harness:
                 break
             tally.broken[how.kind] += 1
             tally.by_job[name] += 1
-            problems = _check_break(how, code, told, name) or _check_whole_files(folder)
+            problems = _check_break(how, code, message, name) or _check_whole_files(folder)
             if problems:
                 return [f"{problem} ({how})" for problem in problems]
         else:
-            code, told = self._start(name, folder, None)
+            code, message = self._start(name, folder, None)
         tally.finished += 1
         if code != 0:
-            return [f"it did not end well ({code}): {told[-2000:]}"]
+            return [f"it did not end well ({code}): {message[-2000:]}"]
         return [*_differences(self.unbroken[name].content, content(folder)), *_left_over(folder)]
 
     def _moment(self, name: str, folder: Path, kind: str) -> Break:
@@ -224,8 +224,8 @@ class Harness:
     def _unbroken(self, name: str) -> Unbroken:
         counted = self.scratch / f"{name}.changes"
         with self._folder(f"unbroken-{name}") as folder:
-            code, told = self._start(name, folder, None, count=counted)
-            assert code == 0, told
+            code, message = self._start(name, folder, None, count=counted)
+            assert code == 0, message
             changes, seconds, disk, file = counted.read_text().split()
             return Unbroken(content(folder), int(changes), float(seconds), int(disk), int(file))
 
@@ -244,9 +244,9 @@ class Harness:
         if how is not None and how.change is None and how.kind != "full":
             _signal_after(child, how.seconds, how.number)
         _, status = os.waitpid(child, 0)
-        told = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        message = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         log.unlink(missing_ok=True)
-        return os.waitstatus_to_exitcode(status), told
+        return os.waitstatus_to_exitcode(status), message
 
 
 def _be_child(words: list[str], folder: Path, log: Path, how: Break | None, count: Path | None) -> None:
@@ -430,21 +430,21 @@ def _check_whole_files(folder: Path) -> list[str]:
     return problems
 
 
-def _check_break(how: Break, code: int, told: str, name: str) -> list[str]:
+def _check_break(how: Break, code: int, message: str, name: str) -> list[str]:
     """Whether a run ended as it should: with the signal, or with its exit code and one line."""
-    lines = [line for line in told.splitlines() if line.startswith("holdfast: ")]
+    lines = [line for line in message.splitlines() if line.startswith("holdfast: ")]
     if how.kind == "kills":
-        return [] if code == -signal.SIGKILL else [f"exit code {code} after a kill: {told[-2000:]}"]
+        return [] if code == -signal.SIGKILL else [f"exit code {code} after a kill: {message[-2000:]}"]
     if how.kind == "full":
         said = ("no space left",) if how.file is None else ("File too large", "a quota, or the limit of")
         fits = code == 2 and len(lines) == 1 and any(part in lines[0] for part in said)
-        return [] if fits and "Traceback" not in told else [f"a full disk: exit code {code}: {told[-2000:]}"]
+        return [] if fits and "Traceback" not in message else [f"a full disk: exit code {code}: {message[-2000:]}"]
     line = "holdfast: stopped" + ("; continue with --resume" if name in RESUMABLE else "")
     line += "; the same command goes on from here" if name == "reproduce" else ""
     # Before the command line has taken over, a signal ends the process as it ends any.
     early = code in (-how.number, 70) and not lines and how.seconds < 0.05
-    fits = code == 128 + how.number and lines == [line] and "Traceback" not in told
-    return [] if fits or early else [f"a signal: exit code {code}: {told[-2000:]}"]
+    fits = code == 128 + how.number and lines == [line] and "Traceback" not in message
+    return [] if fits or early else [f"a signal: exit code {code}: {message[-2000:]}"]
 
 
 def _import_everything() -> None:

@@ -52,9 +52,9 @@ class Run:
         return file.path
 
     def begin(self) -> tuple[str | None, str]:
-        told = io.StringIO()
-        found = run_folder.begin(self.folder, self.record, Console(file=told, width=500))
-        return found.name if found else None, told.getvalue()
+        message = io.StringIO()
+        found = run_folder.begin(self.folder, self.record, Console(file=message, width=500))
+        return found.name if found else None, message.getvalue()
 
 
 def flip(path: Path, place: int, bit: int = 0) -> None:

@@ -121,9 +121,9 @@ def test_what_is_left_of_a_result_is_one_line(
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     for words in (["show", str(path)], ["report", str(path), "--output", str(tmp_path / "r.html")]):
         assert main(words) == 2
-        told = capsys.readouterr().err
-        assert message in told
-        assert len(told.splitlines()) == 1
+        printed = capsys.readouterr().err
+        assert message in printed
+        assert len(printed.splitlines()) == 1
 
 
 def test_a_number_beyond_floats_is_no_metric(tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def test_every_bit_of_every_file_of_a_checkpoint_counts(tmp_path: Path) -> None:
         file.write_bytes(before)
     assert is_intact(newest)
     (newest / "model.safetensors").write_bytes(b"")
-    found, told = run.begin()
+    found, printed = run.begin()
     assert found == "checkpoint-10"
-    assert told == "removing checkpoint-20: it is damaged (model.safetensors)\nresuming from checkpoint-10\n"
+    assert printed == "removing checkpoint-20: it is damaged (model.safetensors)\nresuming from checkpoint-10\n"
     assert not newest.exists()
 
 
@@ -203,9 +203,9 @@ def test_best_weights_that_are_damaged_are_made_again(tmp_path: Path) -> None:
         assert (again.step, again.score) == (None, None)
         run.best.path.write_bytes(whole)
     flip(run.best.path, 20)
-    found, told = run.begin()
+    found, printed = run.begin()
     assert found == "checkpoint-10"
-    assert told.splitlines() == [
+    assert printed.splitlines() == [
         f"{run.folder}/best is damaged: the run goes back to before its step",
         "removing checkpoint-30: the best weights that belong to it are damaged",
         "removing checkpoint-20: the best weights that belong to it are damaged",

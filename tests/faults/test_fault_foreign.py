@@ -110,9 +110,9 @@ def test_what_an_earlier_version_sealed_is_taken_and_said(two: tuple[Run, Run]) 
     for checkpoint in run.folder.glob("checkpoint-*"):
         sealed = json.loads((checkpoint / "sealed.json").read_text())
         write_json(checkpoint / "sealed.json", sealed["files"])
-    found, told = run.begin()
+    found, message = run.begin()
     assert found == "checkpoint-20"
-    assert told.splitlines()[0] == (
+    assert message.splitlines()[0] == (
         f"checkpoint-10, checkpoint-20 in {run.folder}: an earlier version wrote it, which did not say of which run; "
         "taken for this run's"
     )
@@ -121,9 +121,9 @@ def test_what_an_earlier_version_sealed_is_taken_and_said(two: tuple[Run, Run]) 
 def test_a_file_of_another_checkpoint_is_damage_and_named(two: tuple[Run, Run]) -> None:
     run, other = two
     shutil.copy(other.folder / "checkpoint-10" / "model.safetensors", run.folder / "checkpoint-20")
-    found, told = run.begin()
+    found, message = run.begin()
     assert found == "checkpoint-10"
-    assert told.splitlines()[0] == "removing checkpoint-20: it is damaged (model.safetensors)"
+    assert message.splitlines()[0] == "removing checkpoint-20: it is damaged (model.safetensors)"
 
 
 # --- of each command that trains ---------------------------------------------------------------------------------
@@ -223,12 +223,12 @@ def test_what_is_damaged_of_a_run_is_said_when_it_is_resumed(
     log = Path("out/metrics.jsonl")
     lines = log.read_text().splitlines()
     log.write_text("\n".join([lines[0], lines[1][:20], *lines[2:]]) + "\n")
-    told = "out/metrics.jsonl:2 is damaged: what it told is left out"
+    message = "out/metrics.jsonl:2 is damaged: what it told is left out"
     assert main([*words["pretrain"], "--seed", "1", "--resume"]) == 0
-    assert told in capsys.readouterr().err.splitlines()
+    assert message in capsys.readouterr().err.splitlines()
     Path("out/results.json").unlink()
     assert main([*words["pretrain"], "--seed", "1", "--resume"]) == 0
-    assert told in capsys.readouterr().err.splitlines()
+    assert message in capsys.readouterr().err.splitlines()
     Path("out/run.json").write_text('{"base_model":\n null')
     assert main([*words["pretrain"], "--seed", "1", "--resume"]) == 2
     assert "holdfast: out/run.json:2 is damaged" in capsys.readouterr().err

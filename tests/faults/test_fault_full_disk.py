@@ -46,8 +46,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("writer", WRITERS)
 def test_each_writer_is_told_in_a_line(writer: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
-    told = pytest.raises(EndsRun, match=f"cannot write {path}: .*(File too large|ulimit)")
-    with told, files_of_at_most(3000), telling_write_errors(path):
+    message = pytest.raises(EndsRun, match=f"cannot write {path}: .*(File too large|ulimit)")
+    with message, files_of_at_most(3000), telling_write_errors(path):
         WRITERS[writer](path)
 
 
@@ -114,11 +114,11 @@ def test_a_checkpoint_that_does_not_fit(
     with limits, monkeypatch.context() as patch:
         patch.setattr(resumable, "seal", seal)
         assert main(words) == 2
-    told = capsys.readouterr().err
-    (line,) = [line for line in told.splitlines() if line.startswith("holdfast: ")]
+    message = capsys.readouterr().err
+    (line,) = [line for line in message.splitlines() if line.startswith("holdfast: ")]
     assert line.startswith(f"holdfast: cannot write out/{what}")
     assert line.endswith("; last good checkpoint: out/checkpoint-3; continue with --resume")
-    assert "Traceback" not in told
+    assert "Traceback" not in message
     (left,) = checkpoints(Path("out"))
     assert is_intact(left)
     assert main([*words, "--resume"]) == 0

@@ -22,13 +22,13 @@ def run(name: str, *words: str) -> str:
 
 @pytest.mark.slow
 def test_broken_runs_end_as_unbroken_ones() -> None:
-    told = run(
+    message = run(
         "kills.py", "--kills", "4", "--stops", "2", "--full", "2", "--seed", "7", "--jobs", "train,attack,evaluate"
     )
-    assert "nothing was lost, nothing was damaged" in told
+    assert "nothing was lost, nothing was damaged" in message
 
 
 def test_damaged_files_are_values_or_one_line() -> None:
-    told = run("fuzz.py", "--inputs", "600", "--seed", "11")
-    assert "600 inputs" in told
-    assert "no traceback, no hang, no memory without end" in told
+    message = run("fuzz.py", "--inputs", "600", "--seed", "11")
+    assert "600 inputs" in message
+    assert "no traceback, no hang, no memory without end" in message

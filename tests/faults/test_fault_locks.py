@@ -17,14 +17,14 @@ from holdfast.runs.run_folder import LOCK_FILE, alone
 
 def hold_in_child(lock: Path, target: Path) -> int:
     """A process that holds a lock until it is killed; its number."""
-    ready, told = os.pipe()
+    ready, message = os.pipe()
     child = os.fork()
     if child == 0:
         with locked(lock, target):
-            os.write(told, b"x")
+            os.write(message, b"x")
             signal.pause()
         os._exit(0)
-    os.close(told)
+    os.close(message)
     assert os.read(ready, 1) == b"x"
     os.close(ready)
     return child
@@ -148,7 +148,7 @@ def test_every_verb_refuses_an_output_in_use(
     held = alone(output) if verb in FOLDERS else output_lock(output)
     with held:
         code = main([verb, *(FOLDERS | FILES)[verb], "--output", str(output)])
-    told = capsys.readouterr().err
-    assert code == 2, told
-    assert told.startswith(f"holdfast: {output} is in use by process {os.getpid()} on ")
-    assert len(told.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert code == 2, message
+    assert message.startswith(f"holdfast: {output} is in use by process {os.getpid()} on ")
+    assert len(message.splitlines()) == 1

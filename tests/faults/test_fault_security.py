@@ -206,6 +206,6 @@ def test_what_a_text_holds_does_not_reach_the_terminal(tmp_path: Path, capsys: p
     text = "a \x1b[31mdog\x1b]0;title\x07 \x9b2J"
     write_result(tmp_path / "r.json", result(examples=[example(original=text, adversarial=text, changed=[])]))
     assert main(["show", str(tmp_path / "r.json")]) == 0
-    told = capsys.readouterr().out
-    assert "dog" in told
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", told)
+    message = capsys.readouterr().out
+    assert "dog" in message
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", message)

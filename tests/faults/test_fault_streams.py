@@ -116,9 +116,9 @@ def test_a_terminal_of_ascii_gets_ascii(environment: dict[str, str], here: Path)
     shown = TEXT.encode("ascii", "backslashreplace").decode()
     code, out, err = shell("holdfast show r.json --limit 1; holdfast show r.json --limit 1 --json", **environment)
     assert (code, err) == (0, "")
-    told, _, document = out.partition("\n[\n")
+    message, _, document = out.partition("\n[\n")
     assert out.isascii()
-    assert shown in told
+    assert shown in message
     assert json.loads("[" + document)[0]["original"] == TEXT
     code, out, err = shell(f"holdfast show {TEXT.replace(' ', '')}.json", **environment)
     assert (code, out) == (2, "")

@@ -46,9 +46,9 @@ def here(tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     ]
     (tmp_path / "mine.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     shutil.copytree(encoder, tmp_path / "prompted")
-    told = tmp_path / "prompted" / "config_sentence_transformers.json"
+    message = tmp_path / "prompted" / "config_sentence_transformers.json"
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    told.write_text(json.dumps({**json.loads(told.read_text(encoding="utf-8")), **prompts}), encoding="utf-8")
+    message.write_text(json.dumps({**json.loads(message.read_text(encoding="utf-8")), **prompts}), encoding="utf-8")
     (tmp_path / "near.tsv").write_text("word\tneighbors\nman\twoman\ndog\tcat\n", encoding="utf-8")
     return tmp_path
 

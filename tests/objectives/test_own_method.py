@@ -88,7 +88,7 @@ def test_what_names_a_class() -> None:
         ("syntax.py:Mine", "syntax.py:2: SyntaxError"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(name: str, told: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_is_one_line(name: str, message: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
     Path("broken.py").write_text("import math\n\n1 / 0\n")
     Path("syntax.py").write_text("x = 1\nclass:\n")
@@ -96,4 +96,4 @@ def test_what_cannot_be_had_is_one_line(name: str, told: str, file: Path, monkey
     monkeypatch.syspath_prepend(str(file.parent))
     with pytest.raises(UserError) as error:
         own_method(name)
-    assert told in str(error.value)
+    assert message in str(error.value)

@@ -84,15 +84,15 @@ def test_held_out_masks_are_fixed_whatever_the_groups(tokenised: Tokenised) -> N
 
     def places(group_tokens: int) -> list[tuple[Any, ...]]:
         groups = held_out_groups(corpus, Masking(tokenizer, share=0.15), tokenizer.pad_token_id, group_tokens)
-        told = []
+        message = []
         for group in groups:
             assert group["input_ids"].numel() <= group_tokens
             width = group["input_ids"].shape[1]
             for number, row in enumerate(group["input_ids"].tolist()):
                 here = group["places"] // width == number
                 answers = zip((group["places"][here] % width).tolist(), group["labels"][here].tolist(), strict=True)
-                told.append((tuple(token for token in row if token != tokenizer.pad_token_id), tuple(answers)))
-        return sorted(told)
+                message.append((tuple(token for token in row if token != tokenizer.pad_token_id), tuple(answers)))
+        return sorted(message)
 
     np.random.seed(1)  # noqa: NPY002 - a run's seed must not matter
     first = places(256)

@@ -155,11 +155,11 @@ def test_a_prompt_is_filled_at_its_mask(tokenised: Any) -> None:
 
     tokenizer, _ = tokenised
     model = bert(vocab_size=len(tokenizer)).eval()
-    (told,) = fill(model, tokenizer, ("the dog [MASK] near the harbour.",))
+    (message,) = fill(model, tokenizer, ("the dog [MASK] near the harbour.",))
     logits = model(**tokenizer("the dog [MASK] near the harbour.", return_tensors="pt")).logits[0, 3]
     best = logits.softmax(dim=0).topk(5)
-    assert [word for word, _ in told["top"]] == [tokenizer.decode([token]).strip() for token in best.indices]
-    assert [chance for _, chance in told["top"]] == pytest.approx(best.values.tolist(), abs=1e-4)
+    assert [word for word, _ in message["top"]] == [tokenizer.decode([token]).strip() for token in best.indices]
+    assert [chance for _, chance in message["top"]] == pytest.approx(best.values.tolist(), abs=1e-4)
     with pytest.raises(UserError, match=r"has 0 places to fill: it takes one \[MASK\]"):
         fill(model, tokenizer, ("the dog barks.",))
 
@@ -181,12 +181,12 @@ def test_a_steps_gradient_is_that_of_the_mean_over_all_its_places() -> None:
         accelerator=SimpleNamespace(backward=lambda loss: loss.backward()),
         args=SimpleNamespace(device=torch.device("cpu")),
     )
-    told = PretrainTrainer.training_step(trainer, model, [large, small])
+    message = PretrainTrainer.training_step(trainer, model, [large, small])
     gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
     model.zero_grad()
     expected = (loss_of(model, large) + loss_of(model, small)) / 5
     expected.backward()
-    torch.testing.assert_close(told, expected.detach())
+    torch.testing.assert_close(message, expected.detach())
     for name, gradient in gradients.items():
         torch.testing.assert_close(gradient, model.get_parameter(name).grad, rtol=1e-4, atol=1e-6)
 
@@ -196,13 +196,13 @@ def test_the_learning_rate_follows_the_steps_or_the_clock() -> None:
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
         trainer: Any = SimpleNamespace(lr_scheduler=None, clock=clock, _warmup=0.25, optimizer=optimizer)
         scheduler = PretrainTrainer.create_scheduler(trainer, 7)
-        told = []
+        message = []
         for _ in range(7):
-            told.append(scheduler.get_last_lr()[0])
+            message.append(scheduler.get_last_lr()[0])
             now[0] += 20
             optimizer.step()
             scheduler.step()
-        return told
+        return message
 
     now = [0.0]
     assert rates(Clock(math.inf, lambda: now[0])) == pytest.approx(

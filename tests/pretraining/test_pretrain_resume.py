@@ -38,6 +38,6 @@ def test_killed_runs_end_in_the_same_bits(
     assert rows[0] == rows[1]
     assert made[0]["steps"] == made[1]["steps"] == 30
     assert made[0]["tokens"] == made[1]["tokens"]
-    told = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    measured = [record["step"] for record in told if "eval_perplexity" in record]
+    message = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    measured = [record["step"] for record in message if "eval_perplexity" in record]
     assert measured == [7, 14, 21, 28, 30], "a step measured twice must be told once"

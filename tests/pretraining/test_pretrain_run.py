@@ -37,8 +37,8 @@ def test_it_learns_and_what_it_made_loads_anywhere(corpus: Path, held_out: Path,
         export="fp16", attribution="made up here, CC0", prompts=("The dog [MASK] near the harbour.",),
     )  # fmt: skip
     result = pretrain(settings)
-    told = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    accuracy = [record["eval_masked_accuracy"] for record in told if "eval_masked_accuracy" in record]
+    message = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    accuracy = [record["eval_masked_accuracy"] for record in message if "eval_masked_accuracy" in record]
     assert len(accuracy) == 5
     assert accuracy[-1] > accuracy[0] + 15, "it learns"
     (row,) = result["results"]
@@ -63,13 +63,13 @@ def test_it_learns_and_what_it_made_loads_anywhere(corpus: Path, held_out: Path,
     ):
         assert fact in card
     assert not list(output.glob("checkpoint-*"))
-    losses = [record["loss"] for record in told if "loss" in record]
+    losses = [record["loss"] for record in message if "loss" in record]
     assert 2 < losses[0] < 5.5, "the mean over places: a model that knows nothing has ln 120 = 4.8"
     assert losses[-1] < losses[0] - 1
-    rates = [record["learning_rate"] for record in told if "loss" in record]
+    rates = [record["learning_rate"] for record in message if "loss" in record]
     assert rates[0] > rates[-1] > 0
-    assert [record["state"] for record in told if "state" in record] == ["begun", "trained"]
-    epochs = [record["epoch"] for record in told if "epoch" in record]
+    assert [record["state"] for record in message if "state" in record] == ["begun", "trained"]
+    epochs = [record["epoch"] for record in message if "epoch" in record]
     assert epochs[-1] == round(result["made"]["epochs"], 4) > 5
 
 
@@ -135,8 +135,8 @@ def test_a_run_by_the_clock_ends_in_time(corpus: Path, tmp_path: Path) -> None:
     result = pretrain(settings)
     assert 2 <= result["made"]["train_seconds"] < 10
     assert 1 <= result["made"]["steps"] < 10_000
-    told = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
-    losses = [record for record in told if "loss" in record]
+    message = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
+    losses = [record for record in message if "loss" in record]
     assert all(record["elapsed"] > 0 for record in losses)
 
 
@@ -237,8 +237,8 @@ def test_a_resumed_run_saves_and_measures_as_often_as_it_is_told_now(
     shutil.copytree(output / "checkpoint-4", again / "checkpoint-4")
     pretrain(PretrainSettings(output=again, save_steps=3, eval_steps=2, **given), resume=True)
     assert sorted(path.name for path in again.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-6", "checkpoint-8"]
-    told = [json.loads(line) for line in (again / "metrics.jsonl").read_text().splitlines()]
-    assert [record["step"] for record in told if "eval_loss" in record] == [6, 8]
+    message = [json.loads(line) for line in (again / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in message if "eval_loss" in record] == [6, 8]
 
 
 def test_the_recipe_is_what_is_given_before_it(tmp_path: Path) -> None:

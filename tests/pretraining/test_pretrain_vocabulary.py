@@ -59,7 +59,7 @@ def test_an_unchanged_corpus_is_counted_once(corpus: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("size", "said"), [(20, "too small: the corpus has"), (9000, "too large: the corpus yields")])
 def test_a_vocabulary_that_does_not_fit_is_told(corpus: Path, size: int, said: str) -> None:
-    with pytest.raises(UserError, match=said) as told:
+    with pytest.raises(UserError, match=said) as message:
         own_tokenizer(spool_corpus(str(corpus)), size, max_length=32)
-    advised = int(str(told.value).partition("give ")[2].removeprefix("at least ").split()[0].replace(",", ""))
+    advised = int(str(message.value).partition("give ")[2].removeprefix("at least ").split()[0].replace(",", ""))
     assert len(own_tokenizer(spool_corpus(str(corpus)), advised, max_length=32)) == advised, "the advice works"

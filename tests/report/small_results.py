@@ -100,12 +100,12 @@ def attack(
 
 
 def audit(model: str = "runs/a") -> dict[str, Any]:
-    told = {"verdict": "holds", "headline": "stability", "told": "small letters move nothing"}
+    message = {"verdict": "holds", "headline": "stability", "told": "small letters move nothing"}
     rates = {"success_rate": 90.0, "success_rate_low": 75.0, "success_rate_high": 100.0, "queries": 30.0}
     broken = {"verdict": "breaks", "headline": "success_rate", "told": "90 % can be moved", "recipe": "typos"}
     absent = {"verdict": "absent", "headline": None, "told": "there is no WordNet"}
     rows = [
-        row("audit-case", 50, "lower", {"stability": 0.99, "stability_low": 0.98, "stability_high": 1.0}, **told),
+        row("audit-case", 50, "lower", {"stability": 0.99, "stability_low": 0.98, "stability_high": 1.0}, **message),
         row("audit-adversarial-typos", 20, "all", rates, **broken),
         row("audit-synonyms", 0, "all", {}, **absent),
     ]

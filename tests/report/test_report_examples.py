@@ -39,7 +39,7 @@ def test_successes_first_and_attacks_take_turns(tmp_path: Path) -> None:
         *[("pwws", "a", "succeeded"), ("bae", "a", "succeeded"), ("pwws", "a", "succeeded")],
         *[("typos", "a", "failed"), ("typos", "a", "failed"), ("pwws", "a", "skipped")],
     ]
-    assert found.shown[-1].told == "no word"
+    assert found.shown[-1].message == "no word"
     assert found.options()["recipe"] == ["pwws", "bae", "typos"]
 
 
@@ -53,7 +53,7 @@ def test_no_more_than_asked_for_and_told_how_many_there_are(tmp_path: Path) -> N
 def test_what_is_told_of_each(tmp_path: Path) -> None:
     found = collected(tmp_path, attack("a", 50, examples=[example(0, other="the other")]), audit())
     first, of_audit = found.shown
-    assert first.told == "class 1 (right one 0.900) → class 0 (right one 0.200), 30 queries"
+    assert first.message == "class 1 (right one 0.900) → class 0 (right one 0.200), 30 queries"
     assert (first.other, first.task) == ("the other", "mr")
     assert of_audit.neighbours == ("near", "far")
     assert of_audit.task == "audit-adversarial-typos"

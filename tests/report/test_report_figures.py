@@ -9,7 +9,7 @@ import pytest
 from small_results import attack, audit, evaluate, everything, result, space, train, write
 
 from holdfast.errors import UserError
-from holdfast.report.axes import around, decimals_of, linear, logarithmic, told
+from holdfast.report.axes import around, decimals_of, linear, logarithmic, tick_labels
 from holdfast.report.contents import make_contents
 from holdfast.report.elements import Chart
 from holdfast.report.figures import (
@@ -136,7 +136,7 @@ def test_a_bar_and_its_table_have_the_digits_that_tell_its_number(tmp_path: Path
     texts = [one.text for one in ET.fromstring(str(draw(bars))).iter("text") if one.get("class") == "value"]
     assert texts == ["0.0040", "0.00030"]
     assert [line[2].text for line in bars.data.rows] == ["0.00400", "0.00030"]
-    assert [bar.told for bar in bars.groups[0][1]] == ["0.0040 s a step", "0.00030 s a step"]
+    assert [bar.message for bar in bars.groups[0][1]] == ["0.0040 s a step", "0.00030 s a step"]
     assert [decimals_of(value) for value in (0.0, 0.0999, 0.5, 9.9, 10.0, 60.0)] == [2, 2, 2, 2, 1, 1]
 
 
@@ -155,8 +155,8 @@ def test_ticks_are_round_and_hold_the_values(values: list[float], ticks: tuple[f
 def test_axes() -> None:
     scale = around([10.0, 20.0])
     assert (scale.low, scale.high) == (9.5, 20.5)
-    assert [name for _, name in told(scale)] == ["10", "12", "14", "16", "18", "20"]
-    assert told(linear([-0.25, 0.5], about=4))[0][1].startswith("−")
+    assert [name for _, name in tick_labels(scale)] == ["10", "12", "14", "16", "18", "20"]
+    assert tick_labels(linear([-0.25, 0.5], about=4))[0][1].startswith("−")
     assert around([5.0, 10.0], zero=True).low == 0.0
     log = logarithmic([0.002, 3.0])
     assert (log.low, log.high) == (0.001, 10.0)

@@ -153,9 +153,9 @@ def test_a_result_without_measurements_still_has_its_provenance(tmp_path: Path) 
     [("page.pdf", {}, ".html"), (".", {}, "folder"), ("r.html", {"examples": -1}, "--examples")],
 )
 def test_what_cannot_be_written_is_told_before_the_work(
-    tmp_path: Path, name: str, more: dict[str, Any], told: str
+    tmp_path: Path, name: str, more: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         write_report(["nowhere.json"], tmp_path / name, **more)
 
 

@@ -80,9 +80,9 @@ def test_a_scatter_joins_what_it_is_told_to(tmp_path: Path) -> None:
     (chart,) = reproduced_charts(source_of(tmp_path, reproduced(rows, alone)))
     assert not chart.lines
     assert (chart.x_axis, chart.y_axis) == ("drop", "queries")
-    (told,) = reproduced_charts(source_of(tmp_path, reproduced(rows, {**alone, "axes": {"x": "accuracy lost"}})))
-    assert (told.x_axis, told.y_axis) == ("accuracy lost", "queries")
-    assert told.marks == chart.marks
+    (message,) = reproduced_charts(source_of(tmp_path, reproduced(rows, {**alone, "axes": {"x": "accuracy lost"}})))
+    assert (message.x_axis, message.y_axis) == ("accuracy lost", "queries")
+    assert message.marks == chart.marks
     assert [mark.label for mark in chart.marks] == ["PWWS USCAL", "PWWS Robust", ""]
     many = [cell(f"m{n}", column, float(n)) for n in range(10) for column in ("drop", "queries")]
     (chart,) = reproduced_charts(source_of(tmp_path, reproduced(many, alone)))

@@ -91,12 +91,12 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("made", "told"), MISTAKES)
-def test_what_is_no_result_is_refused_in_a_line(tmp_path: Path, made: dict[str, Any], told: str) -> None:
+def test_what_is_no_result_is_refused_in_a_line(tmp_path: Path, made: dict[str, Any], message: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(json.dumps(made), encoding="utf-8")
     with pytest.raises(UserError) as caught:
         read_sources([str(path)])
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 

@@ -182,8 +182,8 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
     assert texts(tables.comparison_table(compared)) == [
         ["stsb", "A model", "B model", "900", "70.00", "72.00", "+2.00 -0.50 to +4.50", "<0.0001"]
     ]
-    told = tables.comparison_table(compared).note
-    assert told.endswith("holds better. Not compared: mr, in one result alone. Paired seed by seed: stsb.")
+    message = tables.comparison_table(compared).note
+    assert message.endswith("holds better. Not compared: mr, in one result alone. Paired seed by seed: stsb.")
     assert texts(tables.transferability_table(transferred)) == [["a", "100.0", "40.0"], ["b", "35.0", "100.0"]]
     table = tables.reproduced_table(reproduced)
     assert table.columns == ("encoder", "Acc.", "Typos")

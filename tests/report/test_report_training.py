@@ -56,8 +56,8 @@ def test_a_sound_run(tmp_path: Path) -> None:
         "δ": "good",
         "selection": "good",
     }
-    assert "3 of 3" in found["attack"].told
-    assert "90 % of the ball's radius" in found["δ"].told
+    assert "3 of 3" in found["attack"].message
+    assert "90 % of the ball's radius" in found["δ"].message
 
 
 LOG = {"step": 25, "loss": 0.2, "grad_norm": 0.5, "attack_loss_rise": 0.1, "delta_norm": 0.004}
@@ -74,10 +74,10 @@ LOG = {"step": 25, "loss": 0.2, "grad_norm": 0.5, "attack_loss_rise": 0.1, "delt
         ("δ", {"delta_norm": 0.0051}, "bad", "leaves the ball"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, what: str, changed: dict[str, float], level: str, told: str) -> None:
+def test_what_is_wrong_is_told(tmp_path: Path, what: str, changed: dict[str, float], level: str, message: str) -> None:
     records = [LOG, {**LOG, "step": 50, **changed}, {**LOG, "step": 75, "loss": changed.get("loss", 0.1)}]
     found = flag(tmp_path, what, records)
-    assert (found.level, told in found.told) == (level, True), found
+    assert (found.level, message in found.message) == (level, True), found
 
 
 def test_an_attack_that_never_raises_the_loss_is_wrong(tmp_path: Path) -> None:
@@ -96,5 +96,5 @@ def test_a_regulariser_without_a_share_is_worth_a_look(tmp_path: Path) -> None:
 def test_the_last_step_kept_is_worth_a_look(tmp_path: Path) -> None:
     selected = {"protocol": "best", "step": 75, "steps": 75, "score": 73.0}
     found = flag(tmp_path, "selection", selected=selected)
-    assert (found.level, "the last one" in found.told) == ("look", True)
+    assert (found.level, "the last one" in found.message) == ("look", True)
     assert flag(tmp_path, "selection", selected={**selected, "score": None}).level == "told", "nothing was selected by"

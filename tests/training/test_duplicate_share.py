@@ -52,9 +52,9 @@ def test_the_share_is_said_logged_and_kept_in_the_result(
         return compute_loss(self, z, z_positive, equal)
 
     monkeypatch.setattr(SimCSE, "compute_loss", counted)
-    told = Console(file=io.StringIO(), width=400)
-    result = train(config(tiny, repeated, tmp_path / "out", max_steps=40), console=told)
-    assert "% of the sentences in the first 7 batches have an equal one in their batch; they are no" in _text(told)
+    message = Console(file=io.StringIO(), width=400)
+    result = train(config(tiny, repeated, tmp_path / "out", max_steps=40), console=message)
+    assert "% of the sentences in the first 7 batches have an equal one in their batch; they are no" in _text(message)
     logged = [record["duplicates"] for record in records(tmp_path / "out") if "loss" in record]
     assert logged == shares[3::4], "ten records of 40 steps"
     assert len({*logged}) > 1, "batches differ, and so do their shares"
@@ -63,16 +63,16 @@ def test_the_share_is_said_logged_and_kept_in_the_result(
 
 
 def test_what_is_said_before_is_what_the_first_batches_hold(tiny: Path, repeated: Path, tmp_path: Path) -> None:
-    told = Console(file=io.StringIO(), width=400)
-    result = train(config(tiny, repeated, tmp_path / "out", epochs=1.0), console=told)
+    message = Console(file=io.StringIO(), width=400)
+    result = train(config(tiny, repeated, tmp_path / "out", epochs=1.0), console=message)
     share = result["duplicates"]["duplicates"]  # seven steps, a record each
-    assert f"{100 * share:.1f} % of the sentences in the first 7 batches" in _text(told)
+    assert f"{100 * share:.1f} % of the sentences in the first 7 batches" in _text(message)
 
 
 def test_different_sentences_need_no_word(tiny: Path, corpus: Path, tmp_path: Path) -> None:
-    told = Console(file=io.StringIO(), width=400)
-    result = train(config(tiny, corpus, tmp_path / "out", max_steps=1), console=told)
-    assert "equal one" not in _text(told)
+    message = Console(file=io.StringIO(), width=400)
+    result = train(config(tiny, corpus, tmp_path / "out", max_steps=1), console=message)
+    assert "equal one" not in _text(message)
     assert result["duplicates"] == {"duplicates": 0.0}
     assert duplicates_after(result["duplicates"], result["protocol"]["options"]) == ""
 
@@ -150,14 +150,14 @@ def test_what_is_told_of_a_run() -> None:
 
 
 def test_a_large_share_is_worth_a_look() -> None:
-    def told(*shares: float) -> list[tuple[str, str]]:
+    def message(*shares: float) -> list[tuple[str, str]]:
         log = [{"step": step, "duplicates": share} for step, share in enumerate(shares)]
-        return [(flag.level, flag.told) for flag in flags(log, {"duplicates": "mask"}) if flag.what == "duplicates"]
+        return [(flag.level, flag.message) for flag in flags(log, {"duplicates": "mask"}) if flag.what == "duplicates"]
 
-    assert told(0.0, 0.0) == []
+    assert message(0.0, 0.0) == []
     rest = "of the sentences in a batch have an equal one in it; they are no negatives of each other"
-    assert told(0.01, 0.03) == [("told", f"2.0 % {rest}")]
-    assert told(0.3, 0.1) == [("look", f"20.0 % {rest}")]
+    assert message(0.01, 0.03) == [("told", f"2.0 % {rest}")]
+    assert message(0.3, 0.1) == [("look", f"20.0 % {rest}")]
     assert logged_shares([]) == {}
 
 

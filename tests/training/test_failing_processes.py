@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).with_name("fail_on_one.py")
         ("dies", "(another process of this run has ended .*|stopped; )continue with --resume"),
     ],
 )
-def test_one_that_fails_ends_all(how: str, told: str, tiny: Path, corpus: Path, tmp_path: Path) -> None:
+def test_one_that_fails_ends_all(how: str, message: str, tiny: Path, corpus: Path, tmp_path: Path) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(SCRIPT), how]
     words = ["train", "simcse", "--model", str(tiny), "--corpus", str(corpus), "--output", str(tmp_path / "out")]
     done = subprocess.run(
@@ -37,7 +37,7 @@ def test_one_that_fails_ends_all(how: str, told: str, tiny: Path, corpus: Path, 
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if line.startswith("holdfast: ")]
     assert len(lines) == 1, done.stderr
-    assert re.fullmatch(f"holdfast: {told}", lines[0])
+    assert re.fullmatch(f"holdfast: {message}", lines[0])
     assert "RuntimeError" not in done.stderr, "the others' lost connection is no fault of theirs"
     assert not (tmp_path / "out" / "modules.json").exists()
 

@@ -52,8 +52,8 @@ def test_what_a_resumed_run_tells_again_takes_the_place_of_what_was_told() -> No
         {"step": 30, "loss": 0.7},
     )
     assert curve(parse_log(text), "loss") == [(10, 1.0), (20, 0.9), (30, 0.7)]
-    told = [{"step": 10, "loss": 1.0}, {"step": 20, "loss": 0.9}, {"step": 20, "eval_loss": 0.1}]
-    without_states = lines(*told, {"step": 10, "loss": 0.5})
+    message = [{"step": 10, "loss": 1.0}, {"step": 20, "loss": 0.9}, {"step": 20, "eval_loss": 0.1}]
+    without_states = lines(*message, {"step": 10, "loss": 0.5})
     assert curve(parse_log(without_states), "loss") == [(10, 0.5)]
 
 
@@ -103,7 +103,9 @@ def begin(file: MetricsFile, step: int = 0, first: bool = True) -> None:
         (MemoryError(), {"state": FAILED, "why": "MemoryError"}),
     ],
 )
-def test_how_a_part_of_a_run_ended_is_told(tmp_path: Path, error: BaseException | None, told: dict[str, str]) -> None:
+def test_how_a_part_of_a_run_ended_is_told(
+    tmp_path: Path, error: BaseException | None, message: dict[str, str]
+) -> None:
     file = MetricsFile(tmp_path / "metrics.jsonl")
     with contextlib.nullcontext() if error is None else pytest.raises(type(error)), file:
         begin(file)
@@ -114,7 +116,7 @@ def test_how_a_part_of_a_run_ended_is_told(tmp_path: Path, error: BaseException 
     assert (begun["state"], begun["step"], begun["max_steps"]) == (BEGUN, 0, 40)
     assert begun["process"]["pid"] == os.getpid()
     assert logged["time"] >= begun["time"] > 1.7e9
-    assert {key: value for key, value in ended.items() if key in ("state", "why")} == told
+    assert {key: value for key, value in ended.items() if key in ("state", "why")} == message
     assert ended["step"] == 10
 
 

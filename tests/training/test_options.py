@@ -45,9 +45,9 @@ def test_values_take_the_type_of_the_option(text: str, expected: dict[str, Any])
     ],
 )
 def test_mistakes_are_told(text: str, line: str) -> None:
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as message:
         method_options("robustembed", None, split_settings([text]))
-    assert line in str(told.value)
+    assert line in str(message.value)
 
 
 def test_settings_go_before_the_preset() -> None:

@@ -25,8 +25,8 @@ ON = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2"}
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """``told(NAME=value, ...)``: what a launcher says, to the first of two processes."""
+def message(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``message(NAME=value, ...)``: what a launcher says, to the first of two processes."""
     for name in [name for name in os.environ if name.startswith(("FSDP_", "ACCELERATE_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -38,18 +38,18 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return tell
 
 
-def test_it_is_asked_for_by_the_launcher_and_kept_from_the_libraries(told: Callable[..., None]) -> None:
+def test_it_is_asked_for_by_the_launcher_and_kept_from_the_libraries(message: Callable[..., None]) -> None:
     with asked_for() as shard:
         assert not shard
-    told(**ON)
+    message(**ON)
     with asked_for() as shard:
         assert shard
         assert os.environ["ACCELERATE_USE_FSDP"] == "false"
     assert os.environ["ACCELERATE_USE_FSDP"] == "true"
 
 
-def test_one_process_has_nobody_to_share_with(told: Callable[..., None]) -> None:
-    told(**ON, WORLD_SIZE="1")
+def test_one_process_has_nobody_to_share_with(message: Callable[..., None]) -> None:
+    message(**ON, WORLD_SIZE="1")
     with asked_for() as shard:
         assert not shard
 
@@ -64,8 +64,8 @@ def test_one_process_has_nobody_to_share_with(told: Callable[..., None]) -> None
         ({"ACCELERATE_USE_DEEPSPEED": "true"}, "DeepSpeed owns the backward pass.*fsdp2.yaml"),
     ],
 )
-def test_what_is_not_there_is_refused(variables: dict[str, str], line: str, told: Callable[..., None]) -> None:
-    told(**{**ON, **variables})
+def test_what_is_not_there_is_refused(variables: dict[str, str], line: str, message: Callable[..., None]) -> None:
+    message(**{**ON, **variables})
     with pytest.raises(UserError, match=line), asked_for():
         pass
 
@@ -73,13 +73,13 @@ def test_what_is_not_there_is_refused(variables: dict[str, str], line: str, told
 @pytest.mark.parametrize(
     ("name", "processes", "shard"), [("ddp", 8, False), ("ddp_8_machines", 64, False), ("fsdp2", 8, True)]
 )
-def test_the_shipped_configurations(name: str, processes: int, shard: bool, told: Callable[..., None]) -> None:
+def test_the_shipped_configurations(name: str, processes: int, shard: bool, message: Callable[..., None]) -> None:
     """As far as a machine without GPUs goes: what the launcher makes of them, and what is made of that."""
     words = ["--config_file", str(CONFIGS / f"{name}.yaml"), "-m", "holdfast", "train"]
     arguments, *_ = _validate_launch_command(launch_command_parser().parse_args(words))
     assert int(arguments.num_processes) == processes
     assert arguments.mixed_precision == "no", "the precision is --precision"
-    told(**{name: value for name, value in prepare_multi_gpu_env(arguments).items() if name not in os.environ})
+    message(**{name: value for name, value in prepare_multi_gpu_env(arguments).items() if name not in os.environ})
     with asked_for() as asked:
         assert asked is shard
 

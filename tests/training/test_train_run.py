@@ -35,10 +35,10 @@ def config(tiny: Path, corpus: Path, output: Path, **changed: Any) -> TrainConfi
         ({"max_grad_norm": -1.0}, "--max-grad-norm must be from 0 to 1000000000, got -1.0"),
     ],
 )
-def test_numbers_that_make_no_sense(tiny: Path, corpus: Path, tmp_path: Path, changed: Any, told: str) -> None:
+def test_numbers_that_make_no_sense(tiny: Path, corpus: Path, tmp_path: Path, changed: Any, message: str) -> None:
     with pytest.raises(UserError) as error:
         train(config(tiny, corpus, tmp_path / "out", max_steps=1, **changed))
-    assert str(error.value) == told
+    assert str(error.value) == message
     assert not (tmp_path / "out").exists()
 
 
@@ -53,16 +53,16 @@ def test_a_default_prompt_is_told_and_refused_where_its_vectors_would_be_kept(
     model = load_sentence_transformer(str(tiny), pooling="mean")
     model.prompts, model.default_prompt_name = {"query": "the dog "}, "query"
     model.save_pretrained(str(tmp_path / "prompted"))
-    told = Console(file=io.StringIO(), width=400)
+    message = Console(file=io.StringIO(), width=400)
     with pytest.raises(UserError, match="puts its default prompt 'the dog ' before every text"):
-        train(config(tmp_path / "prompted", corpus, tmp_path / "kept", method="anchored", max_steps=1), console=told)
+        train(config(tmp_path / "prompted", corpus, tmp_path / "kept", method="anchored", max_steps=1), console=message)
     assert not (tmp_path / "kept").exists()
-    train(config(tmp_path / "prompted", corpus, tmp_path / "out", max_steps=1), console=told)
-    assert "'the dog ' before every text, and training sees sentences without it" in told.file.getvalue()  # type: ignore[attr-defined]
+    train(config(tmp_path / "prompted", corpus, tmp_path / "out", max_steps=1), console=message)
+    assert "'the dog ' before every text, and training sees sentences without it" in message.file.getvalue()  # type: ignore[attr-defined]
 
     model.default_prompt_name = None  # a prompt that nobody gets unless it is asked for
     model.save_pretrained(str(tmp_path / "named"))
-    train(config(tmp_path / "named", corpus, tmp_path / "named-out", method="anchored", max_steps=1), console=told)
+    train(config(tmp_path / "named", corpus, tmp_path / "named-out", method="anchored", max_steps=1), console=message)
 
 
 def test_a_resumed_run_saves_as_often_as_it_is_told_now(tiny: Path, corpus: Path, tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_a_short_run_by_epochs_has_a_curve(
 
 def test_the_table_tells_what_a_step_sees(tiny: Path, corpus: Path, tmp_path: Path) -> None:
     result = train(config(tiny, corpus, tmp_path / "out", max_steps=1, accumulate=3))
-    told = Console(file=io.StringIO(), width=120)
-    told.print(_train_table(result))
-    assert "1 of 3 × 8 sentences" in told.file.getvalue()  # type: ignore[attr-defined]
+    message = Console(file=io.StringIO(), width=120)
+    message.print(_train_table(result))
+    assert "1 of 3 × 8 sentences" in message.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_training_cuts_sentences_and_the_selection_does_not(

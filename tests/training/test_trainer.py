@@ -97,10 +97,10 @@ def test_a_term_that_is_not_finite_stops_before_the_weights(
             return super().compute_loss(z, z_positive, equal) * (float("nan") if self.calls == 3 else 1.0)
 
     trainer = trainer_for(model, Broken(model), sentences, tmp_path, max_steps=5, save_strategy="steps", save_steps=1)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as message:
         trainer.train()
-    assert "the 'contrastive' term of the loss became nan at step 3" in str(told.value)
-    assert str(tmp_path / "checkpoint-2") in str(told.value)
+    assert "the 'contrastive' term of the loss became nan at step 3" in str(message.value)
+    assert str(tmp_path / "checkpoint-2") in str(message.value)
     assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
 
 
@@ -117,10 +117,10 @@ def test_a_full_disk_leaves_no_half_checkpoint(
         save(folder)
 
     monkeypatch.setattr(trainer, "_save_optimizer_and_scheduler", full)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as message:
         trainer.train()
-    assert "no space left on the disk while writing" in str(told.value)
-    assert f"last good checkpoint: {tmp_path / 'checkpoint-1'}" in str(told.value)
+    assert "no space left on the disk while writing" in str(message.value)
+    assert f"last good checkpoint: {tmp_path / 'checkpoint-1'}" in str(message.value)
     assert not (tmp_path / "checkpoint-2").exists()
 
 

@@ -17,12 +17,12 @@ class Run:
     """A training whose steps take four seconds each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *, first: int = 0) -> None:
-        self.seconds, self.told = 1000.0, io.StringIO()
+        self.seconds, self.message = 1000.0, io.StringIO()
         monkeypatch.setattr(time, "monotonic", lambda: self.seconds)
         self.args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
         self.state, self.control = TrainerState(), TrainerControl()
         self.state.max_steps, self.state.global_step = 100, first
-        self.progress = TrainingProgress(Console(file=self.told, width=200), batch_size=64)
+        self.progress = TrainingProgress(Console(file=self.message, width=200), batch_size=64)
         self("on_train_begin")
 
     def __call__(self, event: str, **kwargs: Any) -> None:
@@ -36,7 +36,7 @@ class Run:
 
     @property
     def lines(self) -> list[str]:
-        return self.told.getvalue().splitlines()
+        return self.message.getvalue().splitlines()
 
 
 def test_lines_come_before_the_first_record_of_the_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

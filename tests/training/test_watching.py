@@ -75,9 +75,9 @@ def test_a_run_that_trains(tmp_path: Path) -> None:
         ([], "preparing", "nothing is logged yet"),
     ],
 )
-def test_how_a_run_stands(tmp_path: Path, log: list[dict[str, Any]], state: str, told: str) -> None:
+def test_how_a_run_stands(tmp_path: Path, log: list[dict[str, Any]], state: str, message: str) -> None:
     standing = standing_of(run(tmp_path / "run", log), now=START + 85)
-    assert (standing.state, told in standing.told) == (state, True), standing.told
+    assert (standing.state, message in standing.message) == (state, True), standing.message
 
 
 def test_a_run_that_is_not_there_yet_and_a_file(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_finished_run_is_one_with_its_own_result(tmp_path: Path) -> None:
     (folder / "results.json").write_text(json.dumps({"kind": "train", "selected": selected}), encoding="utf-8")
     standing = standing_of(folder)
     assert (standing.state, standing.left) == ("finished", None)
-    assert "step 50 of 75 was kept" in standing.flags[-1].told
+    assert "step 50 of 75 was kept" in standing.flags[-1].message
     (folder / "results.json").write_text('{"kind": "tr', encoding="utf-8")
     assert standing_of(folder).state == "gone"
 

@@ -233,9 +233,9 @@ def load_attacked_model(
         goal = {"threshold": bound, "chosen": "half-way to other texts" if threshold is None else "given"}
     else:
         assert material.searched is not None
-        with stage(console, "encoding what is searched", unit="texts") as told:
+        with stage(console, "encoding what is searched", unit="texts") as message:
             searched = material.searched.texts
-            target = RetrievalTarget(encoder, source=model, corpus=searched, k=k, progress=told.update)
+            target = RetrievalTarget(encoder, source=model, corpus=searched, k=k, progress=message.update)
         goal = {"k": k, "searched": material.searched.record()}
     return AttackedModel(target, identity, goal, str(encoder.device), read_as=read_as(encoder)), material
 
@@ -275,8 +275,8 @@ def _classifier(
     found = match_classes(classifier.class_names, task, label_map)
     identity = model_identity(resolve_model(model))
     target = ClassifierTarget(classifier, found.groups)
-    told = read_as(classifier.model)
-    victim = AttackedModel(target, identity, device=str(classifier.device), classes=found, read_as=told)
+    message = read_as(classifier.model)
+    victim = AttackedModel(target, identity, device=str(classifier.device), classes=found, read_as=message)
     return victim, _renumbered(material, found)
 
 

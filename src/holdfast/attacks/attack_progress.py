@@ -58,7 +58,7 @@ class AttackProgress(Stage):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if error is None and not self.console.is_terminal and self.total and self.told != self.done:
+        if error is None and not self.console.is_terminal and self.total and self.printed_at != self.done:
             self.tell()
 
     def add(self, attempt: Attempt) -> None:
@@ -76,13 +76,13 @@ class AttackProgress(Stage):
         """Return examples and queries per second, the success rate, and the words tried in the running attacks."""
         now = self._under_way()
         queries = (self._queries + now.queries) / self.elapsed
-        told = [f"{self.done / self.elapsed:.2f} examples/s", f"{digits(queries)} queries/s"]
+        printed_at = [f"{self.done / self.elapsed:.2f} examples/s", f"{digits(queries)} queries/s"]
         if self._attacked:
-            told.append(f"{100 * self._succeeded / self._attacked:.1f} % success")
+            printed_at.append(f"{100 * self._succeeded / self._attacked:.1f} % success")
         if now.texts and now.words:
             texts = "1 text" if now.texts == 1 else f"{now.texts} texts"
-            told.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
-        return "  ".join(told)
+            printed_at.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
+        return "  ".join(printed_at)
 
     def left(self) -> str:
         """Return the estimated time left; at first it is too high, since a success ends an attack early."""

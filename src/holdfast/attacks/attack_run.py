@@ -191,7 +191,7 @@ def attack(
     cuts = cut_texts(victim.target, material.examples)
     truncated = {} if cuts is None else {"truncated": cuts.record()}
     if rank == 0 and tell is not None:
-        matched = [] if victim.classes is None else [victim.classes.told()]
+        matched = [] if victim.classes is None else [victim.classes.describe()]
         for line in (*material.notes, *matched, cut_line(truncated.get("truncated"))):
             if line:
                 tell(line)

@@ -297,7 +297,7 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
         model, report = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-    keep_reading(model, reading.told)
+    keep_reading(model, reading.message)
     _refuse_unfilled(model, report["missing_keys"], spec)
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.attack_progress import UnderWay
 from holdfast.attacks.attack_state import AttackState
-from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, told
+from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, verdict_record
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search, characters
 from holdfast.attacks.targets import Output, Target
@@ -221,8 +221,8 @@ class Engine:
             adversarial=text,
             other=example.texts[1 - example.attacked] if len(example.texts) == 2 else None,
             label=example.label,
-            before=told(state.first, example, classes),
-            after=told(state.verdict, example, classes),
+            before=verdict_record(state.first, example, classes),
+            after=verdict_record(state.verdict, example, classes),
             words=len(state.original.words),
             changed=tuple((p, state.original.words[p], state.words.parts[2 * p + 1]) for p in state.changed),
             queries=attack.queries,

@@ -114,7 +114,7 @@ class Attempt:
         return bool(self.before.get("correct", True))
 
 
-def told(verdict: Verdict, example: Example, classes: bool) -> dict[str, Any]:
+def verdict_record(verdict: Verdict, example: Example, classes: bool) -> dict[str, Any]:
     """Convert a verdict to the form stored in results."""
     if not classes:
         return {"value": verdict.value, **({"neighbours": list(verdict.neighbours)} if verdict.neighbours else {})}

@@ -66,7 +66,7 @@ class Journal:
         read = [_read(path, self._settings, self._run) for path in journals(self._output)] if resume else []
         for one in read:
             if one.damaged and tell is not None:
-                tell(one.told())
+                tell(one.describe())
         self.spent = next((one.spent for one in read if one.path == self._path), {})
         self._keep_whole_lines()
         if not self._path.exists() or self._path.stat().st_size == 0:
@@ -153,7 +153,7 @@ class _Read:
     spent: dict[str, float] = field(default_factory=dict)
     damaged: list[int] = field(default_factory=list)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the message about the damaged lines."""
         count = sum(number > 1 for number in self.damaged)  # the first line holds the settings
         lines = f"{self.path}:{self.damaged[0]}"

@@ -82,10 +82,10 @@ def transferability(
             given = label_map if label_map is not None and has_classes(classifier.class_names, label_map) else None
             unused = unused and given is None
             found = match_classes(classifier.class_names, task, given or _recorded_map(name, task, made))
-            _tell(console, found.told())
+            _tell(console, found.describe())
             renumbered = _renumbered(deceiving[path], names_of, found, path)
-            with stage(console, f"trying the texts of {path} on {name}", unit="texts") as told:
-                correct = _tried(classifier, found.groups, renumbered, told.update)
+            with stage(console, f"trying the texts of {path} on {name}", unit="texts") as message:
+                correct = _tried(classifier, found.groups, renumbered, message.update)
             deceived = [not right for right in correct.values()]
             rows.append(
                 {

@@ -38,10 +38,10 @@ def _drift_item(context: AuditContext, task: str, recipe: Recipe, done: str) -> 
     target = DriftTarget(context.model, source=context.settings.model, threshold=context.space.halfway)
     attempts = _attempts(context, recipe, target, _examples(context))
 
-    def told(metrics: dict[str, float]) -> str:
+    def message(metrics: dict[str, float]) -> str:
         return f"{metrics['success_rate']:.0f} % of texts can be moved half-way to another text{_by(metrics, done)}"
 
-    return _item(task, recipe, attempts, told, context.settings.seed)
+    return _item(task, recipe, attempts, message, context.settings.seed)
 
 
 def neighbours_item(context: AuditContext) -> Item:
@@ -53,11 +53,11 @@ def neighbours_item(context: AuditContext) -> Item:
     recipe = Typos()
     attempts = _attempts(context, recipe, target, _examples(context))
 
-    def told(metrics: dict[str, float]) -> str:
+    def message(metrics: dict[str, float]) -> str:
         rate = metrics["success_rate"]
         return f"{rate:.0f} % of texts can be made to lose all {NEIGHBOURS} neighbours{_by(metrics, 'mistyped')}"
 
-    return _item(task, recipe, attempts, told, context.settings.seed)
+    return _item(task, recipe, attempts, message, context.settings.seed)
 
 
 # --- scored pairs ------------------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ def scores_items(context: AuditContext) -> list[Item]:
             items.append(absent(task, why, "dev"))
             continue
         attempts = _attempts(context, recipe, scored.target, scored.examples)
-        told, more = _describe_scores, correlations(attempts)
-        items.append(_item(task, recipe, attempts, told, context.settings.seed, split="dev", more=more))
+        message, more = _describe_scores, correlations(attempts)
+        items.append(_item(task, recipe, attempts, message, context.settings.seed, split="dev", more=more))
     return items
 
 
@@ -121,10 +121,10 @@ def _scored(context: AuditContext) -> _Scored | None:
 
 
 def _describe_scores(metrics: dict[str, float]) -> str:
-    told = f"{metrics['success_rate']:.0f} % of scored pairs can be moved {MARGIN:g} of 5 points further from gold"
+    message = f"{metrics['success_rate']:.0f} % of scored pairs can be moved {MARGIN:g} of 5 points further from gold"
     if "spearman_after" in metrics:
-        told += f"; Spearman {metrics['spearman_before']:.0f} falls to {metrics['spearman_after']:.0f}"
-    return told
+        message += f"; Spearman {metrics['spearman_before']:.0f} falls to {metrics['spearman_after']:.0f}"
+    return message
 
 
 # --- running -----------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _item(
     task: str,
     recipe: Recipe,
     attempts: Sequence[Attempt],
-    told: Callable[[dict[str, float]], str],
+    message: Callable[[dict[str, float]], str],
     seed: int,
     *,
     split: str = "all",
@@ -173,7 +173,7 @@ def _item(
         len(attempts),
         metrics,
         of_rate(metrics["success_rate"]),
-        told(metrics),
+        message(metrics),
         headline="success_rate",
         examples=rows,
         recipe=recipe.NAME,

@@ -22,7 +22,7 @@ class Item:
 
     Attributes:
         row: its row of ``results``: ``{task, split, n, metrics, verdict, headline, told, …}``; ``headline`` is the
-            main metric of the item, ``told`` a description of the finding.
+            main metric of the item, ``message`` a description of the finding.
         examples: the texts of the item, as rows of :class:`holdfast.attacks.examples.Attempt` with the key ``item``.
     """
 
@@ -36,7 +36,7 @@ def item(
     n: int,
     metrics: Mapping[str, float],
     verdict: Verdict,
-    told: str,
+    message: str,
     *,
     headline: str,
     examples: Sequence[Mapping[str, Any]] = (),
@@ -50,7 +50,7 @@ def item(
         "metrics": {name: float(value) for name, value in metrics.items()},
         "verdict": verdict,
         "headline": headline,
-        "told": told,
+        "told": message,
         **more,
     }
     return Item(row, [{**example, "item": task} for example in examples])

@@ -59,8 +59,8 @@ def vectors_item(
     lost = len(texts) - int(usable.sum())
     metrics = {"without_vector": float(lost)}
     if usable.sum() < 2:
-        told = "the vectors are zero or not finite: nothing can be compared"
-        return item("audit-vectors", "all", len(texts), metrics, "breaks", told, headline="without_vector"), units
+        message = "the vectors are zero or not finite: nothing can be compared"
+        return item("audit-vectors", "all", len(texts), metrics, "breaks", message, headline="without_vector"), units
     between = mean_cosine(units[usable])
     batch_difference = _batch_sensitivity(model, texts)
     metrics |= {"different_texts": between, "batch_difference": batch_difference}
@@ -73,9 +73,9 @@ def vectors_item(
         faults.append(("breaks", f"a text's vector moves by {batch_difference:.3f} when longer texts are in its batch"))
     if ANISOTROPIC < between <= _CONSTANT:
         faults.append(("bends", f"different texts have a cosine of {between:.2f} on average: cosines say little"))
-    told = "; ".join(words for _, words in faults) or f"different texts have a cosine of {between:.2f} on average"
+    message = "; ".join(words for _, words in faults) or f"different texts have a cosine of {between:.2f} on average"
     verdict = worst("holds", *(verdict for verdict, _ in faults))
-    found = item("audit-vectors", "all", len(texts), metrics, verdict, told, headline="different_texts")
+    found = item("audit-vectors", "all", len(texts), metrics, verdict, message, headline="different_texts")
     return found, units
 
 
@@ -123,14 +123,14 @@ def quality_item(context: AuditContext) -> Item:
     items = scored["items"]
     metrics |= _spearman_interval(np.array(items["similarity"]), np.array(items["gold"]), context.settings.seed)
     spearman = metrics["spearman"]
-    told = f"Spearman {spearman:.1f} on {len(first):,} STS-B dev pairs; uniformity {metrics['uniformity']:.2f}"
+    message = f"Spearman {spearman:.1f} on {len(first):,} STS-B dev pairs; uniformity {metrics['uniformity']:.2f}"
     return item(
         "audit-quality",
         "dev",
         len(first),
         metrics,
         of_quality(spearman),
-        told,
+        message,
         headline="spearman",
         data_sha256=pairs.sha256,
         source=pairs.source,
@@ -169,10 +169,10 @@ def idle_item(context: AuditContext, task: str, split: str) -> Item:
     moved = _moved(context, copies)
     metrics = context.space.metrics(moved, context.settings.seed)
     verdict = worst(of_harm(metrics["pull"], IDLE_HOLDS, IDLE_BREAKS), of_rate(metrics["neighbour_changed"]))
-    told = f"{name}: as far as {metrics['pull']:.2f} of a word would go; {_describe_neighbours(metrics)}"
+    message = f"{name}: as far as {metrics['pull']:.2f} of a word would go; {_describe_neighbours(metrics)}"
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
     rows, items = context.space.examples(moved, recipe), context.space.items(moved)
-    return item(task, split, len(copies), metrics, verdict, told, headline="stability", examples=rows, items=items)
+    return item(task, split, len(copies), metrics, verdict, message, headline="stability", examples=rows, items=items)
 
 
 # --- random changes of words -------------------------------------------------------------------------------------
@@ -239,22 +239,22 @@ def _moved(context: AuditContext, copies: Sequence[Copy]) -> Moved:
 def _exchange_item(context: AuditContext, task: str, recipe: str, moved: Moved, name: str) -> Item:
     metrics = context.space.metrics(moved, context.settings.seed)
     verdict = worst(of_harm(metrics["pull"], PULL_HOLDS, PULL_BREAKS), of_rate(metrics["neighbour_changed"]))
-    told = f"{name} pulls {metrics['pull']:.1f} times its share of the text; {_describe_neighbours(metrics)}"
+    message = f"{name} pulls {metrics['pull']:.1f} times its share of the text; {_describe_neighbours(metrics)}"
     rows, items, count = context.space.examples(moved, recipe), context.space.items(moved), len(moved.copies)
-    return item(task, "all", count, metrics, verdict, told, headline="stability", examples=rows, items=items)
+    return item(task, "all", count, metrics, verdict, message, headline="stability", examples=rows, items=items)
 
 
 def _noise_item(context: AuditContext, moved: Moved) -> Item:
     """Measure how often a mistyped text is nearest to its original; random or constant models fail."""
     found, chance = 100.0 * float(moved.found.mean()), 100.0 / len(context.space.texts)
     low, high = (100.0 * end for end in rate_interval(moved.found, context.settings.seed))
-    told = f"{found:.1f} % of mistyped texts lie nearest to their own original ({chance:.2g} % by chance)"
+    message = f"{found:.1f} % of mistyped texts lie nearest to their own original ({chance:.2g} % by chance)"
     if low <= chance:
-        told += ": the model is no better than random"
+        message += ": the model is no better than random"
     metrics = {"found": found, "found_low": low, "found_high": high, "chance": chance}
     verdict, count = of_rate(100.0 - found), len(moved.copies)
     items = {"text": context.space.numbers_of(moved), "correct": moved.found.astype(int).tolist()}
-    return item("audit-noise", "all", count, metrics, verdict, told, headline="found", items=items)
+    return item("audit-noise", "all", count, metrics, verdict, message, headline="found", items=items)
 
 
 def _describe_neighbours(metrics: dict[str, float]) -> str:

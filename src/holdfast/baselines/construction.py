@@ -106,11 +106,11 @@ def _refuse_used(output: Path) -> None:
 def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
     assert settings.vectors is not None  # checked
     drop = bool(settings.drop_stop_words)
-    with stage(console, f"reading {settings.vectors}", unit="words", announce=False) as told:
+    with stage(console, f"reading {settings.vectors}", unit="words", announce=False) as message:
         vectors = read_word_vectors(
             settings.vectors,
             words=settings.words,
-            progress=told.update,
+            progress=message.update,
         )
     read = {"words": len(vectors.words), "dimensions": vectors.matrix.shape[1]}
     left_out = {"duplicate_words": vectors.duplicates, "words_with_spaces": vectors.spaced}
@@ -145,8 +145,8 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments, cuts = Moments(_width(model)), Cuts()
-    with stage(console, "encoding", unit="sentences") as told:
-        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
+    with stage(console, "encoding", unit="sentences") as message:
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=message.update, cuts=cuts):
             moments.update(vectors)
     _warn_cut(cuts, console)
     whitening = Whitening.fit(moments, settings.dimensions)
@@ -172,12 +172,12 @@ def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
     cuts = Cuts()
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
         vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console, cuts)
-        with stage(console, "flow", unit="steps") as told:
+        with stage(console, "flow", unit="steps") as message:
             flow, fitted = fit_flow(
                 vectors,
                 options,
                 seed=seed,
-                progress=lambda done, total, loss: told.update(done, total, f"loss {loss:.4f}"),
+                progress=lambda done, total, loss: message.update(done, total, f"loss {loss:.4f}"),
             )
         del vectors
     for module in native_modules(flow):
@@ -199,9 +199,9 @@ def _kept_vectors(
     with (
         telling_write_errors(path),
         path.open("wb") as file,  # not written through the map: on a full disk that would kill the process
-        stage(console, "encoding", unit="sentences") as told,
+        stage(console, "encoding", unit="sentences") as message,
     ):
-        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=told.update, cuts=cuts):
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=message.update, cuts=cuts):
             file.write(np.ascontiguousarray(vectors).data)
     _warn_cut(cuts, console)
     shape = (drawn_sentences(corpus, settings.sentences), _width(model))
@@ -247,13 +247,13 @@ def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
 
 def _corpus(settings: BaselineSettings, console: Console) -> tuple[SpooledCorpus, dict[str, Any]]:
     assert settings.corpus is not None  # checked
-    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as message:
         corpus = spool_corpus(
             settings.corpus,
             column=settings.column,
             data=settings.data,
             max_chars=settings.max_chars or MAX_CHARS,
-            progress=told.update,
+            progress=message.update,
         )
     drawn = drawn_sentences(corpus, settings.sentences)
     record = {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256, "drawn": drawn}

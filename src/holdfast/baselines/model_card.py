@@ -32,7 +32,7 @@ def card(name: str, protocol: Mapping[str, Any], fit: Mapping[str, Any], notes: 
     made = "\n".join(
         f"| {key} | `{value}` |" for key, value in (*_rows(protocol), *_rows(fit), ("holdfast", __version__))
     )
-    told = "\n".join(f"- {note}" for note in notes)
+    message = "\n".join(f"- {note}" for note in notes)
     source = protocol.get("base_model") or protocol["vectors"]["file"]
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
@@ -51,7 +51,7 @@ print(model.similarity(vectors, vectors))
 ```
 
 It is made of sentence-transformers' own modules (release 6 or newer); holdfast is not needed to use it.
-{told and chr(10) + told + chr(10)}
+{message and chr(10) + message + chr(10)}
 ## How it was made
 
 | | |

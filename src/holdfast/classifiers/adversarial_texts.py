@@ -34,7 +34,7 @@ class AdversarialTexts:
     foreign: int
     measured_on: int = 0
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return a line with the number of texts, their file, and the numbers of texts left out."""
         left = f" ({self.foreign:,} of texts that are not trained on are left out)" if self.foreign else ""
         left += f" ({self.measured_on:,} that are measured on are left out)" if self.measured_on else ""

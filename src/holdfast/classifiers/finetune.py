@@ -117,7 +117,7 @@ def _train(
         start = new_classifier(settings.model, material, settings.max_length)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
-        console.print(start.head.told(), markup=False, highlight=False)
+        console.print(start.head.describe(), markup=False, highlight=False)
     precision = record["training"]["precision"]
     metric = selection_metric(material.dev)
     defence = make_defence(settings.defence, settings.options)
@@ -191,13 +191,13 @@ def _fit_frozen(
     precision = record["training"]["precision"]
     began = time.monotonic()
     cuts = Cuts()
-    with stage(console, "encoding", unit="texts") as told:
+    with stage(console, "encoding", unit="texts") as message:
         train, dev = (
             encode_sentences(
                 encoder,
                 [text[0] for text in part.texts],
                 precision=precision,
-                progress=told.update,
+                progress=message.update,
                 cuts=counted,
             )
             for part, counted in ((material.train, cuts), (material.dev, None))
@@ -239,8 +239,8 @@ def _finish(
     """Load the exported model, measure it, and write its card and the result."""
     began = time.monotonic()
     classifier = load_classifier(str(settings.folder), regression=material.regression)
-    with stage(console, "measuring", unit="texts") as told:
-        rows = _rows(classifier, material, told.update)
+    with stage(console, "measuring", unit="texts") as message:
+        rows = _rows(classifier, material, message.update)
     write_text(settings.folder / "README.md", card(record, made["selected"], rows))
     result = new_result(
         "finetune",

@@ -30,7 +30,7 @@ class ClassifierHead:
     classes: ClassMatch | None = None
     drawn: tuple[str, ...] = ()
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the decision as a line of text."""
         return f"the head is kept: {self.reason}" if self.kept else f"a new head is drawn: {self.reason}"
 
@@ -84,7 +84,7 @@ def settled_head(
         with torch.no_grad():
             for parameter in layer.parameters():
                 parameter.copy_(parameter[order].clone())
-    return ClassifierHead(True, match.told(), match)
+    return ClassifierHead(True, match.describe(), match)
 
 
 def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:

@@ -81,8 +81,8 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         training = {key: training[key] for key in ("max_length", "examples", "seed", "precision")}
     rows += [(key.replace("_", " "), value) for key, value in training.items()]
     for out in record["excluded"]:
-        told = "not at hand" if out["texts"] is None else f"{out['from_train']} texts"
-        rows.append((f"left out: in {out['because']}", told))
+        message = "not at hand" if out["texts"] is None else f"{out['from_train']} texts"
+        rows.append((f"left out: in {out['because']}", message))
     return rows + [("note", note) for note in record.get("notes", ())]
 
 

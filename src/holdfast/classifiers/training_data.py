@@ -162,7 +162,7 @@ def load_training_data(
         dev,
         tuple(tests),
         tuple(excluded),
-        (*notes, *(more.told() for more in added)),
+        (*notes, *(more.describe() for more in added)),
         regression,
         adversarial=added,
     )

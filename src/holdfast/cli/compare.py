@@ -59,14 +59,14 @@ def compare(
     from holdfast.results import write_result
 
     with work_quietly():
-        told = progress_console(ctx, as_json)
+        message = progress_console(ctx, as_json)
         began = time.monotonic()
         baseline, *others = [read_side(words) for words in results]
         warn_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
         for number, other in enumerate(others, start=1):
-            with stage(told, f"resampling {other.name}", announce=False):
+            with stage(message, f"resampling {other.name}", announce=False):
                 found, left_out = run(baseline, other, seed=seed, resamples=resamples)
             rows += [{**row, "against": number} for row in found]
             notes.append(left_out)

@@ -61,13 +61,13 @@ def work_quietly() -> Iterator[None]:
 
 def _telling_notices(show: Callable[..., None]) -> Callable[..., None]:
     """Return a function that prints each `Notice` once, as a line, and passes other warnings to ``show``."""
-    told: set[str] = set()
+    seen: set[str] = set()
 
     def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if not issubclass(category, Notice):
             show(message, category, *where, **more)
-        elif str(message) not in told:
-            told.add(str(message))
+        elif str(message) not in seen:
+            seen.add(str(message))
             complain(str(message))
 
     return shown

@@ -34,9 +34,9 @@ def marked(row: Mapping[str, Any]) -> Text:
     lines.append_text(_diff(row["original"], row["adversarial"], row["changed"]))
     before, after = row["before"], row["after"]
     if before and row["adversarial"] != row["original"]:
-        told = f"\n  {_verdict(before)} -> {_verdict(after)}"
+        message = f"\n  {_verdict(before)} -> {_verdict(after)}"
         queries = f", {row['queries']} queries" if row["queries"] > 1 else ""
-        lines.append(told + queries, style="not bold dim")
+        lines.append(message + queries, style="not bold dim")
     if row.get("neighbours"):
         nearest, now = ([text] for text in row["neighbours"])
     else:

@@ -64,11 +64,11 @@ def evaluate(
     ctx.with_resource(output_lock(output))
     with work_quietly(), meeting():
         folder = resolve_model(model)
-        told = progress_console(ctx, as_json)
-        with stage(told, f"loading {model}", announce=False):
+        message = progress_console(ctx, as_json)
+        with stage(message, f"loading {model}", announce=False):
             encoder = load_sentence_transformer(model, pooling=pooling, device=own_device())
         began = time.monotonic()
-        with stage(told, "encoding", unit="sentences") as encoding:
+        with stage(message, "encoding", unit="sentences") as encoding:
             rows = evaluate_tasks(
                 encoder,
                 names,
@@ -81,7 +81,7 @@ def evaluate(
         if not rows:  # not the first of several processes
             return
         for line in cut_lines(rows):
-            told.print(line, highlight=False, markup=False)
+            message.print(line, highlight=False, markup=False)
         seconds = time.monotonic() - began
         result = evaluation(
             model,

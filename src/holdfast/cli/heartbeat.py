@@ -49,7 +49,7 @@ class Alive:
         self.reporter: Reporter | None = None
         self.stopping: tuple[int, ...] = ()
         self._reacted: float | None = None
-        self._began = self._told = time.monotonic()
+        self._began = self._last_line = time.monotonic()
         self._process = os.getpid()
         self._wakes, self._wake = -1, -1
 
@@ -112,14 +112,14 @@ class Alive:
     def _speak(self) -> None:
         """Print a line if nothing was printed for some seconds and no progress bar is shown."""
         reporter, now = self.reporter, time.monotonic()
-        last = max(self._told, reporter.printed if reporter is not None else 0.0)
-        every = _FIRST if reporter is None and self._told == self._began else _EVERY
+        last = max(self._last_line, reporter.printed if reporter is not None else 0.0)
+        every = _FIRST if reporter is None and self._last_line == self._began else _EVERY
         if self.quiet or self._reacted is not None or now - last < every:
             return
         stages = list(reporter.stages) if reporter is not None else []
         if reporter is not None and (reporter.quiet or (stages and reporter.is_terminal)):
             return
-        self._told = now
+        self._last_line = now
         if stages:
             stages[-1].tell()
             return

@@ -93,14 +93,14 @@ def masks(
         folder = resolve_model(model)
         settings = _settings(folder, set_ or [], max_length)
         rest = _others(texts, others, batch_size, data)
-        told = progress_console(ctx, as_json)
-        with stage(told, f"loading {model}", announce=False):
+        message = progress_console(ctx, as_json)
+        with stage(message, f"loading {model}", announce=False):
             encoder = load_sentence_transformer(model, pooling=pooling)
         began = time.monotonic()
         cuts = Cuts()
         if line := lowered_line(settings.max_length, text_limit(encoder), model):
-            told.print(line, highlight=False, markup=False)
-        with stage(told, "learning masks", unit="draws") as drawing:
+            message.print(line, highlight=False, markup=False)
+        with stage(message, "learning masks", unit="draws") as drawing:
             learned = learn_masks(
                 encoder,
                 texts,
@@ -112,7 +112,7 @@ def masks(
                 cuts=cuts,
             )
         if line := cut_line(cuts.record()):
-            told.print(line, highlight=False)
+            message.print(line, highlight=False)
         result = new_result(
             "masks",
             command=ctx.obj,
@@ -226,9 +226,9 @@ def _print(result: Mapping[str, Any], learned: Sequence[SentenceMasks], settings
     out = console()
     out.print(result["model"], markup=False, highlight=False)
     shown = ("layers", "steps", "step_size", "threshold")
-    told = ", ".join(f"{name}={setting(settings.options[name])}" for name in shown)
+    message = ", ".join(f"{name}={setting(settings.options[name])}" for name in shown)
     whose = "defaults: no record of a run of l2p-csr" if settings.source is None else f"from {settings.source}"
-    out.print(f"l2p-csr, {told} ({whose})", markup=False, highlight=False)
+    out.print(f"l2p-csr, {message} ({whose})", markup=False, highlight=False)
     for of_one in learned:
         if of_one.weakened is None:
             continue

@@ -144,7 +144,7 @@ def _table(result: Mapping[str, Any]) -> Table:
             f"perplexity {metrics['perplexity']:.2f}, {metrics['masked_accuracy']:.2f} % right "
             f"({row['n']:,} places of {protocol['held_out']['sentences']:,} sentences)"
         )
-    for told in result["prompts"]:
-        rows[told["prompt"]] = ", ".join(f"{word} {chance:.2f}" for word, chance in told["top"])
+    for message in result["prompts"]:
+        rows[message["prompt"]] = ", ".join(f"{word} {chance:.2f}" for word, chance in message["top"])
     rows["model"] = f"{result['model']}, {made['parameters']:,} weights, {made['megabytes']:.1f} MB in {made['stored']}"
     return table(["", ""], rows.items(), title="A masked language model", header=False)

@@ -204,13 +204,13 @@ def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
         out.print(line, markup=False, highlight=False)
     if (compared := _differences(result)) is not None:
         out.print(compared)
-    told = [
+    message = [
         *differences_notes(result),
         *text_lines(result),
         *(f"not run: {reason}" for reason in reasons(result)),
         *pictures,
     ]
-    for line in (*told, f"{path} (also .md and .tex)"):
+    for line in (*message, f"{path} (also .md and .tex)"):
         out.print(line, markup=False, highlight=False)
 
 

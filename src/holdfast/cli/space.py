@@ -86,12 +86,12 @@ def space(
         _check(texts, picture, stsb=stsb, output=output)
         ctx.with_resource(output_lock(output))
         began = time.monotonic()
-        told = progress_console(ctx, as_json)
-        with stage(told, f"loading {model}", announce=False):
+        message = progress_console(ctx, as_json)
+        with stage(message, f"loading {model}", announce=False):
             encoder, folder = _load(model, pooling)
         rows: list[dict[str, Any]] = []
         plane = None
-        with stage(told, "encoding", unit="sentences") as encoding:
+        with stage(message, "encoding", unit="sentences") as encoding:
             if stsb:
                 from holdfast.evaluation.space import evaluate_space
 
@@ -100,7 +100,7 @@ def space(
                 row, plane = _measure(encoder, of_one, exact, encoding.update, picture, model)
                 rows.append(row)
         for line in cut_lines(rows):
-            told.print(line, highlight=False, markup=False)
+            message.print(line, highlight=False, markup=False)
         result = new_result(
             "space",
             command=ctx.obj,

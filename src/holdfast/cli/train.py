@@ -135,8 +135,8 @@ def train(
         from holdfast.results import render_sts_table
 
         out.print(render_sts_table(result["results"]))
-    if told := duplicates_after(result.get("duplicates", {}), result["protocol"]["options"]):
-        out.print(told, markup=False, highlight=False)
+    if message := duplicates_after(result.get("duplicates", {}), result["protocol"]["options"]):
+        out.print(message, markup=False, highlight=False)
     out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
 
 

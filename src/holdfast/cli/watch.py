@@ -70,12 +70,12 @@ def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
     from holdfast.runs.run_status import ENDED, standing_of
 
     standings = [standing_of(run) for run in runs]
-    told = _warn_damaged(standings)
+    message = _warn_damaged(standings)
     with Live(_all(standings), console=out, auto_refresh=False) as live:
         while any(standing.state not in ENDED for standing in standings):
             time.sleep(every)
             standings = [standing_of(run) for run in runs]
-            told |= _warn_damaged(standings, told)
+            message |= _warn_damaged(standings, message)
             live.update(_all(standings), refresh=True)
 
 
@@ -84,10 +84,10 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
     from holdfast.runs.run_status import ENDED, standing_of
 
     before: dict[Path, tuple[str, int]] = {}
-    told: set[str] = set()
+    message: set[str] = set()
     while True:
         standings = {run: standing_of(run) for run in runs}
-        told |= _warn_damaged(standings.values(), told)
+        message |= _warn_damaged(standings.values(), message)
         for run, standing in standings.items():
             if before.get(run) != (standing.state, standing.step):
                 before[run] = standing.state, standing.step
@@ -97,10 +97,10 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
         time.sleep(every)
 
 
-def _warn_damaged(standings: Iterable[Standing], told: Collection[str] = ()) -> set[str]:
+def _warn_damaged(standings: Iterable[Standing], message: Collection[str] = ()) -> set[str]:
     """Print each message about damaged records and logs once; return all such messages."""
     lines = {line for standing in standings for line in standing.damaged}
-    for damaged in sorted(lines - set(told)):
+    for damaged in sorted(lines - set(message)):
         complain(damaged)
     return lines
 
@@ -129,7 +129,7 @@ def line(standing: Standing) -> str:
     parts += [f"{_name(name)} {standing.values[name]:.4g}" for name in there]
     if standing.score is not None:
         parts.append(f"{_name(standing.score[0])} {standing.score[1]:.2f}")
-    return "  ".join(part for part in (*parts, standing.told) if part)
+    return "  ".join(part for part in (*parts, standing.message) if part)
 
 
 def panel(standing: Standing) -> Panel:
@@ -146,13 +146,13 @@ def panel(standing: Standing) -> Panel:
     table.add_column()
     for name, now, points, note in _rows(standing):
         table.add_row(*(plain(cell) for cell in (name, now, sparkline(points), note)))
-    told = plain(standing.told, style=_STYLES.get(standing.state, "dim"))
+    message = plain(standing.message, style=_STYLES.get(standing.state, "dim"))
     head = plain("  ".join(filter(None, (standing.what, _progress(standing)))))
     marks = []
     for flag in standing.flags:
         mark, style = _MARKS[flag.level]
-        marks.append(plain(f"{mark} {flag.what}: {flag.told}", style=style))
-    parts: list[RenderableType] = [told, *([head] if head else []), *([table] if table.row_count else []), *marks]
+        marks.append(plain(f"{mark} {flag.what}: {flag.message}", style=style))
+    parts: list[RenderableType] = [message, *([head] if head else []), *([table] if table.row_count else []), *marks]
     return Panel(Group(*parts), title=plain(str(standing.folder)), box=box.ROUNDED, expand=False)
 
 
@@ -175,9 +175,9 @@ def _rows(standing: Standing) -> list[tuple[str, str, Sequence[tuple[float, floa
             note = f"{100 * value / standing.radius:.0f} % of its ball's radius {standing.radius:g}"
         if standing.score is not None and name == standing.score[0]:
             note = f"best {standing.score[2]:.2f} at step {standing.score[3]:,}"
-        told = f"{value:.2f}" if name.startswith("eval_") else f"{value:.4g}"
+        message = f"{value:.2f}" if name.startswith("eval_") else f"{value:.4g}"
         indent = "  " if name in standing.terms else ""
-        rows.append((indent + _name(name), told, standing.curves[name], note))
+        rows.append((indent + _name(name), message, standing.curves[name], note))
     return rows
 
 

@@ -72,7 +72,7 @@ class ClassMatch:
             return tuple(range(len(self.task)))
         return tuple(number for (number,) in self.members)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the match as a line of text."""
         pairs = []
         for name, members in zip(self.task, self.members, strict=True):
@@ -144,20 +144,20 @@ def parse_label_map(text: str) -> dict[str, str]:
     Raises:
         UserError: the text is neither, or names a class of the model twice.
     """
-    told = f"--label-map takes MODEL=TASK,MODEL=TASK (NEGATIVE=neg,POSITIVE=pos) or a JSON object, not {text!r}"
+    message = f"--label-map takes MODEL=TASK,MODEL=TASK (NEGATIVE=neg,POSITIVE=pos) or a JSON object, not {text!r}"
     if text.lstrip().startswith("{"):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise UserError(told) from error
+            raise UserError(message) from error
         if not value or not all(isinstance(meant, str) for meant in value.values()):
-            raise UserError(told)
+            raise UserError(message)
         return {str(name): str(meant) for name, meant in value.items()}
     found: dict[str, str] = {}
     for pair in text.split(","):
         name, equals, meant = (part.strip() for part in pair.partition("="))
         if not (name and equals and meant) or "=" in meant:
-            raise UserError(told)
+            raise UserError(message)
         if name in found:
             raise UserError(f"--label-map names the model's class {name!r} twice: it is one class of the task")
         found[name] = meant

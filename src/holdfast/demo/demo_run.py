@@ -81,8 +81,8 @@ def _encoders(stage: demo_stages.DemoStage, probe: Probe, clock: _Clock) -> Resu
     with clock.stage(f"measure_{BEFORE}", f"measuring {settings.model} before training"):
         results = {BEFORE: demo_stages.measure_encoder(stage, BEFORE, probe)}
     for method in METHODS:
-        told = f"training {method}: {settings.steps} steps of {settings.batch_size} sentences"
-        with clock.stage(f"train_{method}", told):
+        message = f"training {method}: {settings.steps} steps of {settings.batch_size} sentences"
+        with clock.stage(f"train_{method}", message):
             demo_stages.train_encoder(stage, method)
         with clock.stage(f"measure_{method}", f"measuring {method}"):
             results[method] = demo_stages.measure_encoder(stage, method, probe)
@@ -109,9 +109,9 @@ class _Clock:
         self._console = console
 
     @contextlib.contextmanager
-    def stage(self, name: str, told: str) -> Iterator[None]:
+    def stage(self, name: str, message: str) -> Iterator[None]:
         wall, cpu = time.monotonic(), time.process_time()
-        with stage(self._console, told):
+        with stage(self._console, message):
             yield
         self.seconds[f"{name}_seconds"] = time.monotonic() - wall
         self.seconds[f"{name}_cpu_seconds"] = time.process_time() - cpu

@@ -19,7 +19,7 @@ from holdfast.models import load_sentence_transformer
 
 AGREES = 1e-5
 """Largest accepted difference of a reloaded model's vectors, for rounding."""
-_TOLD = 400
+_SHOWN_CHARS = 400
 """Number of last characters of a process's output to show: an error's name and message are at the end."""
 
 _RELOAD = """
@@ -63,7 +63,7 @@ def _plain_vectors(folders: Sequence[Path], sentences: list[str]) -> npt.NDArray
             check=False,
         )
         if done.returncode:
-            end = done.stderr.strip()[-_TOLD:] or "it wrote nothing"
+            end = done.stderr.strip()[-_SHOWN_CHARS:] or "it wrote nothing"
             names = ", ".join(folder.name for folder in folders)
             raise UserError(
                 f"{names} could not be loaded without holdfast: that process ended with {done.returncode}: {end}"

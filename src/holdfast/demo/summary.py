@@ -29,11 +29,11 @@ def summary(result: Mapping[str, Any]) -> tuple[list[Table], str]:
     protocol, rows = result["protocol"], result["results"]
     pairs = next(row["n"] for row in rows if row["task"] == "demo-pairs")
     sentences = f"{protocol['corpus']['sentences']:,} sentences"
-    told = "\n".join(f"{name}:\n  " + ",\n  ".join(verdict(rows, name)) for name in METHODS)
+    message = "\n".join(f"{name}:\n  " + ",\n  ".join(verdict(rows, name)) for name in METHODS)
     cards = "\n".join(f"Report card of {name}: {_counted(verdicts)}" for name, verdicts in result["audits"].items())
     return (
         [_similarity_table(rows), _attack_table(result["attacks"])],
-        f"""{told}
+        f"""{message}
 (Less than 1 point, or than a twentieth of the movement, is called about the same.)
 
 {cards}
@@ -105,8 +105,8 @@ def _attack_table(attacks: Rows) -> Table:
         table.add_column(name, justify="right")
     for row in attacks:
         numbers = (row.get(name) for name in ("accuracy", "accuracy_under_attack", "success_rate", "queries"))
-        told = ("–" if number is None else f"{number:.1f}" for number in numbers)
-        table.add_row(row["from"], row["recipe"], *told)
+        message = ("–" if number is None else f"{number:.1f}" for number in numbers)
+        table.add_row(row["from"], row["recipe"], *message)
     return table
 
 

@@ -32,8 +32,8 @@ def asked(
         pooling: pooling of a raw masked LM, if one was given.
         limit: number of rows of each part of a task, if only some were measured.
     """
-    told = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
-    return told if limit is None else {**told, "limit": limit}
+    message = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    return message if limit is None else {**message, "limit": limit}
 
 
 def evaluation(
@@ -77,11 +77,11 @@ def evaluation(
 
 def _made_by(tasks: Sequence[str]) -> dict[str, Any]:
     """Return a description of the methods of measurement, for the kinds of the tasks."""
-    told: dict[str, Any] = {}
+    message: dict[str, Any] = {}
     if any(task in ALL_STS_TASKS for task in tasks):
-        told |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
+        message |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
     if any(task in TRANSFER_TASKS for task in tasks):
-        told["transfer"] = {
+        message["transfer"] = {
             "classifier": "logistic regression on frozen vectors, L2, minimised to convergence in fp64",
             "selection": "SentEval: nested folds (mr cr subj mpqa), folds of train (trec mrpc), dev (sst2)",
             "folds": FOLDS,
@@ -89,4 +89,4 @@ def _made_by(tasks: Sequence[str]) -> dict[str, Any]:
             "C": list(STRENGTHS),
             "C_folds_of_train": list(STRENGTHS_ACROSS),
         }
-    return told
+    return message

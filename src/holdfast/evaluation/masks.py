@@ -211,7 +211,7 @@ def learn_masks(
                 tally.add(masks, row, len(batch))
             if progress is not None:
                 progress(draw + 1, draws)
-    return [tally.told() for tally in tallies]
+    return [tally.masks() for tally in tallies]
 
 
 def _objective(model: SentenceTransformer, settings: Settings) -> L2PCSR:
@@ -251,7 +251,7 @@ class _Tally:
             self._features = weak if self._features is None else self._features + weak
         self._draws += 1
 
-    def told(self) -> SentenceMasks:
+    def masks(self) -> SentenceMasks:
         """Return the masks and their shares over all draws."""
         features = None if self._features is None else self._features / self._draws
         if not self._token_masks:

@@ -192,7 +192,7 @@ class Store:
         result = content_sha256(read_object(self._result_file(cell)))
         write_json(self.place(cell) / CELL_FILE, {**record, "result_sha256": result})
 
-    def told(self, cells: Iterable[Cell]) -> list[str]:
+    def describe(self, cells: Iterable[Cell]) -> list[str]:
         """Return a line for each damaged log of a finished training; the cell can still be used."""
         trained = [self.product(cell) for cell in cells if cell.kind in _MODELS and self.finished(cell)]
         return [line for product in trained for line in damage_in(product)]

@@ -67,12 +67,12 @@ def differences(
             compared = pairs.compared(partner, value)
             if compared is None:
                 continue
-            told = differing(compared.tasks, compared.baseline, compared.other, seed=seed)
+            message = differing(compared.tasks, compared.baseline, compared.other, seed=seed)
         except UserError as error:
             pairs.note(f"not compared: {error}", value)
             continue
         names = {name: value[name] for name in ("task", "split", "labels", "digits")}
-        found.append({**names, "metric": compared.keys[0].metric, **told})
+        found.append({**names, "metric": compared.keys[0].metric, **message})
     interval = f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %"
     notes = [f"{line} ({'; '.join(places)})" for line, places in pairs.notes.items()]
     return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval}

@@ -77,10 +77,12 @@ def make_side_by_side(
                 making.update(making.done + 1)
                 if reason is not None:
                     failed[cell.key] = reason
-                told = "made" if reason is None else f"not made: {reason}"
+                message = "made" if reason is None else f"not made: {reason}"
                 left = time_left([*waiting, *running.values()], store, jobs)
                 console.print(
-                    f"{told} ({cell.kind}: {cell.label}), {len(waiting)} more wait{left}", markup=False, highlight=False
+                    f"{message} ({cell.kind}: {cell.label}), {len(waiting)} more wait{left}",
+                    markup=False,
+                    highlight=False,
                 )
     return failed
 

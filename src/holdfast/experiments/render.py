@@ -49,8 +49,8 @@ def _signed(value: float, digits: int, *, plus: bool = False) -> str:
 
 def cells_of(row: Mapping[str, Any]) -> str:
     """Return our value with its spread; in parentheses the published value and the difference."""
-    told = beside(row)
-    return " ".join(filter(None, (value_of(row), spread_of(row), f"({told})" if told else "")))
+    message = beside(row)
+    return " ".join(filter(None, (value_of(row), spread_of(row), f"({message})" if message else "")))
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -84,8 +84,8 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         whose = "the published values are of the paper's own models"
         lines.append(f"Our rows start from {result['model']} where they name no other model; {whose}.")
     if changes := protocol.get("changes"):
-        told = [f"{stage}.{name}={value}" for stage, says in changes.items() for name, value in says.items()]
-        lines.append(f"Changed in the scale: {', '.join(told)}.")
+        message = [f"{stage}.{name}={value}" for stage, says in changes.items() for name, value in says.items()]
+        lines.append(f"Changed in the scale: {', '.join(message)}.")
     if only := protocol.get("only"):
         lines.append(f"Only the rows with {' or '.join(only)} in their names: the table has more.")
     if left_out := protocol.get("left_out"):
@@ -139,8 +139,8 @@ def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[lis
 def _difference(row: Mapping[str, Any]) -> str:
     """Return the difference, its interval and p, as text."""
     metrics = row["metrics"]
-    told = [_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high")]
-    return f"{told[0]} [{told[1]}, {told[2]}], p {p_shown(metrics['p'])}"
+    message = [_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high")]
+    return f"{message[0]} [{message[1]}, {message[2]}], p {p_shown(metrics['p'])}"
 
 
 def differences_notes(result: Mapping[str, Any]) -> list[str]:
@@ -203,8 +203,8 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
     parts += _differences_section(result)
-    if told := reasons(result):
-        parts += ["Not run:\n", *(f"- {reason}" for reason in told), ""]
+    if message := reasons(result):
+        parts += ["Not run:\n", *(f"- {reason}" for reason in message), ""]
     if texts := text_lines(result):
         parts += ["Texts, of the first seed:\n", *(f"- {_plain(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])

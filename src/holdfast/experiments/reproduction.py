@@ -239,7 +239,7 @@ def _make(
     left = store.left(cells)
     for damage in filter(None, left.values()):
         console.print(f"{damage}: it is made again", markup=False, highlight=False)
-    for line in store.told(cell for cell in cells if cell.key not in left):
+    for line in store.describe(cell for cell in cells if cell.key not in left):
         console.print(line, markup=False, highlight=False)
     todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
@@ -253,15 +253,17 @@ def _make_in_turn(
 ) -> dict[str, str]:
     """Make one cell after the other; wait at the end for cells that another run is making."""
     failed: dict[str, str] = {}
-    waiting, told = list(todo), set[str]()
+    waiting, message = list(todo), set[str]()
 
     def ended(cell: Cell) -> bool:
         """Make a cell or record why it cannot be made; return False if another run is making it."""
-        new = cell.key not in told
+        new = cell.key not in message
         if new:
-            told.add(cell.key)
+            message.add(cell.key)
             left = time_left(waiting, store)
-            console.print(f"[{len(told)}/{len(todo)}] {cell.kind}: {cell.label}{left}", markup=False, highlight=False)
+            console.print(
+                f"[{len(message)}/{len(todo)}] {cell.kind}: {cell.label}{left}", markup=False, highlight=False
+            )
         try:
             make(cell, store, setting, console, command)
         except InUse as error:

@@ -161,8 +161,8 @@ def harden(
     if settings.audited:
         with stage(console, "reading the texts of the audits", announce=False):
             materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
-    if console is not None and is_first_process() and (told := _against(settings)):
-        console.print(told, highlight=False, markup=False)
+    if console is not None and is_first_process() and (message := _against(settings)):
+        console.print(message, highlight=False, markup=False)
     trained = train(settings.training(), resume=resume, console=console, command=command)
     if not trained:
         return {}

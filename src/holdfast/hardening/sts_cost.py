@@ -60,9 +60,9 @@ def measured(
             return made
         if console is not None:
             console.print(f"{path} has other settings: it is made again", highlight=False, markup=False)
-    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as told:
+    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as message:
         encoder = load_sentence_transformer(model, pooling=pooling)
-        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=told.update)
+        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=message.update)
     if console is not None:
         for line in cut_lines(rows):
             console.print(line, highlight=False, markup=False)

@@ -15,7 +15,7 @@ from holdfast.files import sha256
 from holdfast.objectives.objective import Objective
 from holdfast.option_parsing import expanded
 
-_TOLD = ("TITLE", "IDEA", "CITATION")
+_REQUIRED_TEXTS = ("TITLE", "IDEA", "CITATION")
 """Class attributes that tables of methods and the model card show."""
 
 
@@ -43,7 +43,7 @@ def own_method(method: str) -> type[Objective]:
     kind = own[name]
     if inspect.isabstract(kind):
         raise UserError(f"{method} lacks {', '.join(sorted(kind.__abstractmethods__))}")
-    if missing := [key for key in _TOLD if not isinstance(getattr(kind, key, None), str)]:
+    if missing := [key for key in _REQUIRED_TEXTS if not isinstance(getattr(kind, key, None), str)]:
         raise UserError(f"{method} lacks {missing[0]}, a line of text: see holdfast.objectives.Objective")
     return kind
 

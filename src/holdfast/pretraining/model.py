@@ -167,7 +167,7 @@ def fill(model: Any, tokenizer: Any, prompts: tuple[str, ...], count: int = 5) -
         UserError: a prompt without exactly one mask token.
     """
     check_prompts(tokenizer, prompts)
-    told = []
+    message = []
     with evaluating(model):
         for prompt in prompts:
             encoded = tokenizer(prompt, return_tensors="pt", truncation=True)
@@ -176,8 +176,8 @@ def fill(model: Any, tokenizer: Any, prompts: tuple[str, ...], count: int = 5) -
             best = model(**features).logits[0, place].float().softmax(dim=-1).topk(count)
             words = [tokenizer.decode([token]).strip() for token in best.indices.tolist()]
             top = [[word, round(chance, 4)] for word, chance in zip(words, best.values.tolist(), strict=True)]
-            told.append({"prompt": prompt, "top": top})
-    return told
+            message.append({"prompt": prompt, "top": top})
+    return message
 
 
 def check_prompts(tokenizer: Any, prompts: tuple[str, ...]) -> None:

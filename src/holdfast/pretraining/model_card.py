@@ -63,8 +63,12 @@ own vectors are not sentence embeddings. What its corpus says and leaves out, it
 
 
 def _attribution(record: Mapping[str, Any]) -> str:
-    told = record["attribution"]
-    return f"Attribution: {told}." if told else "Its owner's terms apply; the run was not told them (`--attribution`)."
+    message = record["attribution"]
+    return (
+        f"Attribution: {message}."
+        if message
+        else "Its owner's terms apply; the run was not told them (`--attribution`)."
+    )
 
 
 def _measured(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -97,7 +101,7 @@ def _prompts(prompts: Sequence[Mapping[str, Any]]) -> str:
     if not prompts:
         return ""
     lines = "\n".join(
-        f"| {told['prompt']} | {', '.join(f'{word} {chance:.2f}' for word, chance in told['top'])} |"
-        for told in prompts
+        f"| {message['prompt']} | {', '.join(f'{word} {chance:.2f}' for word, chance in message['top'])} |"
+        for message in prompts
     )
     return f"\n## What it fills in\n\n| prompt | the likeliest five, with their probability |\n|---|---|\n{lines}\n"

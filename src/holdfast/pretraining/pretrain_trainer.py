@@ -102,7 +102,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
     ) -> None:
         self.steps, self.clock, self.keep_checkpoints = steps, clock, keep_checkpoints
         self._held_out, self._warmup = held_out, warmup
-        self._told: tuple[float, int] | None = None
+        self._last_log: tuple[float, int] | None = None
         self.lr_scheduler: LambdaLR | None
         super().__init__(model=model, train_dataset=steps, eval_dataset=range(0), **kwargs)
         self.add_callback(_FollowPretraining(clock))
@@ -165,10 +165,10 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         if "loss" in logs:
             now, tokens = time.monotonic(), self.steps.order.tokens_before(step)
             logs = {**logs, "tokens": tokens}
-            if self._told is not None and now > self._told[0]:
-                logs["tokens_per_second"] = round((tokens - self._told[1]) / (now - self._told[0]), 1)
+            if self._last_log is not None and now > self._last_log[0]:
+                logs["tokens_per_second"] = round((tokens - self._last_log[1]) / (now - self._last_log[0]), 1)
             logs["elapsed"] = round(self.clock.elapsed, 1)
-            self._told = now, tokens
+            self._last_log = now, tokens
         if "train_runtime" in logs:  # the trainer's rates count steps as samples
             logs = {name: logs[name] for name in ("train_runtime", "train_loss")}
         # For the trainer the whole run is one epoch.
@@ -184,8 +184,8 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         metrics = {f"eval_{name}": value for name, value in measured.items()}
         self.log(metrics)
         self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        if self._told is not None:  # the time of the evaluation is not training time
-            self._told = time.monotonic(), self._told[1]
+        if self._last_log is not None:  # the time of the evaluation is not training time
+            self._last_log = time.monotonic(), self._last_log[1]
         return metrics
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
@@ -194,8 +194,8 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         super()._load_from_checkpoint(checkpoint_path)
-        told = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
-        self.clock.set(told["elapsed"])
+        message = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
+        self.clock.set(message["elapsed"])
 
 
 class _FollowPretraining(TrainerCallback):  # type: ignore[misc]

@@ -129,16 +129,16 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
     }
     held_out_spooled = None
     if settings.held_out is not None:  # first, since it is small: a mistake in its name is reported early
-        with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as told:
-            held_out_spooled = spool_corpus(settings.held_out, **reading, progress=told.update)
-    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as told:
-        spooled = spool_corpus(settings.corpus, **reading, progress=told.update)
+        with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as message:
+            held_out_spooled = spool_corpus(settings.held_out, **reading, progress=message.update)
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as message:
+        spooled = spool_corpus(settings.corpus, **reading, progress=message.update)
     began = time.monotonic()
     with stage(console, "counting pieces of words"):
         tokenizer = _tokenizer(settings, spooled)
     masking = Masking(tokenizer, share=settings.mask_share, whole_words=settings.whole_words)
     counted = time.monotonic()
-    with stage(console, "cutting the corpus into tokens", unit="sentences", total=spooled.sentences) as told:
+    with stage(console, "cutting the corpus into tokens", unit="sentences", total=spooled.sentences) as message:
         held_out = None
         if held_out_spooled is not None:
             held_out = tokenise_corpus(held_out_spooled, tokenizer, max_length=settings.max_length)
@@ -149,7 +149,7 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
             tokenizer,
             max_length=settings.max_length,
             without=held_out,
-            progress=told.update,
+            progress=message.update,
         )
     if not masking.maskable[corpus.ids].any():
         raise UserError(f"the corpus {settings.corpus} holds no word of the vocabulary: give another --tokenizer")

@@ -69,7 +69,7 @@ def logarithmic(values: Iterable[float]) -> AxisScale:
     return AxisScale(10.0**first, 10.0**last, ticks, logarithmic=True)
 
 
-def told(scale: AxisScale) -> list[tuple[float, str]]:
+def tick_labels(scale: AxisScale) -> list[tuple[float, str]]:
     """Return the ticks and their labels, all with as many decimals as the finest tick needs."""
     texts = [f"{tick:.6g}" for tick in scale.ticks]
     if not scale.logarithmic and not any("e" in text for text in texts):

@@ -196,7 +196,7 @@ def _card(label: str, sources: Sequence[ReportSource], similarity: Scores, trans
     own = [source for source in sources if source.label == label and source.kind not in OF_SEVERAL]
     averages = {name: scores.get(label, {}) for name, scores in (("STS", similarity), ("transfer", transfer))}
     facts = {
-        f"{name} average": _told(scores[tables.AVERAGE], 2)
+        f"{name} average": _with_spread(scores[tables.AVERAGE], 2)
         for name, scores in averages.items()
         if tables.AVERAGE in scores
     }
@@ -205,7 +205,7 @@ def _card(label: str, sources: Sequence[ReportSource], similarity: Scores, trans
     return Card(label, own[0].model, tuple(facts.items()))
 
 
-def _told(score: Score, digits: int) -> str:
+def _with_spread(score: Score, digits: int) -> str:
     """Format a score with its spread over seeds; only the tables show the interval of a single one."""
     spread = "" if score.std is None else f" ± {score.std:.{digits}f}"
     return f"{score.mean:.{digits}f}{spread}"
@@ -228,19 +228,19 @@ def _success_facts(name: str, recipes: dict[str, Score]) -> dict[str, str]:
     """Return the mean over recipes, or each recipe by itself if they have different numbers of seeds."""
     joined = with_average({name: recipes}, "", tuple(recipes))[name].get("")
     if joined is None:
-        return {f"{name}, {recipe}": f"{_told(score, 1)}\u00a0%" for recipe, score in recipes.items()}
+        return {f"{name}, {recipe}": f"{_with_spread(score, 1)}\u00a0%" for recipe, score in recipes.items()}
     several = f", mean of {len(recipes)} recipes" if len(recipes) > 1 else ""
-    return {name + several: f"{_told(joined, 1)}\u00a0%"}
+    return {name + several: f"{_with_spread(joined, 1)}\u00a0%"}
 
 
 def _classifier_facts(label: str, own: Iterable[ReportSource]) -> dict[str, str]:
     scores = collect((source for source in own if source.kind == "finetune"), tables.task_of, "accuracy")
-    return {f"{task} accuracy": _told(score, 1) for task, score in scores.get(label, {}).items()}
+    return {f"{task} accuracy": _with_spread(score, 1) for task, score in scores.get(label, {}).items()}
 
 
 def _space_facts(label: str, own: Sequence[ReportSource]) -> dict[str, str]:
     scores = tables.space_scores(own).get(label, {})
-    return {name: _told(scores[name], 3) for name in ("alignment", "uniformity") if name in scores}
+    return {name: _with_spread(scores[name], 3) for name in ("alignment", "uniformity") if name in scores}
 
 
 def _training_facts(own: Iterable[ReportSource]) -> dict[str, str]:
@@ -250,7 +250,7 @@ def _training_facts(own: Iterable[ReportSource]) -> dict[str, str]:
     scores = [number_of(one.get("score")) for one in selected if isinstance(one, dict)]
     known = tuple(score for score in scores if score is not None)
     facts = {"method": ", ".join(methods)} if methods else {}
-    return facts | ({"dev score": _told(Score(known), 2)} if known else {})
+    return facts | ({"dev score": _with_spread(Score(known), 2)} if known else {})
 
 
 def _audit_facts(own: Iterable[ReportSource]) -> dict[str, str]:
@@ -265,5 +265,5 @@ def _audit_facts(own: Iterable[ReportSource]) -> dict[str, str]:
         return {}
     counts = {verdict: Score(tuple(float(seed[verdict]) for seed in seeds)) for verdict in VERDICTS}
     digits = int(len(seeds) > 1)
-    told = [f"{_told(score, digits)} {_WORDS[verdict]}" for verdict, score in counts.items() if score.mean]
-    return {"audit": ", ".join(told)}
+    message = [f"{_with_spread(score, digits)} {_WORDS[verdict]}" for verdict, score in counts.items() if score.mean]
+    return {"audit": ", ".join(message)}

@@ -80,7 +80,7 @@ class Bar:
     low: float | None
     high: float | None
     colour: str
-    told: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -115,18 +115,18 @@ class Line:
     points: tuple[tuple[float, float], ...]
     colour: str
     dotted: bool = False
-    told: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point: ``told`` is shown on hovering, ``label`` beside it if there is room."""
+    """A point: ``message`` is shown on hovering, ``label`` beside it if there is room."""
 
     x: float
     y: float
     colour: str
     shape: Shape
-    told: str
+    message: str
     label: str = ""
     hollow: bool = False
 

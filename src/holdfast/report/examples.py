@@ -32,7 +32,7 @@ class ShownExample:
         outcome: succeeded, failed or skipped.
         pieces: unchanged text, and (old, new) for exchanged text.
         other: the text of the pair that was not attacked, or "".
-        told: the model's output before and after, or why the example was skipped.
+        message: the model's output before and after, or why the example was skipped.
         neighbours: for retrieval, the nearest text before and after; else empty.
     """
 
@@ -42,7 +42,7 @@ class ShownExample:
     outcome: str
     pieces: tuple[Piece, ...]
     other: str = ""
-    told: str = ""
+    message: str = ""
     neighbours: tuple[str, ...] = ()
 
 
@@ -103,7 +103,7 @@ def _example(source: ReportSource, row: Mapping[str, Any]) -> tuple[ShownExample
         outcome=row["outcome"],
         pieces=tuple(_shortened(piece) for piece in cut) if long else cut,
         other=str(row.get("other") or ""),
-        told=_told(row),
+        message=_outcome(row),
         neighbours=tuple(str(text) for text in neighbours) if isinstance(neighbours, list) else (),
     )
     return example, long
@@ -126,7 +126,7 @@ def _shortened(piece: Piece) -> Piece:
     return f"{piece[:_KEPT]} […] {piece[-_KEPT:]}"
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _outcome(row: Mapping[str, Any]) -> str:
     if row.get("reason"):
         return str(row["reason"])
     said = [_verdict(row.get(when)) for when in ("before", "after")]
@@ -153,7 +153,7 @@ def as_json(examples: ShownExamples) -> str:
             *(places[name][getattr(example, name)] for name in options),
             example.pieces,
             example.other,
-            example.told,
+            example.message,
             example.neighbours,
         ]
         for example in examples.shown

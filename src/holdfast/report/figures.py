@@ -282,9 +282,9 @@ def pairs_chart(source: ReportSource, plane: Any, *, id: str, whose: str | None 
         lines.append(Line((at["clean"], at["adversarial"]), MUTED, dotted=True))
         for kind in ("clean", "adversarial"):
             shade = colour(classes.index(own["clean"]["label"])) if coloured else colour(int(kind == "adversarial"))
-            told = f"{kind}: {_short(own[kind]['text'])}"
+            message = f"{kind}: {_short(own[kind]['text'])}"
             shape: Any = "circle" if kind == "clean" else "triangle"
-            marks.append(Mark(*at[kind], shade, shape, told, hollow=kind == "clean"))
+            marks.append(Mark(*at[kind], shade, shape, message, hollow=kind == "clean"))
         texts = (TableCell(_short(own[kind]["text"])) for kind in ("clean", "adversarial"))
         moved = ((at["clean"][0] - at["adversarial"][0]) ** 2 + (at["clean"][1] - at["adversarial"][1]) ** 2) ** 0.5
         rows.append((*texts, TableCell(f"{moved:.3f}")))
@@ -299,8 +299,8 @@ def pairs_chart(source: ReportSource, plane: Any, *, id: str, whose: str | None 
     recipe = " ".join(str(plane[key]) for key in ("item", "recipe") if plane.get(key))
     title = f"Texts before and after {recipe}, as {whose or source.label} sees them"
     perplexity = number_of(plane.get("perplexity"))
-    told = "" if perplexity is None else f", perplexity {perplexity:.3g}"
-    note = f"{len(points):,} pairs, {plane.get('method', 't-SNE')}{told}: a clean text is a circle, its adversarial "
+    message = "" if perplexity is None else f", perplexity {perplexity:.3g}"
+    note = f"{len(points):,} pairs, {plane.get('method', 't-SNE')}{message}: a clean text is a circle, its adversarial "
     note += "one a triangle, a dotted line joins them. Near is near; distances of far points mean nothing (as ADCL's "
     note += "Figure 3)."
     data = Table(f"{id}-data", title, ("clean", "adversarial", "distance"), tuple(rows), labels=2)
@@ -335,8 +335,8 @@ def step_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
         seconds = seconds_per_step(source)
         if seconds is None:
             continue
-        told = f"{seconds:.{max(3, decimals_of(seconds))}f} s a step"
-        bar = Bar(source.label, seconds, None, None, colours[source.label], told)
+        message = f"{seconds:.{max(3, decimals_of(seconds))}f} s a step"
+        bar = Bar(source.label, seconds, None, None, colours[source.label], message)
         groups.setdefault(_setting(source), []).append(bar)
     if not groups:
         return None

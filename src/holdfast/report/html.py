@@ -142,7 +142,11 @@ def origin_of(source: ReportSource) -> Origin:
         "model's SHA-256": str(result["model_sha256"]),
         "seed": "none: no random number was drawn" if seed is None else str(seed),
         "machine": "; ".join(f"{name} {value}" for name, value in made.items()),
-        **{name.replace("_", " "): told for name, value in _timing(result).items() if (told := _seconds(name, value))},
+        **{
+            name.replace("_", " "): message
+            for name, value in _timing(result).items()
+            if (message := _seconds(name, value))
+        },
     }
     return Origin(
         name=shown(source.path.name),

@@ -98,8 +98,8 @@ def _title(source: ReportSource) -> str:
 
 
 def _note(source: ReportSource, *more: str) -> str:
-    told = [f"{source.protocol.get('source', '')}; scale {source.protocol.get('scale', '')}.", *more]
-    return " ".join(part for part in told if part)
+    message = [f"{source.protocol.get('source', '')}; scale {source.protocol.get('scale', '')}.", *more]
+    return " ".join(part for part in message if part)
 
 
 def _lines(source: ReportSource, figure: Mapping[str, Any], panel: Mapping[str, Any], number: int) -> Chart:
@@ -122,7 +122,7 @@ def _lines(source: ReportSource, figure: Mapping[str, Any], panel: Mapping[str, 
                 )
             rows.append((TableCell(name), TableCell(column), _number(ours), _number(published)))
         if len(own) > 1:
-            lines.append(Line(tuple(sorted(own)), shade, told=name))
+            lines.append(Line(tuple(sorted(own)), shade, message=name))
     x_axis, y_axis = str(panel.get("x", "")), str(figure.get("y", ""))
     id = f"reproduced-{source.number}-panel-{number}"
     hollow = any(mark.hollow for mark in marks)
@@ -162,8 +162,8 @@ def _scatter(source: ReportSource, figure: Mapping[str, Any]) -> Chart:
         for x, y, hollow in ((xs[name][0], ys[name][0], False), (xs[name][1], ys[name][1], True)):
             if x is None or y is None:
                 continue
-            told = f"{name}{', published' if hollow else ''}: {x_axis} {x:.3f}, {y_axis} {y:.3f}"
-            marks.append(Mark(x, y, shade, shape, told, label="" if hollow or join else name, hollow=hollow))
+            message = f"{name}{', published' if hollow else ''}: {x_axis} {x:.3f}, {y_axis} {y:.3f}"
+            marks.append(Mark(x, y, shade, shape, message, label="" if hollow or join else name, hollow=hollow))
             if hollow:
                 continue
             ends.setdefault(group, []).append((x, y))

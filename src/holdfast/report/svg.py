@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from holdfast.report.axes import AxisScale, around, decimals_of, linear, logarithmic, told
+from holdfast.report.axes import AxisScale, around, decimals_of, linear, logarithmic, tick_labels
 from holdfast.report.elements import Bar, Bars, Chart, Figure, LegendKey, Mark, Shape
 from holdfast.report.labels import Box, free_places
 
@@ -68,7 +68,7 @@ def _bars(figure: Bars) -> Markup:
 
     bottom = height - 44.0
     parts = [tag("line", x1=at(t), x2=at(t), y1=top, y2=bottom, class_="grid") for t in scale.ticks]
-    parts += [_text(at(t), bottom + 16.0, name, anchor="middle", of="tick") for t, name in told(scale)]
+    parts += [_text(at(t), bottom + 16.0, name, anchor="middle", of="tick") for t, name in tick_labels(scale)]
     parts.append(_text((left + right) / 2, height - 6.0, figure.axis, anchor="middle", of="axis"))
     y = top
     for name, own in figure.groups:
@@ -82,7 +82,7 @@ def _bars(figure: Bars) -> Markup:
 
 def _bar(bar: Bar, y: float, left: float, place: Callable[[float], float]) -> list[Markup]:
     end, middle = place(bar.value), y + _ROW / 2
-    hover = tag("title", f"{bar.label}: {bar.told}")
+    hover = tag("title", f"{bar.label}: {bar.message}")
     parts = [
         tag("text", hover, _fitting(bar.label, _NAMES - 14.0), x=left - 8.0, y=middle + 4.5, text_anchor="end"),
         tag(
@@ -146,13 +146,13 @@ def scales_of(figure: Chart) -> tuple[AxisScale, AxisScale]:
 def _axes(figure: Chart, box: Box, x_scale: AxisScale, y_scale: AxisScale) -> list[Markup]:
     left, top, right, bottom = box
     parts = []
-    for tick, name in told(y_scale):
+    for tick, name in tick_labels(y_scale):
         y = bottom - y_scale.share(tick) * (bottom - top)
         parts += [
             tag("line", x1=left, x2=right, y1=y, y2=y, class_="grid"),
             _text(left - 8.0, y + 4.0, name, anchor="end", of="tick"),
         ]
-    for tick, name in told(x_scale):
+    for tick, name in tick_labels(x_scale):
         x = left + x_scale.share(tick) * (right - left)
         parts += [
             tag("line", x1=x, x2=x, y1=bottom, y2=bottom + 5.0, class_="grid"),
@@ -169,7 +169,7 @@ def _axes(figure: Chart, box: Box, x_scale: AxisScale, y_scale: AxisScale) -> li
 
 def _mark(x: float, y: float, mark: Mark, size: float) -> Markup:
     style = f"{'hollow' if mark.hollow else 'solid'} {mark.colour}"
-    return _shape(mark.shape, x, y, size, style, tag("title", mark.told))
+    return _shape(mark.shape, x, y, size, style, tag("title", mark.message))
 
 
 def _shape(shape: Shape, x: float, y: float, r: float, style: str, *content: Markup) -> Markup:

@@ -303,8 +303,8 @@ def reproduced_table(source: ReportSource) -> Table:
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
     note += "mean ± standard deviation over seeds; in brackets what the paper printed, and the difference."
     note += "".join(f" {line}" for line in notes(source.result))
-    if told := reasons(source.result):
-        note += " Not run: " + "; ".join(told) + "."
+    if message := reasons(source.result):
+        note += " Not run: " + "; ".join(message) + "."
     title = str(protocol.get("title") or protocol.get("table") or "Reproduced table")
     return Table(f"reproduced-{source.number}", title, (*axes, *columns), tuple(rows), labels=len(axes), note=note)
 
@@ -322,7 +322,7 @@ def differences_table(source: ReportSource) -> Table | None:
     rows = tuple(
         (
             *map(TableCell, line[:labels]),
-            *(TableCell(told[0], told[2]) for told in (each.partition(" ") for each in line[labels:])),
+            *(TableCell(message[0], message[2]) for message in (each.partition(" ") for each in line[labels:])),
         )
         for line in lines
     )

@@ -36,8 +36,8 @@ def _dev_chart(name: str, number: int, runs: Sequence[tuple[ReportSource, Curve]
         step = number_of((source.result.get("selected") or {}).get("step"))
         for x, y in points:
             kept = x == step
-            told = f"{source.label}, step {x:g}: {y:.2f}{', kept' if kept else ''}"
-            marks.append(Mark(x, y, colours[source.label], "diamond" if kept else "circle", told, hollow=not kept))
+            message = f"{source.label}, step {x:g}: {y:.2f}{', kept' if kept else ''}"
+            marks.append(Mark(x, y, colours[source.label], "diamond" if kept else "circle", message, hollow=not kept))
     id = f"dev-{number}"
     title = f"Score while training: {what}"
     return Chart(

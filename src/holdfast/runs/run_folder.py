@@ -143,8 +143,8 @@ def _refuse_parts_of_others(folder: Path, console: Console) -> None:
     refuse_log_of_another(folder / METRICS_FILE, digest_in(folder))
     if unnamed:
         what = ", ".join(unnamed)
-        told = f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
-        console.print(told, highlight=False, markup=False)
+        message = f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
+        console.print(message, highlight=False, markup=False)
     for line in damage_in(folder):
         console.print(line, highlight=False, markup=False)
 

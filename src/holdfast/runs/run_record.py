@@ -29,15 +29,15 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file is damaged; the message names the line.
     """
-    told = "is damaged: what run it is cannot be told"
+    message = "is damaged: what run it is cannot be told"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno} {told}") from error
+        raise UserError(f"{path}:{error.lineno} {message}") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}:1 {told}") from error
+        raise UserError(f"{path}:1 {message}") from error
     if not isinstance(record, dict):
-        raise UserError(f"{path}:1 {told}")
+        raise UserError(f"{path}:1 {message}")
     return record
 
 

@@ -49,7 +49,7 @@ class Standing:
         state: "absent" (no run yet), "preparing" (nothing logged yet), "running", "measuring" (trained, result not
             written yet), "finished", "stopped" (by a person), "failed" (by an error), "gone" (the process ended without
             a log record: killed, or out of memory), "unseen" (its process cannot be seen from this machine).
-        told: the state as text.
+        message: the state as text.
         what: method, or task and defence, that is trained.
         step: last step in the log.
         steps: total number of steps; None: unknown.
@@ -67,7 +67,7 @@ class Standing:
 
     folder: Path
     state: State
-    told: str
+    message: str
     what: str = ""
     step: int = 0
     steps: int | None = None
@@ -98,12 +98,12 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
         raise UserError(f"{folder} is a file: watch takes the folder of a run (its --output)")
     log, record, result = read_log(folder / METRICS_FILE), read_object(folder / RUN_FILE), _result(folder)
     begun = bool(record) or (folder / RUN_FILE).exists()
-    state, told = _state(log, begun, result, now)
+    state, message = _state(log, begun, result, now)
     damaged = tuple(damage_in(folder))
     if record:
         refuse_log_of_another(folder / METRICS_FILE, digest_of(record))
     if not log:
-        return Standing(folder, state, told, what=_what(record), damaged=damaged)
+        return Standing(folder, state, message, what=_what(record), damaged=damaged)
     own = record or result.get("protocol", {})
     step, steps = int(log[-1]["step"]), _steps(log)
     rate = _rate(log)
@@ -112,7 +112,7 @@ def standing_of(folder: Path, now: float | None = None) -> Standing:
     return Standing(
         folder=folder,
         state=state,
-        told=told,
+        message=message,
         what=_what(own),
         step=step,
         steps=steps,
@@ -149,8 +149,8 @@ def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], n
         return "absent", "no run here yet"
     if not log:
         return "preparing", "begun; nothing is logged yet"
-    told = [one for one in log if "state" in one]
-    last, begun = told[-1] if told else {}, next((one for one in reversed(told) if one["state"] == BEGUN), {})
+    message = [one for one in log if "state" in one]
+    last, begun = message[-1] if message else {}, next((one for one in reversed(message) if one["state"] == BEGUN), {})
     if last.get("state") == STOPPED:
         return "stopped", f"stopped at step {last['step']}; continue it with --resume"
     if last.get("state") == FAILED:
@@ -199,8 +199,8 @@ def _named(log: Sequence[Record]) -> list[str]:
 
 
 def _steps(log: Sequence[Record]) -> int | None:
-    told = [one["max_steps"] for one in log if type(one.get("max_steps")) is int]
-    return told[-1] if told and 0 < told[-1] < _UNBOUNDED else None
+    message = [one["max_steps"] for one in log if type(one.get("max_steps")) is int]
+    return message[-1] if message and 0 < message[-1] < _UNBOUNDED else None
 
 
 def _this_part(log: Sequence[Record]) -> list[tuple[int, float]]:

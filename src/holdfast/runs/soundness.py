@@ -25,12 +25,12 @@ class Flag:
     Attributes:
         level: "good", "look" (worth a look), "bad" or "told" (for information).
         what: subject of the check, such as "loss".
-        told: finding, as text.
+        message: finding, as text.
     """
 
     level: Level
     what: str
-    told: str
+    message: str
 
 
 def flags(log: Sequence[Record], options: Mapping[str, Any], selected: Any = None) -> list[Flag]:
@@ -73,29 +73,29 @@ def radius_of(options: Mapping[str, Any]) -> float | None:
 
 
 def _loss(log: Sequence[Record]) -> Flag | None:
-    told = [(record["step"], record["loss"]) for record in log if "loss" in record]
-    if not told:
+    message = [(record["step"], record["loss"]) for record in log if "loss" in record]
+    if not message:
         return None
-    broken = [step for step, value in told if number_of(value) is None]
+    broken = [step for step, value in message if number_of(value) is None]
     if broken:
         return Flag("bad", "loss", f"not a finite number at step {broken[0]}")
-    first, last = told[0][1], told[-1][1]
-    if len(told) > 1 and last >= first:
-        return Flag("look", "loss", f"did not fall: {first:.4g} at step {told[0][0]}, {last:.4g} at step {told[-1][0]}")
+    first, last = message[0][1], message[-1][1]
+    if len(message) > 1 and last >= first:
+        return Flag("look", "loss", f"did not fall: {first:.4g} at step {message[0][0]}, {last:.4g} at step {message[-1][0]}")
     return Flag("good", "loss", f"from {first:.4g} to {last:.4g}")
 
 
 def _gradients(log: Sequence[Record]) -> Flag | None:
-    told = [(record["step"], record["grad_norm"]) for record in log if "grad_norm" in record]
-    if not told:
+    message = [(record["step"], record["grad_norm"]) for record in log if "grad_norm" in record]
+    if not message:
         return None
-    broken = [step for step, value in told if number_of(value) is None]
+    broken = [step for step, value in message if number_of(value) is None]
     if broken:
         return Flag("bad", "gradients", f"not finite at step {broken[0]}")
-    zero = [step for step, value in told if value == 0]
+    zero = [step for step, value in message if value == 0]
     if zero:
-        return Flag("bad", "gradients", f"exactly 0 in {len(zero)} of {len(told)} logged steps, first at {zero[0]}")
-    values = [value for _, value in told]
+        return Flag("bad", "gradients", f"exactly 0 in {len(zero)} of {len(message)} logged steps, first at {zero[0]}")
+    values = [value for _, value in message]
     return Flag("good", "gradients", f"never 0; norm {min(values):.3g} to {max(values):.3g}")
 
 
@@ -104,10 +104,10 @@ def _rise(log: Sequence[Record]) -> Flag | None:
     if not rises:
         return None
     above = sum(rise > 0 for rise in rises)
-    told = (
+    message = (
         f"the loss rose under the attack in {above} of {len(rises)} logged steps; median {statistics.median(rises):.3g}"
     )
-    return Flag("good" if above == len(rises) else "look" if 2 * above > len(rises) else "bad", "attack", told)
+    return Flag("good" if above == len(rises) else "look" if 2 * above > len(rises) else "bad", "attack", message)
 
 
 def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
@@ -118,12 +118,12 @@ def _ball(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
     largest, middle = max(norms), statistics.median(norms)
     if not radius:
         return Flag("told", "δ", f"norm {middle:.3g} (median), at most {largest:.3g}")
-    told = f"norm {middle:.3g} (median), {100 * middle / radius:.0f} % of the ball's radius {radius:g}"
+    message = f"norm {middle:.3g} (median), {100 * middle / radius:.0f} % of the ball's radius {radius:g}"
     if largest > radius * (1 + _ROUNDING):
-        return Flag("bad", "δ", f"{told}: leaves the ball, {largest:.4g}")
+        return Flag("bad", "δ", f"{message}: leaves the ball, {largest:.4g}")
     if middle < 0.01 * radius:
-        return Flag("look", "δ", f"{told}: it hardly leaves the centre")
-    return Flag("good", "δ", told + (", at its edge" if middle > 0.99 * radius else ""))
+        return Flag("look", "δ", f"{message}: it hardly leaves the centre")
+    return Flag("good", "δ", message + (", at its edge" if middle > 0.99 * radius else ""))
 
 
 def _share(log: Sequence[Record]) -> Flag | None:
@@ -131,16 +131,16 @@ def _share(log: Sequence[Record]) -> Flag | None:
     if not shares:
         return None
     middle = statistics.median(shares)
-    told = f"{100 * middle:.2g} % of the gradient (median)"
+    message = f"{100 * middle:.2g} % of the gradient (median)"
     if middle < _HARDLY:
-        return Flag("look", "regulariser", f"{told}: it hardly trains the encoder")
-    return Flag("good", "regulariser", told)
+        return Flag("look", "regulariser", f"{message}: it hardly trains the encoder")
+    return Flag("good", "regulariser", message)
 
 
 def _duplicates(log: Sequence[Record], options: Mapping[str, Any]) -> Flag | None:
     shares = logged_shares(log)
-    told = duplicates_after(shares, options)
-    return Flag("look" if max(shares.values()) >= LARGE else "told", "duplicates", told) if told else None
+    message = duplicates_after(shares, options)
+    return Flag("look" if max(shares.values()) >= LARGE else "told", "duplicates", message) if message else None
 
 
 def _selected(selected: Any) -> Flag | None:
@@ -149,7 +149,7 @@ def _selected(selected: Any) -> Flag | None:
     step, steps, score = (number_of(selected.get(key)) for key in ("step", "steps", "score"))
     if step is None or steps is None:
         return None
-    told = f"step {step:g} of {steps:g} was kept" + ("" if score is None else f", score {score:.2f}")
+    message = f"step {step:g} of {steps:g} was kept" + ("" if score is None else f", score {score:.2f}")
     if score is not None and step == steps:
-        return Flag("look", "selection", f"{told}: the last one, so longer training may be better")
-    return Flag("good" if score is not None else "told", "selection", told)
+        return Flag("look", "selection", f"{message}: the last one, so longer training may be better")
+    return Flag("good" if score is not None else "told", "selection", message)

@@ -15,8 +15,8 @@ _PLACES = {DUPLICATES: "in it", IN_QUEUE: "in the queue"}
 
 def logged_shares(log: Sequence[Record]) -> dict[str, float]:
     """Return the mean of each share over the records of a run (one batch each), by its name in the log."""
-    told = {name: [share for _, share in curve(log, name)] for name in _PLACES}
-    return {name: statistics.fmean(shares) for name, shares in told.items() if shares}
+    message = {name: [share for _, share in curve(log, name)] for name in _PLACES}
+    return {name: statistics.fmean(shares) for name, shares in message.items() if shares}
 
 
 def duplicates_before(share: float, batches: int, duplicates: str) -> str:
@@ -38,9 +38,9 @@ def duplicates_after(shares: Mapping[str, float], options: Mapping[str, Any]) ->
     if not found:
         return ""
     (first, place), *others = found
-    told = f"{first} of the sentences in a batch have an equal one {place}"
-    told += "".join(f", {share} one {place}" for share, place in others)
-    return f"{told}; {_treated(str(options.get('duplicates', 'mask')))}"
+    message = f"{first} of the sentences in a batch have an equal one {place}"
+    message += "".join(f", {share} one {place}" for share, place in others)
+    return f"{message}; {_treated(str(options.get('duplicates', 'mask')))}"
 
 
 def _percent(share: float) -> str:

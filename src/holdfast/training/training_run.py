@@ -122,13 +122,13 @@ def _warn_default_prompt(spec: str, model: SentenceTransformer, kind: type[Objec
     prompt = default_prompt(model)
     if not prompt:
         return
-    told = f"{spec} puts its default prompt {prompt!r} before every text, and training sees sentences without it"
+    message = f"{spec} puts its default prompt {prompt!r} before every text, and training sees sentences without it"
     if issubclass(kind, Anchored):
         raise UserError(
-            f"{told}: the vectors that would be kept are not those in use; if they are used without the prompt, "
+            f"{message}: the vectors that would be kept are not those in use; if they are used without the prompt, "
             "save the model with default_prompt_name = None first"
         )
-    console.print(told, highlight=False, markup=False)
+    console.print(message, highlight=False, markup=False)
 
 
 def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
@@ -245,8 +245,8 @@ def _look_for_duplicates(
     if is_first_process() and (duplicates := options.get("duplicates")) is not None:
         assert config.batch_size is not None
         share, batches = share_in_first_batches(corpus, encoder, config.batch_size, config.seed)
-        if told := duplicates_before(share, batches, duplicates):
-            console.print(told, highlight=False)
+        if message := duplicates_before(share, batches, duplicates):
+            console.print(message, highlight=False)
 
 
 _PROTOCOL = (

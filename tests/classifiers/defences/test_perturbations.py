@@ -491,6 +491,6 @@ def test_every_defence_says_what_it_is_and_what_its_options_mean() -> None:
 def test_options_that_make_no_sense_are_told_in_one_line(name: str, options: dict[str, str], said: str) -> None:
     from holdfast.errors import UserError
 
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as message:
         make_defence(name, options)
-    assert said in str(told.value)
+    assert said in str(message.value)

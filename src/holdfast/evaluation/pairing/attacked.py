@@ -121,10 +121,10 @@ def _attack_of(source: ComparedResult, key: RowKey) -> dict[str, Any]:
     protocol = source.result["protocol"]
     goal = as_object(protocol.get("goal"))
     recipe = as_object(as_object(protocol.get("recipes")).get(str(key.recipe)))
-    told = {name: goal.get(name) for name in _GOAL}
+    message = {name: goal.get(name) for name in _GOAL}
     if goal.get("chosen") == "given":
-        told["threshold"] = goal.get("threshold")
-    return {"the constants": recipe.get("constants"), "the goal": told}
+        message["threshold"] = goal.get("threshold")
+    return {"the constants": recipe.get("constants"), "the goal": message}
 
 
 def outcomes_of(source: ComparedResult, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
