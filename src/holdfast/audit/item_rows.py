@@ -22,7 +22,7 @@ class Item:
 
     Attributes:
         row: its row of ``results``: ``{task, split, n, metrics, verdict, headline, told, …}``; ``headline`` is the
-            main metric of the item, ``message`` a description of the finding.
+            main metric of the item, ``told`` a description of the finding.
         examples: the texts of the item, as rows of :class:`holdfast.attacks.examples.Attempt` with the key ``item``.
     """
 

@@ -1,6 +1,6 @@
 """Inspections of what an encoder does with given texts, for the case studies of the papers.
 
-A row of the results can have ``message``: lines of text for readers.
+A row of the results can have ``told``: lines of text for readers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def masks(encoder: SentenceTransformer, folder: Path, texts: Sequence[str], *, s
     """Learn which tokens of the texts L2P-CSR weakens (its Figure 3), with the settings of the encoder's training.
 
     Returns:
-        The rows of :func:`holdfast.evaluation.masks.layer_rows`; ``message`` shows the first draw of that layer: a
+        The rows of :func:`holdfast.evaluation.masks.layer_rows`; ``told`` shows the first draw of that layer: a
         line for each text and view, with weakened tokens in ‹›.
     """
     from holdfast.evaluation.masks import layer_rows, learn_masks, trained_settings
