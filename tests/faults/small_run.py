@@ -13,10 +13,10 @@ from safetensors.torch import save_file
 
 from holdfast.files import write_json
 from holdfast.runs import run_folder as run_folder
+from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.checkpoints import seal
 from holdfast.runs.run_log import METRICS_FILE
 from holdfast.runs.training_progress import MetricsFile
-from holdfast.training.selection import KeepBest
 
 
 class Run:

@@ -19,8 +19,8 @@ from holdfast.model_lookup import model_identity
 from holdfast.report import write_report
 from holdfast.results import HASH, changed_files, new_result, read_result, read_with_state, write_result
 from holdfast.runs import run_folder as run_folder
+from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.checkpoints import best_is_damaged, is_intact, latest_intact
-from holdfast.training.selection import KeepBest
 
 # --- results -----------------------------------------------------------------------------------------------------
 

@@ -116,9 +116,9 @@ def train(
     for key in ("ctx", "config", "set_", "resume", "as_json"):
         given.pop(key, None)
     from holdfast.data.folder import data_folder
+    from holdfast.runs.duplicate_shares import duplicates_after
     from holdfast.training import training_run
     from holdfast.training.config_file import run_config
-    from holdfast.training.duplicates import duplicates_after
 
     settings = run_config(config, given, set_ or [])
     data_folder(settings.data)  # a missing data folder is an error; else checkpoint selection would be off

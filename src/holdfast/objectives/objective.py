@@ -61,6 +61,9 @@ class Objective(nn.Module, ABC):
     OWN_POSITIVES: ClassVar[str | None] = None
     """The positives that the method makes itself, for messages; None: a second column of the data may hold them."""
 
+    PRESERVES_VECTORS: ClassVar[bool] = False
+    """True if the trained encoder is to stay close to the vectors of the original."""
+
     def __init__(self, model: nn.Module, *, duplicates: Duplicates = "mask") -> None:
         super().__init__()
         check_words(duplicates=(duplicates, Duplicates))
