@@ -62,15 +62,15 @@ def test_a_run_that_trains(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "state", "told"),
+    ("log", "state", "message"),
     [
         ([*LOG, {"step": 80, "state": "stopped"}], "stopped", "stopped at step 80"),
         ([*LOG, {"step": 80, "state": "failed", "why": "the disk is full"}], "failed", "step 80: the disk is full"),
         ([*LOG, {"step": 200, "state": "trained"}], "measuring", "saving and measuring"),
-        ([begun(process=DEAD), *LOG[1:]], "gone", "ended without a word after step 75"),
+        ([begun(process=DEAD), *LOG[1:]], "gone", "ended without a log record after step 75"),
         ([begun(process=DEAD), {"step": 200, "state": "trained"}], "gone", "before its result was written"),
-        ([begun(process={**DEAD, "host": "elsewhere"}), *LOG[1:]], "unseen", "last heard of 10 s ago"),
-        (LOG[1:], "unseen", "cannot be seen from here"),
+        ([begun(process={**DEAD, "host": "elsewhere"}), *LOG[1:]], "unseen", "last log record 10 s ago"),
+        (LOG[1:], "unseen", "cannot be seen from this machine"),
         ([*LOG, {"step": 80, "state": "stopped"}, begun(75), training(100)], "running", "running"),
         ([], "preparing", "nothing is logged yet"),
     ],
