@@ -113,6 +113,7 @@ class ADCL(Objective):
             "as_released": True,
         },
     }
+    FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
     COST: ClassVar = 4.97
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
 

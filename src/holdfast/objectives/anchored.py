@@ -75,6 +75,7 @@ class Anchored(Objective):
 
     TITLE: ClassVar = "Anchored"
     PRESERVES_VECTORS: ClassVar = True
+    SYNONYMS_OPTION: ClassVar = "synonyms"
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
     CITATION: ClassVar = "holdfast; no paper."

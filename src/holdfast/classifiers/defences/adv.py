@@ -60,6 +60,8 @@ class ADV(Defence):
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
     )
     EPOCHS: ClassVar = 4.0
+    NEEDS_MASKED_LM: ClassVar = True
+    FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
 
     def __init__(
         self,
