@@ -71,7 +71,7 @@ def _first_changed(checkpoint: Path, hashes: dict[str, Any]) -> str | None:
     return None
 
 
-def refuse_those_of_others(folder: Path) -> list[Path]:
+def refuse_foreign_checkpoints(folder: Path) -> list[Path]:
     """Refuse checkpoints and best weights in a run's folder that belong to another run.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What all trainers share: sealed checkpoints, autocast, hooks, and the check of the loss."""
+"""The common part of all trainers: sealed checkpoints, autocast, hooks, and the check of the loss."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from holdfast.runs.checkpoints import (
     best_is_damaged,
     checkpoints,
     latest_intact,
-    refuse_those_of_others,
+    refuse_foreign_checkpoints,
     remove,
     remove_rest,
     why_unfit,
@@ -42,7 +42,7 @@ from holdfast.runs.run_record import (
 LOCK_FILE = ".lock"
 """If this file exists and is locked, a run is working in the folder."""
 _STAGING = ".export"
-_EMPTY = "eval"  # sentence-transformers' trainer makes it for its own reports
+_EVAL_FOLDER = "eval"  # sentence-transformers' trainer makes it for its own reports
 # Either of them makes the folder a model, and is written last.
 _MODEL_FILES = ("modules.json", "config.json")
 
@@ -66,7 +66,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def finished_run(
-    folder: Path, result_file: Path, verb: str, resume: bool, said: Mapping[str, Any], console: Console
+    folder: Path, result_file: Path, verb: str, resume: bool, settings: Mapping[str, Any], console: Console
 ) -> dict[str, Any] | None:
     """Return the result of this run if it is finished already, else None.
 
@@ -75,7 +75,7 @@ def finished_run(
         result_file: path of its result.
         verb: command that makes such runs, such as "train".
         resume: whether an existing run is to be resumed.
-        said: the part of the record that follows from the settings, without reading data.
+        settings: the part of the record that follows from the settings, without reading data.
         console: console for messages on damaged files.
 
     Raises:
@@ -95,10 +95,10 @@ def finished_run(
         raise UserError(f"{folder} holds another run: continue it with --resume or choose another --output folder")
     if names.isdisjoint(_MODEL_FILES) or not result_file.exists():
         return None
-    now = json.loads(json.dumps(said))
+    now = json.loads(json.dumps(settings))
     record = _own_record(folder)
     _refuse_another(folder, _shared(record, now), now)
-    _refuse_parts_of_others(folder, console)
+    _refuse_foreign_files(folder, console)
     result = read_result(result_file)
     _refuse_foreign_result(folder, result_file, result, verb, digest_of(record))
     return result
@@ -115,7 +115,7 @@ def begin(folder: Path, record: dict[str, Any], console: Console) -> Path | None
         write_json(path, record)
         return None
     _refuse_another(folder, _own_record(folder), json.loads(json.dumps(record)))
-    _refuse_parts_of_others(folder, console)
+    _refuse_foreign_files(folder, console)
     if best_is_damaged(folder):
         console.print(f"{folder / BEST_FOLDER} is damaged: the run goes back to before its step", highlight=False)
     checkpoint, damaged = latest_intact(folder)
@@ -133,19 +133,16 @@ def _own_record(folder: Path) -> dict[str, Any]:
         raise UserError(f"{error}; begin anew in another folder") from error
 
 
-def _refuse_parts_of_others(folder: Path, console: Console) -> None:
+def _refuse_foreign_files(folder: Path, console: Console) -> None:
     """Refuse files of another run in a run's folder; report damage of its log, and files that name no run.
 
     Raises:
         UserError: a file belongs to another run; the message names it and both runs.
     """
-    unnamed = [path.relative_to(folder).as_posix() for path in refuse_those_of_others(folder)]
+    unnamed = [path.relative_to(folder).as_posix() for path in refuse_foreign_checkpoints(folder)]
     refuse_log_of_another(folder / METRICS_FILE, digest_in(folder))
     if unnamed:
-        what = ", ".join(unnamed)
-        message = (
-            f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
-        )
+        message = f"{', '.join(unnamed)} in {folder}: written by an earlier version, taken as files of this run"
         console.print(message, highlight=False, markup=False)
     for line in damage_in(folder):
         console.print(line, highlight=False, markup=False)
@@ -159,8 +156,8 @@ def _refuse_foreign_result(folder: Path, path: Path, result: dict[str, Any], ver
     for name in altered_files(folder, result["model_files"]):
         if name.endswith(".safetensors"):
             raise EndsRun(
-                f"{folder / name} is not what run {shown(run)} wrote there, by the hash in {path}: put its own back, "
-                "or train into another folder"
+                f"{folder / name} was changed after run {shown(run)} wrote it, by the hash in {path}: restore it, "
+                "or choose another --output folder"
             )
 
 
@@ -191,7 +188,7 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
 
 def clear(folder: Path, *, keep_checkpoints: bool) -> None:
     """Remove files that only an unfinished run needs."""
-    for name in (BEST_FOLDER, _EMPTY):
+    for name in (BEST_FOLDER, _EVAL_FOLDER):
         shutil.rmtree(folder / name, ignore_errors=True)
     for checkpoint in [] if keep_checkpoints else checkpoints(folder):
         remove(checkpoint)
@@ -204,7 +201,7 @@ def forget_unless_resumable(folder: Path) -> None:
     """
     if checkpoints(folder) or not (folder / RUN_FILE).exists():
         return
-    for name in (BEST_FOLDER, _EMPTY, _STAGING):
+    for name in (BEST_FOLDER, _EVAL_FOLDER, _STAGING):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in (RUN_FILE, METRICS_FILE):
         (folder / name).unlink(missing_ok=True)
@@ -215,10 +212,10 @@ def _refuse_another(folder: Path, before: dict[str, Any], now: dict[str, Any]) -
         raise UserError(f"cannot resume {folder}: {name} was {was!r} and is now {given!r}")
 
 
-def _shared(record: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of ``record`` whose keys are in ``said``, recursively."""
+def _shared(record: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of ``record`` whose keys are in ``settings``, recursively."""
     found = {}
-    for name in record.keys() & said.keys():
-        own, new = record[name], said[name]
+    for name in record.keys() & settings.keys():
+        own, new = record[name], settings[name]
         found[name] = _shared(own, new) if isinstance(own, dict) and isinstance(new, dict) else own
     return found
