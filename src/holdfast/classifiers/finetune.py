@@ -36,6 +36,7 @@ from holdfast.models import read_as, saved_plainly
 from holdfast.option_parsing import expanded, paths_in
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
+from holdfast.runs import run_folder
 from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.run import Run
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
@@ -180,7 +181,7 @@ def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) ->
             classifier.save_pretrained(str(folder), create_model_card=False)
         write_json(folder / CLASSES_FILE, {"classes": material.classes, "task": material.task})
 
-    run.export(save, "modules.json")
+    run_folder.export(run.folder, save, "modules.json")
     selected = {
         "protocol": f"the L2 strength with the best accuracy on {_name_of_dev(material)} was kept",
         "C": fitted.strength,

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from holdfast.files import write_text
 from holdfast.models import saved_plainly
 from holdfast.objectives.own_methods import is_own
-from holdfast.runs import run_folder as run_folder
+from holdfast.runs import run_folder
 from holdfast.training.method_options import objective_class
 
 MODULES_FILE = "modules.json"
