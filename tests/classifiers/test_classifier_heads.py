@@ -220,7 +220,7 @@ def test_a_split_that_lacks_a_class_and_labels_that_stand_for_none_are_noted(dat
 
 def test_the_class_score_is_a_class(data: Path) -> None:
     write(data / "mine.tsv", [(f"word {n}", "score") for n in range(60)])
-    with pytest.raises(UserError, match="there is one class only, 'score'"):
+    with pytest.raises(UserError, match="the only class is 'score'"):
         load_training_data(str(data / "mine.tsv"), train_split=None, examples=None, seed=0, data=data)
 
 

@@ -40,8 +40,8 @@ class LengthOrder(EpochOrder):
         batches: list[list[int]] = []
         window = self.batch_size * _BATCHES_SORTED
         for start in range(0, whole, window):
-            alike = sorted(rows[start : min(start + window, whole)], key=self.lengths.__getitem__)
-            batches += [alike[i : i + self.batch_size] for i in range(0, len(alike), self.batch_size)]
+            sorted_rows = sorted(rows[start : min(start + window, whole)], key=self.lengths.__getitem__)
+            batches += [sorted_rows[i : i + self.batch_size] for i in range(0, len(sorted_rows), self.batch_size)]
         random.Random(f"{self.seed} {self.epoch}").shuffle(batches)
         for batch in [*batches, rest]:
             yield from batch

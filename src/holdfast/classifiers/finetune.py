@@ -93,8 +93,8 @@ def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
         raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
     run.print(*_describe(material))
     run.begin(_record(settings, identity, material))
-    made = _fit_frozen(settings, material, run) if settings.frozen else _train(settings, material, run)
-    return _finish(material, made, run)
+    summary = _fit_frozen(settings, material, run) if settings.frozen else _train(settings, material, run)
+    return _finish(material, summary, run)
 
 
 def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict[str, Any]:
@@ -197,20 +197,20 @@ def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) ->
     }
 
 
-def _finish(material: TrainingData, made: dict[str, Any], run: Run) -> dict[str, Any]:
+def _finish(material: TrainingData, summary: dict[str, Any], run: Run) -> dict[str, Any]:
     """Load the exported model, measure it, and write its card and the result."""
     began = time.monotonic()
     classifier = load_classifier(str(run.folder), regression=material.regression)
     with stage(run.console, "measuring", unit="texts") as shown:
         rows = _rows(classifier, material, shown.update)
-    write_text(run.folder / "README.md", card(run.record, made["selected"], rows))
+    write_text(run.folder / "README.md", card(run.record, summary["selected"], rows))
     run.print(*cut_lines(rows))
     return run.finish(
-        protocol={**run.protocol(), **made["start"], **made["reading"]},
+        protocol={**run.protocol(), **summary["start"], **summary["reading"]},
         results=rows,
-        timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},
+        timing={"train_seconds": summary["seconds"], "evaluate_seconds": time.monotonic() - began},
         device=classifier.device,
-        entries={"selected": made["selected"], "truncated": made["truncated"]},
+        entries={"selected": summary["selected"], "truncated": summary["truncated"]},
     )
 
 

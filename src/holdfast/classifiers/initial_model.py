@@ -84,11 +84,11 @@ def new_classifier(spec: str, material: TrainingData, max_length: int) -> Start:
         )
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)
-    theirs = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
-    ours = ClassNames.of(material.task, material.classes, material.task)
-    head = settled_head(model, report, theirs, ours, material.regression)
+    existing = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
+    needed = ClassNames.of(material.task, material.classes, material.task)
+    head = settled_head(model, report, existing, needed, material.regression)
     if head is None and (resolve_model(spec) / CLASSES_FILE).is_file():
-        head = ClassifierHead(False, f"{spec} is a classifier on a frozen encoder, and the encoder alone is taken")
+        head = ClassifierHead(False, f"{spec} is a classifier on a frozen encoder, and only its encoder is used")
     unfilled = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
     new = sorted({*unfilled, *(head.drawn if head is not None else ()), *draw_zeroed_pooler(model)})
     model.config.holdfast = {"task": material.task, "takes_pairs": material.takes_pairs}

@@ -29,7 +29,7 @@ def train_split_of(task: Task, given: str | None, data: Path | None) -> str:
         return given
     names = [split.name for split in task.splits if not _is_test(split)]
     if not names:
-        raise UserError(f"{task.name} has no split to train on, only what is there to be measured on")
+        raise UserError(f"{task.name} has no training split, only splits for measurement")
     if "train" not in names and names[0] == "all":
         return "all"
     if at_hand(task, "train", data):

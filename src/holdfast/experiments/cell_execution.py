@@ -43,6 +43,22 @@ class Work:
     console: Console
     command: list[str]
 
+    def write(
+        self, kind: str, model: Any, protocol: dict[str, Any], rows: list[dict[str, Any]], device: Any, **entries: Any
+    ) -> None:
+        """Write the result of a cell that is not made by a command; ``entries`` are added to it."""
+        result = new_result(
+            kind,
+            command=self.command,
+            model=str(model),
+            path=Path(model),
+            protocol=protocol,
+            seed=self.cell.settings.get("seed"),
+            results=rows,
+            device=str(device),
+        )
+        write_result(self.output, {**result, **entries})
+
 
 def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], *, jobs: int = 1) -> None:
     """Make a cell that is missing or damaged, unless another process has made it in the meantime.
@@ -138,17 +154,8 @@ def _translate(work: Work) -> None:
     chosen = drawn(corpus, settings["sentences"], settings["seed"])
     there, back = (Translator(str(where[name])) for name in ("there", "back"))
     rows = write_pairs(work.output.parent, chosen, there, back, work.console)
-    result = new_result(
-        "translation",
-        command=work.command,
-        model=str(where["there"]),
-        path=Path(str(where["there"])),
-        protocol={"corpus": where["corpus"], "sentences": settings["sentences"], "back": where["back"]},
-        seed=settings["seed"],
-        results=rows,
-        device=str(there.model.device),
-    )
-    write_result(work.output, result)
+    protocol = {"corpus": where["corpus"], "sentences": settings["sentences"], "back": where["back"]}
+    work.write("translation", where["there"], protocol, rows, there.model.device)
 
 
 def _corpus(work: Work) -> str:
@@ -232,17 +239,8 @@ def _inspect(work: Work) -> None:
     else:
         options = {**settings["options"], "masked_lm": str(work.cell.where["masked_lm"])}
         rows = inspections.hard_positives(encoder, settings["texts"], options=options, seed=settings["seed"])
-    result = new_result(
-        "inspection",
-        command=work.command,
-        model=str(model),
-        path=model,
-        protocol={"kind": settings["kind"], "texts": settings["texts"]},
-        seed=settings.get("seed"),
-        results=rows,
-        device=str(encoder.device),
-    )
-    write_result(work.output, result)
+    protocol = {"kind": settings["kind"], "texts": settings["texts"]}
+    work.write("inspection", model, protocol, rows, encoder.device)
 
 
 def _distances(work: Work) -> None:
@@ -264,18 +262,9 @@ def _distances(work: Work) -> None:
     clean, adversarial = vectors[: len(pairs)], vectors[len(pairs) :]
     chosen, rows = drawn(pairs, settings["pairs"], settings["seed"])
     plane = project(chosen, clean[rows], adversarial[rows], seed=settings["seed"])
-    result = new_result(
-        "space",
-        command=work.command,
-        model=str(model),
-        path=model,
-        protocol={"attacked": str(work.inputs["texts"]), **settings},
-        seed=settings["seed"],
-        results=[space_of_pairs(pairs, clean, adversarial)],
-        device=str(encoder.device),
-    )
-    result["coordinates"] = plane.as_json()
-    write_result(work.output, result)
+    protocol = {"attacked": str(work.inputs["texts"]), **settings}
+    space = [space_of_pairs(pairs, clean, adversarial)]
+    work.write("space", model, protocol, space, encoder.device, coordinates=plane.as_json())
 
 
 def _transfer(work: Work) -> None:

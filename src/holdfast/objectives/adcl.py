@@ -302,7 +302,7 @@ class Projection(nn.Module):
 def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
     """Load the masked LM of that name, by default that of the model to train."""
     if encoder.prompt is not None:
-        raise UserError("the attack cannot tell a prompt from the sentence in it: train a model without prompt pooling")
+        raise UserError("the attack cannot separate a prompt from its sentence: train a model without prompt pooling")
     backbone: Any = encoder.backbone.model
     name = name or str(backbone.name_or_path)
     if not name:

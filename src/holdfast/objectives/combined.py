@@ -247,8 +247,8 @@ class Combined(Objective):
         def loss(masks: Weakening) -> Tensor:
             with encoder.perturbed(embeddings=x, weakening=masks.pairs()):
                 z = self.head(encoder.encode(sentences, views=views))
-            queries, made = (z, keys) if keys is not None else z.chunk(2)
-            return self.contrast(queries, [made], counted)
+            queries, positives = (z, keys) if keys is not None else z.chunk(2)
+            return self.contrast(queries, [positives], counted)
 
         start = self.initial_probabilities(x).whole_at_padding(real)
         with encoder.attack_mode(dropout=True):

@@ -127,7 +127,7 @@ class ConSERT(Objective):
         if min(radius, temperature) <= 0:
             raise ValueError("radius and temperature must be positive")
         if self.encoder.prompt is not None:
-            raise UserError("ConSERT's views would tear a prompt's template apart: choose another --pooling")
+            raise UserError("ConSERT's views would break the template of a prompt: choose another --pooling")
         self.views: tuple[View, View] = (first_view, second_view)
         self.token_cutoff, self.feature_cutoff, self.dropout = token_cutoff, feature_cutoff, dropout
         self.radius, self.attack_norm, self.temperature = radius, attack_norm, temperature

@@ -119,15 +119,15 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> LambdaLR:
         """Create a scheduler with warm-up and linear fall to 0, over the steps or the clock's time."""
-        made: LambdaLR | None = self.lr_scheduler
-        if made is None:
+        scheduler: LambdaLR | None = self.lr_scheduler
+        if scheduler is None:
             clock, warmup, last = self.clock, self._warmup, num_training_steps + 1
-            made = self.lr_scheduler = LambdaLR(
+            scheduler = self.lr_scheduler = LambdaLR(
                 self.optimizer if optimizer is None else optimizer,
                 lambda step: rate_factor((step + 1) / last if not clock.leads else clock.share, warmup),
             )
             self._created_lr_scheduler = True
-        return made
+        return scheduler
 
     def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
         """Make a backward pass for each group; return the mean loss over the step's places, detached.

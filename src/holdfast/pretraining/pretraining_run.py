@@ -119,11 +119,11 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
     with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as shown:
         spooled = spool_corpus(settings.corpus, **reading, progress=shown.update)
     began = time.monotonic()
-    with stage(console, "counting pieces of words"):
+    with stage(console, "counting word pieces"):
         tokenizer = _tokenizer(settings, spooled)
     masking = Masking(tokenizer, share=settings.mask_share, whole_words=settings.whole_words)
     counted = time.monotonic()
-    with stage(console, "cutting the corpus into tokens", unit="sentences", total=spooled.sentences) as shown:
+    with stage(console, "tokenising the corpus", unit="sentences", total=spooled.sentences) as shown:
         held_out = None
         if held_out_spooled is not None:
             held_out = tokenise_corpus(held_out_spooled, tokenizer, max_length=settings.max_length)
@@ -166,7 +166,7 @@ def _print_sizes(material: _Material, count_seconds: float, cut_seconds: float, 
     if held_out is not None:
         lines.append(f"held out: {len(held_out):,} sentences; {corpus.removed:,} of the corpus are among them: removed")
     if corpus.cut:
-        lines.append(f"{corpus.cut:,} sentences are longer than --max-length: their ends are cut off")
+        lines.append(f"{corpus.cut:,} sentences are longer than --max-length: they are truncated")
     for line in lines:
         console.print(line, highlight=False)
 
@@ -192,7 +192,7 @@ def _train(settings: PretrainSettings, material: _Material, model: Any, run: Run
     progress = TrainingProgress(PretrainStage(run.console, order, clock), _held_out_scores, print_scores=True)
     run.train(trainer, progress, [FreedMemory()], ready_to_train(model, settings.dropout))
     done = trainer.state.global_step
-    made = {
+    outcome = {
         "steps": done,
         "tokens": order.tokens_before(done),
         "epochs": order.epochs_before(done),
@@ -202,7 +202,7 @@ def _train(settings: PretrainSettings, material: _Material, model: Any, run: Run
     }
     model.to("cpu", dtype=torch.float16 if settings.export == "fp16" else torch.float32)
     run.export_transformer(model, material.tokenizer)
-    return {**made, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}
+    return {**outcome, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}
 
 
 def _held_out_scores(metrics: dict[str, float]) -> str:
@@ -227,7 +227,7 @@ def _held_out(material: _Material, group_tokens: int) -> list[Group]:
     return held_out_groups(material.held_out, material.masking, material.tokenizer.pad_token_id, group_tokens)
 
 
-def _finish(settings: PretrainSettings, material: _Material, made: dict[str, Any], run: Run) -> dict[str, Any]:
+def _finish(settings: PretrainSettings, material: _Material, outcome: dict[str, Any], run: Run) -> dict[str, Any]:
     """Evaluate the exported model, and write its card and the result."""
     began = time.monotonic()
     model, tokenizer = load_finished(run.folder)
@@ -240,13 +240,13 @@ def _finish(settings: PretrainSettings, material: _Material, made: dict[str, Any
             metrics = measure(model, groups, bf16=False)
             rows.append({"task": "masked-lm", "split": "held-out", "n": places, "metrics": metrics})
         prompts = fill(model, tokenizer, settings.prompts)
-    write_text(run.folder / "README.md", card(run.record, made, rows, prompts))
+    write_text(run.folder / "README.md", card(run.record, outcome, rows, prompts))
     return run.finish(
         protocol=run.protocol(),
         results=rows,
-        timing={"train_seconds": made["train_seconds"], "evaluate_seconds": time.monotonic() - began},
+        timing={"train_seconds": outcome["train_seconds"], "evaluate_seconds": time.monotonic() - began},
         device=model.device,
-        entries={"made": made, "prompts": prompts},
+        entries={"made": outcome, "prompts": prompts},
     )
 
 

@@ -1,6 +1,6 @@
 """Checkpoints sealed with the hashes of their files; a checkpoint whose files do not match is skipped.
 
-The best weights so far are stored beside the checkpoints, in ``best/``, with their own seal. Each checkpoint records
+The best weights so far are stored next to the checkpoints, in ``best/``, with their own seal. Each checkpoint records
 the step of the best weights at the time it was written. If the best weights are missing or damaged, only a checkpoint
 from before that step can be used: a run resumed from it repeats the same evaluations and keeps the same weights.
 

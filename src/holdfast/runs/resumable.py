@@ -58,7 +58,7 @@ class Resumable:
         return False
 
     def diagnostics(self) -> dict[str, Tensor]:
-        """Return the scalars of the last step that are logged beside the loss."""
+        """Return the scalars of the last step that are logged with the loss."""
         return {}
 
     # --- training ---------------------------------------------------------------------------------------------------

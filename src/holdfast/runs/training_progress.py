@@ -35,8 +35,8 @@ class TrainingStage(Stage):
 
     def rate(self) -> str:
         """Return the sentences per second, as text."""
-        made = self.done - self.first
-        return f"{digits(made * self.batch_size / self.elapsed)} sentences/s" if made > 0 else ""
+        steps = self.done - self.first
+        return f"{digits(steps * self.batch_size / self.elapsed)} sentences/s" if steps > 0 else ""
 
 
 class TrainingProgress(TrainerCallback):

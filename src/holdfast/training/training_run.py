@@ -226,10 +226,10 @@ _PROTOCOLS = {
 
 
 def _finish(
-    config: TrainConfig, model: SentenceTransformer, made: dict[str, Any], seconds: float, run: Run
+    config: TrainConfig, model: SentenceTransformer, summary: dict[str, Any], seconds: float, run: Run
 ) -> dict[str, Any]:
     """Export the model, evaluate the exported model, and write its card and the result."""
-    output, record, chosen = run.folder, run.record, made["selected"]
+    output, record, chosen = run.folder, run.record, summary["selected"]
     export(model, output, model_card(record, chosen, None))
     rows = None
     if config.report_sts and is_local("sts12", "test", config.data):
@@ -244,7 +244,7 @@ def _finish(
         results=rows or [],
         timing={"train_seconds": seconds},
         device=model.device,
-        entries={**made, **({"duplicates": shares} if shares else {})},
+        entries={**summary, **({"duplicates": shares} if shares else {})},
     )
 
 

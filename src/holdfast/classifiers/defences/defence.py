@@ -73,7 +73,7 @@ class Defence(ABC):
     The options of a defence are the keyword-only arguments of its class; an invalid value raises ``ValueError``.
 
     Attributes:
-        diagnostics: scalars of the last step, logged beside the loss.
+        diagnostics: scalars of the last step, logged with the loss.
     """
 
     IDEA: ClassVar[str]
