@@ -189,7 +189,8 @@ def _finetune(work: Work) -> None:
 
 
 def _attack(work: Work) -> None:
-    from holdfast.attacks.attack_run import AttackSettings, attack
+    from holdfast.attacks.attack_run import attack
+    from holdfast.attacks.attack_settings import AttackSettings
 
     settings = _without(work.cell.settings, "data", "resources", "recipe")
     run = AttackSettings(
