@@ -15,7 +15,6 @@ from rich.console import Console
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
-from holdfast import __version__
 from holdfast.distributed import joined
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_json
@@ -154,7 +153,7 @@ class Run:
         Raises:
             UserError: the folder holds another run (the message names the difference), or a file of another run.
         """
-        record = {**record, "versions": {"holdfast": __version__, **environment()["packages"]}}
+        record = {**record, "versions": environment()["packages"]}
         if is_first_process():
             if (self.folder / RUN_FILE).exists():
                 self._refuse_another(self._written_record(), json.loads(json.dumps(record)))
