@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from holdfast.attacks.classifier import load_classifier
 from holdfast.classifiers import FinetuneSettings, finetune
-from holdfast.classifiers.initial_model import Start, new_classifier
+from holdfast.classifiers.initial_model import InitialModel, new_classifier
 from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.cli import main
 from holdfast.errors import UserError
@@ -57,7 +57,7 @@ def task(data: Path) -> Callable[..., TrainingData]:
     return made
 
 
-def start(model: Path, material: TrainingData) -> Start:
+def start(model: Path, material: TrainingData) -> InitialModel:
     torch.manual_seed(7)
     return new_classifier(str(model), material, 16)
 

@@ -89,7 +89,7 @@ def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[f
 
 
 def _keys(text: Text) -> Iterator[tuple[tuple[str, str | None], int]]:
-    """Yield the keys of a text in an attack, ``(attacked, other)``, each with the number of the attacked side."""
+    """Yield the keys of a text in an attack, ``(attacked, other)``, each with the index of the attacked side."""
     if len(text) == 1:
         yield (text[0], None), 0
         return

@@ -40,7 +40,7 @@ class ClassifierHead:
         return {"kept": self.kept, "reason": self.reason, **match}
 
 
-def settled_head(
+def decide_head(
     model: Any, report: Mapping[str, Any], existing: ClassNames, needed: ClassNames, task_has_scores: bool
 ) -> ClassifierHead | None:
     """Keep the head of a loaded sequence classifier, with its rows in the task's order, or reinitialise its last layer.
@@ -62,7 +62,7 @@ def settled_head(
     spec = existing.owner
     name, layer = _last_layer(model, len(needed.names))
     last = {f"{name}.{parameter}" for parameter, _ in layer.named_parameters()} if layer is not None else set()
-    _refuse_other_body(model, report, last, spec)
+    _refuse_misfitting_body(model, report, last, spec)
     if last & set(report["missing_keys"]):
         return None
     if report["mismatched_keys"]:
@@ -100,7 +100,7 @@ def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:
     return layers[-1] if layers else ("", None)
 
 
-def _refuse_other_body(model: Any, report: Mapping[str, Any], last: Collection[str], spec: str) -> None:
+def _refuse_misfitting_body(model: Any, report: Mapping[str, Any], last: Collection[str], spec: str) -> None:
     """Refuse weights that do not fit or do not fill the model below its last layer; a pooler may be missing."""
     for name, found, wanted in sorted(report["mismatched_keys"]):
         if name not in last:

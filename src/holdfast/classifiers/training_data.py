@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.attacks.classifier import Text
 from holdfast.classifiers.adversarial_texts import AdversarialTexts, read_adversarial_texts
 from holdfast.classifiers.labelled_texts import HELD_OUT_TEST, Part, hold_out, sample, without
-from holdfast.classifiers.splits import at_hand, dev_split, measured_splits, short_name, train_split_of
+from holdfast.classifiers.splits import dev_split, is_available, measured_splits, short_name, train_split_of
 from holdfast.data import own_tasks
 from holdfast.data.class_names import listed
 from holdfast.data.registry import Labelled, hidden_labels_note, load_graded, load_labelled
@@ -147,7 +147,7 @@ def load_training_data(
         raise UserError(f"adversarial texts keep their class, and {short_name(known)} has scores: leave them out")
     apart = {**other_sets, **{part.split: part.texts for part in (*tests, dev)}}
     added = tuple(
-        _kept_apart(read_adversarial_texts(path, train.texts, train.labels), apart) for path in adversarial_texts
+        _without_texts_of(read_adversarial_texts(path, train.texts, train.labels), apart) for path in adversarial_texts
     )
     if examples is not None:
         train = sample(train, examples, seed)
@@ -180,14 +180,14 @@ def _excluded_sets(
     other_sets = {f"{short_name(task)} {split}": _load(task, split, data)[0].texts for split in tests}
     absent = []
     for name in ATTACK_SETS.get(task.name, ()):
-        if at_hand(task_named(name), "all", data):
+        if is_available(task_named(name), "all", data):
             other_sets[name] = _load(task_named(name), "all", data)[0].texts
         else:
             absent.append(name)
     return other_sets, absent
 
 
-def _kept_apart(more: AdversarialTexts, others: Mapping[str, Sequence[Text]]) -> AdversarialTexts:
+def _without_texts_of(more: AdversarialTexts, others: Mapping[str, Sequence[Text]]) -> AdversarialTexts:
     """Return the adversarial texts that are in none of the sets."""
     kept, taken = without(Part("adversarial", more.texts, more.labels, str(more.path), more.sha256), others)
     return replace(more, texts=kept.texts, labels=list(kept.labels), measured_on=sum(taken.values()))

@@ -167,11 +167,11 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         if "train_runtime" in logs:  # the trainer's rates count steps as samples
             logs = {name: logs[name] for name in ("train_runtime", "train_loss")}
         # For the trainer the whole run is one epoch.
-        of_the_run, self.state.epoch = self.state.epoch, round(self.steps.order.epochs_before(step), 4)
+        trainer_epoch, self.state.epoch = self.state.epoch, round(self.steps.order.epochs_before(step), 4)
         try:
             super().log(logs, start_time)
         finally:
-            self.state.epoch = of_the_run
+            self.state.epoch = trainer_epoch
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Return loss, perplexity and accuracy on the held-out places."""

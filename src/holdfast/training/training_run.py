@@ -36,11 +36,11 @@ from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
-from holdfast.training.corpus_checks import refuse_one_text, share_in_first_batches
+from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
 from holdfast.training.method_options import method_options, objective_class, option_defaults
-from holdfast.training.sharding import asked_for as sharding_asked_for
+from holdfast.training.sharding import sharding_requested
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
 
@@ -63,7 +63,7 @@ def train(
     run = Run(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
     )
-    with run.alone(), sharding_asked_for() as shard:
+    with run.alone(), sharding_requested() as shard:
         return _train(config, run, shard)
 
 
@@ -172,7 +172,7 @@ def _run(
         pairs = load_pairs("stsb", "dev", data=config.data)
         dev = StsDev(pairs, max_seq_length=limit, precision=record["training"]["precision"])
     encoder = Encoder(model)
-    refuse_one_text(corpus, encoder)
+    refuse_single_text(corpus, encoder)
     if is_first_process():
         run.print(_duplicates_line(config, corpus, encoder, record["options"]))
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
