@@ -32,7 +32,7 @@ def own_device() -> str | None:
 
 
 @contextlib.contextmanager
-def meeting() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Join the processes of a launcher in one group for the block; no effect with one process.
 
     Each process leaves when it is done: their last collective operation must be a barrier.

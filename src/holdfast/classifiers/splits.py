@@ -54,9 +54,8 @@ def _is_test(split: Split) -> bool:
 def dev_split(task: Task, train: str, data: Path | None) -> str | None:
     """Return the split for selection: the first available one that shares no rows with the training split."""
     known = {split.name: split for split in task.splits}
-    return next(
-        (n for n in _DEV_SPLITS if n in known and _share_no_rows(task, train, n) and is_available(task, n, data)), None
-    )
+    names = (name for name in _DEV_SPLITS if name in known and _share_no_rows(task, train, name))
+    return next((name for name in names if is_available(task, name, data)), None)
 
 
 def measured_splits(task: Task, train: str, dev: str | None, data: Path | None) -> list[str]:

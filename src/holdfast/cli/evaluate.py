@@ -47,7 +47,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
-    from holdfast.distributed import meeting, own_device
+    from holdfast.distributed import own_device, process_group
     from holdfast.evaluation.evaluation_result import asked, evaluation
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.input_limits import cut_lines
@@ -62,7 +62,7 @@ def evaluate(
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))
-    with work_quietly(), meeting():
+    with work_quietly(), process_group():
         folder = resolve_model(model)
         message = progress_console(ctx, as_json)
         with stage(message, f"loading {model}", announce=False):
