@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from holdfast.adversary.token_batches import padded
 from holdfast.training.sampling import EpochOrder
@@ -50,6 +49,8 @@ class LengthOrder(EpochOrder):
 class Collate:
     """Collator of rows into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,), int64 or float32.
 
+    The batch also holds the row numbers, ``rows``, a list of B, so that a defence can find the texts.
+
     Args:
         tokenizer: the model's tokeniser.
         encoded: the training texts, as returned by :func:`holdfast.attacks.classifier.tokenise`.
@@ -59,7 +60,7 @@ class Collate:
     def __init__(self, tokenizer: Any, encoded: Mapping[str, Sequence[Any]], labels: Sequence[float]) -> None:
         self.tokenizer, self.encoded, self.labels = tokenizer, encoded, labels
 
-    def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[int]) -> dict[str, Any]:
         """Return the batch of some rows."""
         batch = padded(self.tokenizer, self.encoded, rows, torch.device("cpu"))
-        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
+        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows]), "rows": list(rows)}

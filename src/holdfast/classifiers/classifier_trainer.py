@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from holdfast.runs.resumable import Resumable
 ACCURACY = "eval_accuracy"
 SPEARMAN = "eval_spearman"
 DEFENCE_FILE = "defence.safetensors"
-_ROWS = "rows"
 
 
 def selection_metric(dev: Part) -> str:
@@ -73,11 +72,10 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         self._order = LengthOrder(lengths, kwargs["args"].per_device_train_batch_size, kwargs["args"].seed)
         self._defence, self._dev, self._dev_precision = defence, dev, precision
         self._dev_encoded = tokenise(tokenizer, dev.texts, max_length)
-        collate = Collate(tokenizer, encoded, train.labels)
-        rows = range(len(train))
+        collate, rows = Collate(tokenizer, encoded, train.labels), range(len(train))
         super().__init__(
-            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=_Numbered(collate),
-            processing_class=tokenizer, **kwargs,
+            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=collate, processing_class=tokenizer,
+            **kwargs,
         )  # fmt: skip
         self._steps_in_epoch = -(-len(train) // self._order.batch_size)
         steps = self.args.max_steps
@@ -97,7 +95,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         """
         model.train()
         inputs = self._prepare_inputs(inputs)
-        rows, labels = inputs.pop(_ROWS), inputs.pop("labels")
+        rows, labels = inputs.pop("rows"), inputs.pop("labels")
         losses = self._defence.losses(model, TaskBatch(inputs, labels, rows), self.moment(self.state.global_step))
         total = torch.zeros((), device=self.args.device)
         while (loss := self._next_loss(losses)) is not None:
@@ -148,13 +146,3 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         score = spearman(logits[:, 0], labels) if self._dev.graded else accuracy(logits, labels)
         loss = task_loss(torch.from_numpy(logits), torch.tensor(labels)).item()
         return self.log_evaluation({selection_metric(self._dev): score, "eval_loss": loss})
-
-
-class _Numbered:
-    """Collator that adds the row numbers, a list of B, to a batch, so that a defence can find the texts."""
-
-    def __init__(self, collate: Callable[[Sequence[int]], dict[str, Tensor]]) -> None:
-        self.collate = collate
-
-    def __call__(self, rows: Sequence[int]) -> dict[str, Any]:
-        return {**self.collate(rows), _ROWS: list(rows)}

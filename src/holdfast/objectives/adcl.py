@@ -22,7 +22,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.option_checks import check_positive, check_words
 from holdfast.option_parsing import expanded
 
 Positives = Literal["geometry", "dropout", "given"]
@@ -140,8 +140,7 @@ class ADCL(Objective):
     ) -> None:
         super().__init__(model, duplicates=duplicates)
         check_words(positives=(positives, Positives), roles=(roles, Roles))
-        if temperature <= 0.0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_positive(temperature=temperature)
         self.positives, self.roles, self.as_released = positives, roles, as_released
         self.temperature, self.normalize = temperature, normalize
         self.head = Projection(self.encoder.dimension, projection_size, projection)
