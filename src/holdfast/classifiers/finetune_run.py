@@ -205,13 +205,10 @@ def _finish(material: TrainingData, summary: dict[str, Any], run: Run) -> dict[s
         rows = _rows(classifier, material, shown.update)
     write_text(run.folder / "README.md", card(run.record, summary["selected"], rows))
     run.print(*cut_lines(rows))
-    return run.finish(
-        protocol={**run.protocol(), **summary["start"], **summary["reading"]},
-        results=rows,
-        timing={"train_seconds": summary["seconds"], "evaluate_seconds": time.monotonic() - began},
-        device=classifier.device,
-        entries={"selected": summary["selected"], "truncated": summary["truncated"]},
-    )
+    protocol = {**run.protocol(), **summary["start"], **summary["reading"]}
+    timing = {"train_seconds": summary["seconds"], "evaluate_seconds": time.monotonic() - began}
+    entries = {"selected": summary["selected"], "truncated": summary["truncated"]}
+    return run.finish(protocol, rows, timing, classifier.device, **entries)
 
 
 def _measured_on(material: TrainingData, settings: FinetuneSettings) -> TrainingData:

@@ -241,13 +241,8 @@ def _finish(settings: PretrainSettings, material: _Material, outcome: dict[str, 
             rows.append({"task": "masked-lm", "split": "held-out", "n": places, "metrics": metrics})
         prompts = fill(model, tokenizer, settings.prompts)
     write_text(run.folder / "README.md", card(run.record, outcome, rows, prompts))
-    return run.finish(
-        protocol=run.protocol(),
-        results=rows,
-        timing={"train_seconds": outcome["train_seconds"], "evaluate_seconds": time.monotonic() - began},
-        device=model.device,
-        entries={"made": outcome, "prompts": prompts},
-    )
+    timing = {"train_seconds": outcome["train_seconds"], "evaluate_seconds": time.monotonic() - began}
+    return run.finish(run.protocol(), rows, timing, model.device, made=outcome, prompts=prompts)
 
 
 def _record(settings: PretrainSettings, identity: dict[str, Any], material: _Material, model: Any) -> dict[str, Any]:

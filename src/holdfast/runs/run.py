@@ -216,14 +216,7 @@ class Run:
                 )
 
     def arguments(self, *, on_cpu: bool, evaluate: bool, eval_steps: int, steps: float | None) -> dict[str, Any]:
-        """Return those arguments of a ``TrainingArguments`` that all runs share.
-
-        Args:
-            on_cpu: train on the CPU.
-            evaluate: evaluate during the training.
-            eval_steps: steps between evaluations.
-            steps: optimiser steps of the run; None: unknown.
-        """
+        """Return those arguments of a ``TrainingArguments`` that all runs share; ``steps``: of the whole run."""
         training = self.record["training"]
         return {
             "output_dir": str(self.folder),
@@ -248,14 +241,7 @@ class Run:
         callbacks: Iterable[TrainerCallback],
         context: contextlib.AbstractContextManager[None],
     ) -> float:
-        """Train to the end, with progress and a log, and return the seconds.
-
-        Args:
-            trainer: the trainer.
-            progress: the progress display.
-            callbacks: further callbacks.
-            context: open during the training, after the log.
-        """
+        """Train to the end inside ``context``, with progress, a log and further callbacks; return the seconds."""
         metrics = MetricsFile(self.folder / METRICS_FILE)
         trainer.remove_callback(PrinterCallback)
         for callback in (progress, metrics, *callbacks):
@@ -284,31 +270,22 @@ class Run:
 
     def finish(
         self,
-        *,
-        protocol: Mapping[str, Any],
-        results: list[dict[str, Any]],
-        timing: Mapping[str, float],
+        protocol: dict[str, Any],
+        rows: list[dict[str, Any]],
+        timing: dict[str, float],
         device: Any,
-        entries: Mapping[str, Any],
+        **entries: Any,
     ) -> dict[str, Any]:
-        """Write the result, remove what only an unfinished run needs, and return the result.
-
-        Args:
-            protocol: as for `new_result`.
-            results: rows, as for `new_result`.
-            timing: seconds by name.
-            device: device of the training.
-            entries: further entries of the result.
-        """
+        """Write and return the result, with further entries, and remove files that only an unfinished run needs."""
         result = new_result(
             self.verb,
             command=self.command,
             model=str(self.folder),
             path=self.folder,
-            protocol=dict(protocol),
+            protocol=protocol,
             seed=self.record["training"]["seed"],
-            results=results,
-            timing=dict(timing),
+            results=rows,
+            timing=timing,
             device=str(device),
         )
         result |= {**entries, RUN: digest_of(self.record)}

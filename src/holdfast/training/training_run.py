@@ -238,14 +238,10 @@ def _finish(
             rows = evaluate_sts(finished, data=config.data, progress=measuring.update)
         run.print(*cut_lines(rows))
         export(model, output, model_card(record, chosen, rows))
-    shares = logged_shares(read_log(output / METRICS_FILE))
-    return run.finish(
-        protocol={**{key: record[key] for key in _PROTOCOL if key in record}, **read_as(model)},
-        results=rows or [],
-        timing={"train_seconds": seconds},
-        device=model.device,
-        entries={**summary, **({"duplicates": shares} if shares else {})},
-    )
+    if shares := logged_shares(read_log(output / METRICS_FILE)):
+        summary["duplicates"] = shares
+    protocol = {**{key: record[key] for key in _PROTOCOL if key in record}, **read_as(model)}
+    return run.finish(protocol, rows or [], {"train_seconds": seconds}, model.device, **summary)
 
 
 def _record(
