@@ -32,7 +32,7 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 def seal(checkpoint: Path) -> None:
     """Mark a checkpoint as complete: write its run and the SHA-256 of each of its files, as the last file."""
     best = checkpoint.parent / BEST_FOLDER / BEST_FILE
-    write_json(checkpoint / _BEST_NOTE, {"step": best_step(best) if best.exists() else None})
+    write_json(checkpoint / _BEST_NOTE, {"step": int(best_notes(best)["step"]) if best.exists() else None})
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
     hashes = {str(path.relative_to(checkpoint)): sha256(path) for path in files}
     sealed = {RUN: digest_in(checkpoint.parent), _FILES: hashes}
@@ -114,12 +114,6 @@ def best_is_intact(folder: Path) -> bool:
 def best_is_damaged(folder: Path) -> bool:
     """Return True if the best weights of a run exist and have changed since they were written."""
     return (folder / BEST_FOLDER / BEST_FILE).exists() and not best_is_intact(folder)
-
-
-def best_step(path: Path) -> int:
-    """Return the step of the best weights at ``path``."""
-    with safe_open(str(path), framework="np") as file:
-        return int(file.metadata()["step"])
 
 
 def best_notes(path: Path) -> dict[str, str]:
