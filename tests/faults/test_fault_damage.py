@@ -251,7 +251,7 @@ def test_a_damaged_record_of_the_run_is_one_line(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     for text, line in (('{"what":\n "a r', 2), ("[]", 1), ("\udcff", 1)):
         (run.folder / RUN_FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
-        with pytest.raises(UserError, match=rf"run\.json:{line} is damaged.*begin anew in another folder"):
+        with pytest.raises(UserError, match=rf"run\.json:{line} is damaged.*start a new run in another folder"):
             run.begin()
 
 

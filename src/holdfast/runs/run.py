@@ -181,7 +181,7 @@ class Run:
         try:
             return read_record(self.folder / RUN_FILE)
         except UserError as error:
-            raise UserError(f"{error}; begin anew in another folder") from error
+            raise UserError(f"{error}; start a new run in another folder") from error
 
     def _refuse_another(self, before: dict[str, Any], now: dict[str, Any]) -> None:
         for name, was, given in differences(before, now):
