@@ -177,6 +177,7 @@ def test_a_steps_gradient_is_that_of_the_mean_over_all_its_places() -> None:
     small = {**small, "places": small["places"][:1], "labels": small["labels"][:1]}
     trainer: Any = SimpleNamespace(
         _prepare_inputs=lambda given: given,
+        check_finite=lambda loss: None,
         compute_loss_context_manager=contextlib.nullcontext,
         accelerator=SimpleNamespace(backward=lambda loss: loss.backward()),
         args=SimpleNamespace(device=torch.device("cpu")),
