@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """A cell to make, and what its maker needs.
+    """A cell to make, with its inputs.
 
     Attributes:
         cell: the cell.

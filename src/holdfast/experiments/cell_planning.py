@@ -1,6 +1,6 @@
 """Planning: from the pipeline of a cell to its pieces of work, with every current default written out.
 
-The stages are an encoder (a method trained on a corpus, a baseline, or the model as it is), a classifier on it, and an
+The stages are an encoder (a method trained on a corpus, a baseline, or the unchanged model), a classifier on it, and an
 attack on either. An evaluation or an inspection of the encoder can replace the classifier and the attack. After an
 attack, its texts can be tried on another classifier, or measured in the space of another model.
 """
@@ -85,7 +85,7 @@ def settings_of(stage: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Setting:
-    """Inputs of a reproduction besides its table.
+    """Inputs of a reproduction other than its table.
 
     Attributes:
         model: the model that encoders start from; None: each must name its own.

@@ -15,7 +15,7 @@ _MASKED, _RANDOM = 0.8, 0.1
 
 
 class Masking:
-    """Dynamic masking: the tokens to predict are drawn anew each time a sentence is seen (RoBERTa, §4.1).
+    """Dynamic masking: the tokens to predict are drawn again each time a sentence is seen (RoBERTa, §4.1).
 
     Special tokens, including [UNK], are never chosen, and except for [MASK] never inserted.
 

@@ -42,7 +42,7 @@ DIAGNOSTICS = frozenset(
     )
 )
 """The vocabulary of the log: quantities, besides scores, that are not terms of a loss. A quantity of another name is
-taken for a term, so that a method may log what it wants without an entry here."""
+taken for a term, so that a method may log further quantities without an entry here."""
 _OF_TRAINER = frozenset(("step", "time", "epoch", "loss", "grad_norm", "learning_rate", "total_flos"))
 
 Record = Mapping[str, Any]

@@ -103,7 +103,7 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _sts_table(rows: Sequence[Mapping[str, Any]] | None) -> str:
     if rows is None:
-        return "Not measured: no STS test data was at hand. `holdfast evaluate` measures it."
+        return "Not measured: no STS test data was available. `holdfast evaluate` measures it."
     names = " | ".join(row["task"] for row in rows)
     scores = [row["metrics"]["spearman"] for row in rows]
     cells = " | ".join(f"{score:.2f}" for score in scores)
