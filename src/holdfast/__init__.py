@@ -7,7 +7,10 @@ Train robust sentence encoders without labels, audit any encoder, and ship the r
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+from holdfast.renamed import RenamedModules
 
 if TYPE_CHECKING:
     from holdfast.evaluation.sts import evaluate_sts
@@ -25,6 +28,8 @@ _HOMES = {
     "evaluate_sts": "holdfast.evaluation.sts",
     "load_sentence_transformer": "holdfast.models",
 }
+
+sys.meta_path.append(RenamedModules)
 
 
 def __getattr__(name: str) -> Any:

@@ -143,7 +143,9 @@ def _refuse_parts_of_others(folder: Path, console: Console) -> None:
     refuse_log_of_another(folder / METRICS_FILE, digest_in(folder))
     if unnamed:
         what = ", ".join(unnamed)
-        message = f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
+        message = (
+            f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
+        )
         console.print(message, highlight=False, markup=False)
     for line in damage_in(folder):
         console.print(line, highlight=False, markup=False)
