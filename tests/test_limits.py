@@ -138,9 +138,9 @@ def test_a_smaller_limit_stays(saved: Callable[..., Path], limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "message"),
     [
-        (2, "takes 2 tokens, of which its tokeniser adds 2 to every text: there is no room for a word"),
+        (2, "takes 2 tokens, and its tokeniser adds 2 special tokens: no word of a text fits"),
         (0, "its length limit is 0: set max_seq_length to a number of tokens"),
         (-4, "its length limit is -4"),
         ("long", "its length limit is 'long'"),
@@ -241,7 +241,7 @@ def test_a_limit_for_a_while(make_encoder_model: Callable[..., SentenceTransform
     assert lowered(40, model, template=10) == lowered(100, model) == 48
 
 
-@pytest.mark.parametrize(("asked", "limit", "told"), [(32, None, False), (32, 32, False), (33, 32, True)])
+@pytest.mark.parametrize(("asked", "limit", "message"), [(32, None, False), (32, 32, False), (33, 32, True)])
 def test_a_lower_limit_than_was_asked_for_is_said(asked: int, limit: int | None, message: bool) -> None:
     line = lowered_line(asked, limit, "m")
     assert line == ("--max-length 33: m takes 32 tokens, texts are cut there" if message else None)
@@ -259,11 +259,11 @@ COUNTS = [*range(1, 14), 300]
 
 def test_the_cut_texts_are_counted_and_each_once(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
     model = make_encoder_model()
-    cuts = Cuts(which=set())
+    cuts = Cuts(kept=set())
     with limited_to(model, 10):
         encode_sentences(model, [*words(COUNTS), *words(COUNTS)], cuts=cuts)
     assert cuts.record() == {"texts": 6, "of": len(COUNTS), "tokens": 10}
-    assert cuts.which == {text for text in words(COUNTS) if len(text.split()) > 8}
+    assert cuts.kept == {text for text in words(COUNTS) if len(text.split()) > 8}
 
 
 def test_the_prompt_is_part_of_what_is_read(make_encoder_model: Callable[..., SentenceTransformer]) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import locked, made_for, remove_temporary, telling_write_errors, write_json
-from holdfast.model_lookup import altered_files
+from holdfast.files import existing_folder, locked, one_line_write_errors, remove_temporary, write_json
 from holdfast.launch import is_first_process
+from holdfast.model_lookup import altered_files
 from holdfast.results import read_result
 from holdfast.runs.checkpoints import (
     BEST_FOLDER,
@@ -59,7 +59,7 @@ def alone(folder: Path) -> Iterator[None]:
     if not is_first_process() or (folder.exists() and not folder.is_dir()):  # the run reports the error if it is a file
         yield
         return
-    with made_for(folder), locked(folder / LOCK_FILE, folder):
+    with existing_folder(folder), locked(folder / LOCK_FILE, folder):
         remove_temporary(folder)
         remove_rest(folder)
         yield
@@ -173,7 +173,7 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
     staging = folder / _STAGING
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        with telling_write_errors(folder):
+        with one_line_write_errors(folder):
             staging.mkdir(parents=True)
             save(staging)
     except UserError:
