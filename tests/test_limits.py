@@ -156,7 +156,7 @@ def test_a_classifier_without_room_for_a_word_is_refused(make_masked_lm: Callabl
     t.AutoModelForSequenceClassification.from_config(t.AutoConfig.from_pretrained(lm)).save_pretrained(tmp_path / "c")
     t.AutoTokenizer.from_pretrained(lm).save_pretrained(tmp_path / "c")
     for load, folder in ((load_classifier, tmp_path / "c"), (MaskedLM, lm)):
-        with pytest.raises(UserError, match="takes 2 tokens, of which its tokeniser adds 2"):
+        with pytest.raises(UserError, match="takes 2 tokens, and its tokeniser adds 2"):
             load(str(folder))
 
 

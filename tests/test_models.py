@@ -167,7 +167,7 @@ def test_a_hub_that_may_not_be_asked_is_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
-        UserError, match=r"no folder is called 'holdfast-no/such-model'.*HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set"
+        UserError, match=r"no folder is called 'holdfast-no/such-model'.*is switched off by HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE"
     ):
         resolve_model("holdfast-no/such-model")
 
