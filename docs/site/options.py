@@ -1,7 +1,7 @@
 """The tables of options in the pages of the verbs, made from the command line: python docs/site/options.py.
 
-A page has a table between ``<!-- options: VERB -->`` and ``<!-- /options -->``. The names, descriptions and defaults are
-those of ``holdfast VERB --help``, which come from the settings classes.
+A page has a table between ``<!-- options: VERB -->`` and ``<!-- /options -->``. The names, descriptions and defaults
+are those of ``holdfast VERB --help``, which come from the settings classes.
 """
 
 from __future__ import annotations
