@@ -133,15 +133,13 @@ def _make_glove(settings: BaselineSettings, console: Console) -> _BuiltModel:
 
 
 def _make_pooled(settings: BaselineSettings, console: Console) -> _BuiltModel:
-    model, protocol = _base(settings, settings.name, console)
-    notes = _remove_truncation(model, console)
+    model, protocol, notes = _base(settings, settings.name, console)
     console.print(f"{settings.model}: {_width(model)} dimensions", highlight=False)
     return _BuiltModel(model, protocol, notes=notes)
 
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel:
-    model, protocol = _base(settings, settings.pooling, console)
-    notes = _remove_truncation(model, console)
+    model, protocol, notes = _base(settings, settings.pooling, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments, cuts = Moments(_width(model)), Cuts()
@@ -165,8 +163,7 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel
 
 def _make_flow(settings: BaselineSettings, console: Console) -> _BuiltModel:
     options = FlowOptions.of(settings.options or {})
-    model, protocol = _base(settings, settings.pooling, console)
-    notes = _remove_truncation(model, console)
+    model, protocol, notes = _base(settings, settings.pooling, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     cuts = Cuts()
@@ -210,19 +207,20 @@ def _kept_vectors(
 
 def _base(
     settings: BaselineSettings, pooling: str | None, console: Console
-) -> tuple[SentenceTransformer, dict[str, Any]]:
-    """Load the encoder of the baseline, and return it and its description for the protocol."""
+) -> tuple[SentenceTransformer, dict[str, Any], list[str]]:
+    """Load the encoder of the baseline, and return it, its description for the protocol, and notes for its users."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
         model, pooling_name = load_pooled(settings.model, pooling)
-    return model, {
+    protocol = {
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
         "pooling": pooling_name,
         **read_as(model),
         "max_seq_length": input_limit(model),
     }
+    return model, protocol, _remove_truncation(model, console)
 
 
 def _warn_cut(cuts: Cuts, console: Console) -> None:
