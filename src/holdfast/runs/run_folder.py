@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import existing_folder, locked, one_line_write_errors, remove_temporary, write_json
-from holdfast.launch import is_first_process
+from holdfast.files import locked, existing_folder, remove_temporary, one_line_write_errors, write_json
 from holdfast.model_lookup import altered_files
+from holdfast.launch import is_first_process
 from holdfast.results import read_result
 from holdfast.runs.checkpoints import (
     BEST_FOLDER,
@@ -143,9 +143,7 @@ def _refuse_parts_of_others(folder: Path, console: Console) -> None:
     refuse_log_of_another(folder / METRICS_FILE, digest_in(folder))
     if unnamed:
         what = ", ".join(unnamed)
-        message = (
-            f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
-        )
+        message = f"{what} in {folder}: an earlier version wrote it, which did not say of which run; taken for this run's"
         console.print(message, highlight=False, markup=False)
     for line in damage_in(folder):
         console.print(line, highlight=False, markup=False)
