@@ -191,7 +191,7 @@ def output_lock(output: Path | None) -> Iterator[None]:
     if output is None or output.is_dir() or not is_first_process():
         yield
         return
-    with existing_folder(output.parent), locked(output.parent / f".{output.name}.lock", output):
+    with created_folder(output.parent), locked(output.parent / f".{output.name}.lock", output):
         name, stem = glob.escape(output.name), glob.escape(output.stem)
         remove_temporary(output.parent, name, f"{stem}.examples.jsonl", f".{name}.journal-*")
         yield
@@ -220,7 +220,7 @@ def exclusive(
 
 
 @contextlib.contextmanager
-def existing_folder(folder: Path) -> Iterator[None]:
+def created_folder(folder: Path) -> Iterator[None]:
     """Create a folder for the block; a folder created here is removed again if it is empty at the end.
 
     Raises:

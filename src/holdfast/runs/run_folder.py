@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import locked, existing_folder, remove_temporary, one_line_write_errors, write_json
+from holdfast.files import locked, created_folder, remove_temporary, one_line_write_errors, write_json
 from holdfast.model_lookup import altered_files
 from holdfast.launch import is_first_process
 from holdfast.results import read_result
@@ -59,7 +59,7 @@ def alone(folder: Path) -> Iterator[None]:
     if not is_first_process() or (folder.exists() and not folder.is_dir()):  # the run reports the error if it is a file
         yield
         return
-    with existing_folder(folder), locked(folder / LOCK_FILE, folder):
+    with created_folder(folder), locked(folder / LOCK_FILE, folder):
         remove_temporary(folder)
         remove_rest(folder)
         yield

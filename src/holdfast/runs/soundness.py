@@ -81,9 +81,7 @@ def _loss(log: Sequence[Record]) -> Flag | None:
         return Flag("bad", "loss", f"not a finite number at step {broken[0]}")
     first, last = message[0][1], message[-1][1]
     if len(message) > 1 and last >= first:
-        return Flag(
-            "look", "loss", f"did not fall: {first:.4g} at step {message[0][0]}, {last:.4g} at step {message[-1][0]}"
-        )
+        return Flag("look", "loss", f"did not fall: {first:.4g} at step {message[0][0]}, {last:.4g} at step {message[-1][0]}")
     return Flag("good", "loss", f"from {first:.4g} to {last:.4g}")
 
 
