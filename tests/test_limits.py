@@ -29,10 +29,10 @@ from holdfast.input_limits import (
     cut_lines,
     cut_rows,
     input_limit,
+    input_protocol,
     limited_to,
     lowered,
     lowered_line,
-    reading,
     set_limit,
     token_limit,
 )
@@ -220,7 +220,7 @@ def static() -> SentenceTransformer:
 
 def test_static_vectors_have_no_limit(static: SentenceTransformer) -> None:
     assert input_limit(static) is None
-    assert reading(static) == {"max_seq_length": None, "dimensions": 4}
+    assert input_protocol(static) == {"max_seq_length": None, "dimensions": 4}
     set_limit(static, 5)
     with limited_to(static, 5):
         assert input_limit(static) is None

@@ -140,7 +140,7 @@ def input_limit(model: SentenceTransformer) -> int | None:
     return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
-def reading(model: SentenceTransformer) -> dict[str, int | None]:
+def input_protocol(model: SentenceTransformer) -> dict[str, int | None]:
     """Return the entries of results on a model's input and output: ``{max_seq_length, dimensions}``.
 
     The dimensions are those of the vectors in use, after ``truncate_dim``.
