@@ -69,30 +69,10 @@ class ADCL(Objective):
             paper.
         as_released: reproduce the other differences of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: Q, N, T, the share and g are the paper's (g from §3.2 and appendix F together); m and τ are the release's,
-    since the paper gives none. ε is 0.5, that of the paper's reference (TextFooler). Input embeddings are not
-    counter-fitted: with them few words have candidates above 0.5, and words without candidates are skipped.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release the adversarial sentence is
-    the query and the sentence the key; g is a single linear map and tanh; the queue has 65,536 places and starts full
-    of tanh(N(0, I)); dropout is off for the whole training, since the attack leaves the model in evaluation mode; words
-    are ranked by the L1 norm of the summed gradients; v is the gradient *before* the tanh while displacements are
-    measured after it; and its documented commands use no similarity filter. Not reproduced: h is BERT's pooler output;
-    word gradients are taken before positions and LayerNorm; the attack continues after an iteration without gain, and
-    when its budget is spent it changes words regardless of stop words and budget.
+    Sources of the defaults, and differences from the release: ``docs/methods/adcl.md``.
 
     Inputs:
         A column of sentences, (B,), and for positives="given" a second one. Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import ADCL
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = ADCL(model, masked_lm="bert-base-uncased")  # doctest: +SKIP
-
-    Citation:
-        Zhao Meng, Yihan Dong, Mrinmaya Sachan, Roger Wattenhofer. Self-Supervised Contrastive Learning with Adversarial
-        Perturbations for Defending Word Substitution-based Attacks. Findings of NAACL 2022.
     """
 
     TITLE: ClassVar = "ADCL"

@@ -54,27 +54,10 @@ class AdCSE(Objective):
         mask_as_token_types: give every real token the type of a second segment in training (BERT's "segment B").
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Defaults: τ, M, m, α_n and the momentum of the ascent are the paper's. Eq. 5 has no in-batch negatives
-    (``preset="paper"``), the release has. ``negatives=0``, ``untied=false`` and both together are the rows of the
-    paper's Table 2; both together is SimCSE exactly (the paper prints 73.16 for it and 76.25 for SimCSE).
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release the keys of the batch are
-    negatives too; p has no head of its own; p starts random, since it is copied before the pretrained weights are read;
-    the attention mask is passed as the token types in training and not at evaluation; the negatives have a weight decay
-    of 1e-4. Not reproduced: half precision with a scaled loss.
+    Sources of the defaults, and differences from the release: ``docs/methods/adcse.md``.
 
     Inputs:
         A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import AdCSE
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = AdCSE(model, negatives=128)  # doctest: +SKIP
-
-    Citation:
-        Renhao Li, Lei Duan, Guicai Xie, Shan Xiao, Weipeng Jiang. AdCSE: An Adversarial Method for Contrastive Learning
-        of Sentence Embeddings. DASFAA 2022.
     """
 
     TITLE: ClassVar = "AdCSE"

@@ -65,12 +65,6 @@ class Anchored(Objective):
 
     Inputs:
         A column of sentences, (B,). Returns those of ``{"anchor", "noise", "adversarial"}`` whose weight is not 0.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import Anchored
-        >>> model = SentenceTransformer("all-MiniLM-L6-v2")  # doctest: +SKIP
-        >>> loss = Anchored(model, share=0.3)  # doctest: +SKIP
     """
 
     TITLE: ClassVar = "Anchored"

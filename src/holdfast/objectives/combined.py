@@ -81,15 +81,6 @@ class Combined(Objective):
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}`` and, with their parts, ``{"adversarial"}`` and
         ``{"regulariser"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import Combined
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = Combined(model, keys="momentum", negatives="batch+queue+adversaries")  # doctest: +SKIP
-
-    Citation:
-        The methods of the parts: RobustEmbed, V-advCSE, ADCL, AdCSE, L2P-CSR.
     """
 
     TITLE: ClassVar = "Combined"

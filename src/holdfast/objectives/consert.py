@@ -67,27 +67,10 @@ class ConSERT(Objective):
         head: "none", or "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training).
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Defaults: the views and the rates of cutoff are the paper's best; τ = 0.05 and the learning rate 2e-5 were later
-    found by the authors to be better than the printed 0.1 (``preset="paper"``) and 5e-7. The dropout rate and ε are
-    holdfast's.
-
-    Differences from the release: in the release shuffling moves [CLS] and [SEP], too (with [CLS] pooling of shuffled
-    tokens another token would be pooled); dropout zeroes an exact share; the two directions of the loss are added, not
-    averaged, and weighted with 0.15; the negatives of other processes are not used; and the adversarial view climbs a
-    supervised loss, with a step of length 1 for each token. It pools the mean: choose that by the model's pooling.
+    Sources of the defaults, and differences from the release: ``docs/methods/consert.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import ConSERT
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = ConSERT(model, first_view="token-cutoff", second_view="shuffle")  # doctest: +SKIP
-
-    Citation:
-        Yuanmeng Yan, Rumei Li, Sirui Wang, Fuzheng Zhang, Wei Wu, Weiran Xu. ConSERT: A Contrastive Framework for
-        Self-Supervised Sentence Representation Transfer. ACL 2021.
     """
 
     TITLE: ClassVar = "ConSERT"

@@ -68,27 +68,10 @@ class L2PCSR(Objective):
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the masks of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: φ, β, k and those of the training are the paper's; t = 4 is the release's; ε is holdfast's.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release one feature mask is shared
-    by the whole batch and both views; the gradient of each token is normalised alone, so that its probability moves by
-    ±0.1; a probability without gradient becomes 1; β = 0.1; and training attends to padding and weakens it, because the
-    perturbed passes have no attention mask. Not reproduced: embedding dropout drawn in each pass; for RoBERTa k = 2
-    (set ``layers=2``); keys of other processes without gradient; and mean pooling, which excludes padding in the
-    release and includes it here, where the attention mask is all ones.
+    Sources of the defaults, and differences from the release: ``docs/methods/l2p-csr.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import L2PCSR
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = L2PCSR(model, threshold=0.1, layers=2)  # doctest: +SKIP
-
-    Citation:
-        Kun Zhou, Yuanhang Zhou, Wayne Xin Zhao, Ji-Rong Wen. Learning to Perturb for Contrastive Learning of
-        Unsupervised Sentence Representations. IEEE/ACM Transactions on Audio, Speech, and Language Processing, 2023.
     """
 
     TITLE: ClassVar = "L2P-CSR"

@@ -59,32 +59,14 @@ class RobustEmbed(Objective):
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release δ is clamped to ±1e-6,
-    below the spacing of half-precision numbers; the pairs of the adversarial term are *different* sentences, because of
-    a reshape of (2B, d) to (B, 2, d), and have each other's attention masks; the perturbed embeddings pass through the
-    embedding layer's positions, LayerNorm and dropout a second time; the adversarial view is not a positive; and only
-    four of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have;
-    its head, two layers with batch normalisation; and the key x⁺ of the adversarial term, whose embeddings pass through
-    the embedding layer a second time, as those of x_adv do.
+    Sources of the defaults, and differences from the release: ``docs/methods/robustembed.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"robust", "adversarial"}``, the two terms of eq. 8.
 
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import RobustEmbed
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = RobustEmbed(model, norm="2", gamma=1 / 256)  # doctest: +SKIP
-
     Two one-step methods are presets, implemented from their descriptions: ``preset="uscal"`` (Miao et al. 2021: one
     step along the L2-normalised gradient; its result is the positive) and ``preset="atcl"`` (Rima et al. 2022: one
     step along the gradient's sign).
-
-    Citation:
-        Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
-        Contrastive Pre-Training. Findings of EMNLP 2023.
     """
 
     TITLE: ClassVar = "RobustEmbed"

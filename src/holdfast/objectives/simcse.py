@@ -34,9 +34,7 @@ class SimCSE(Objective):
             with its own statistics; the running ones move once per step, by the average of the views.
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Differences from the release: the negatives of other processes carry gradient (in the release only a process's own
-    do). With head="bn", V-advCSE's release moves the running statistics once per view; they are used only in evaluation
-    mode.
+    Sources of the defaults, and differences from the release: ``docs/methods/simcse.md``.
 
     Inputs:
         A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive"}``.
@@ -48,9 +46,6 @@ class SimCSE(Objective):
         >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
         >>> data = Dataset.from_dict({"sentence": ["A cat sleeps.", "Rain fell all day.", "She sold the house."]})
         >>> SentenceTransformerTrainer(model, train_dataset=data, loss=SimCSE(model)).train()  # doctest: +SKIP
-
-    Citation:
-        Tianyu Gao, Xingcheng Yao, Danqi Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021.
     """
 
     TITLE: ClassVar = "SimCSE"

@@ -58,30 +58,11 @@ class VAdvCSE(Objective):
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the attack and the loss of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: F, K and the head are the paper's. The paper prints λ = 1e-6 (``preset="paper"``), with which the term has
-    no effect: F is at most ln 2. With the default its share of the gradient is about 5 % at the start of training; the
-    share is logged as ``gradient_share``. The paper gives no ε, η, σ: ε = 1 (the release's), η = ε, ‖r⁰‖ ≈ ε/10. At
-    r = 0 the gradient of F is exactly zero; therefore the start is noise.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release the start is scaled to
-    ‖r‖ = ε, and the step is η·g with η = 1e-3 and g not normalised, after which r is scaled to ‖r‖ = ε again, so that r
-    keeps nearly its random direction; the attack climbs the KL divergence of the batch's mean and the loss is
-    (KL(M‖P) + KL(M‖Q))/2 with M constant; the clean side carries gradient; each pass has its own batch statistics and
-    moves the running ones; λ = 5e-7. Not reproduced: separate passes of the two views through the encoder, and the
-    selection on STS-B's test split.
+    Sources of the defaults, and differences from the release: ``docs/methods/v-advcse.md``.
 
     Inputs:
         A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive",
         "regulariser"}``, the terms of eq. 10, λ included.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import VAdvCSE
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = VAdvCSE(model, divergence="symmetric-kl", norm="inf", radius=0.05)  # doctest: +SKIP
-
-    Citation:
-        Kyung Min Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024.
     """
 
     TITLE: ClassVar = "V-advCSE"

@@ -48,10 +48,6 @@ class ADV(Defence):
     this defence; the default 10 is its value for the training without labels.
 
     Differences from the release: there the direction is DeepFool's, the clean phase is half an epoch, and N is 50.
-
-    Citation:
-        Zhao Meng, Yihan Dong, Mrinmaya Sachan, Roger Wattenhofer. Self-Supervised Contrastive Learning with Adversarial
-        Perturbations for Defending Word Substitution-based Attacks. Findings of NAACL 2022.
     """
 
     IDEA: ClassVar = "the texts, and the same with words exchanged while training"

@@ -40,10 +40,6 @@ class RobustEmbedDefence(PerturbationTraining):
 
     Defaults: α, β, K, T, P and λ are the paper's for its training without labels. For fine-tuning the paper
     only names a "similar" approach (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are holdfast's.
-
-    Citation:
-        Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
-        Contrastive Pre-Training. Findings of EMNLP 2023.
     """
 
     IDEA: ClassVar = "the text and its worst perturbation by a mix of PGD and FGSM"
