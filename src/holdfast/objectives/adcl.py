@@ -47,7 +47,6 @@ class ADCL(Objective):
     of x_i itself, with dropout off and all weights frozen. While the queue is empty the loss is constant, and x' = x.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         positives: "geometry" (x' from the attack), "given" (x' is the data's second column: precomputed adversarial
             sentences, or back-translations for BTCL) or "dropout" (x' = x, with other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.

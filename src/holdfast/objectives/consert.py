@@ -26,15 +26,15 @@ from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, without_equal
-from holdfast.objectives.heads import Head, HeadKind
-from holdfast.objectives.objective import Objective
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_positive, check_words
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
 AttackNorm = Literal["2", "inf"]
 
 
-class ConSERT(Objective):
+class ConSERT(ContrastiveObjective):
     r"""Two augmentations of a sentence's embeddings are positives; all other vectors of the batch are negatives.
 
     Each of the 2B vectors is an anchor, and is compared with the 2B−1 others (NT-Xent, eq. 1):
@@ -54,7 +54,6 @@ class ConSERT(Objective):
     - "adversarial": one gradient step that raises the loss against the other view, whose vectors are fixed.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         first_view: "none", "shuffle", "token-cutoff", "feature-cutoff", "dropout" or "adversarial".
         second_view: the same choices; at most one view is adversarial.
         token_cutoff: share of the tokens that token cutoff sets to zero.
@@ -63,9 +62,6 @@ class ConSERT(Objective):
         radius: ε, length of the adversarial step, in units of one embedding coordinate.
         attack_norm: "2" for ε·g/‖g‖ per sentence (the paper's fast gradient value), "inf" for ε·sign g.
         encoder_dropout: leave the encoder's dropout on.
-        temperature: τ.
-        head: "none", or "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training).
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
     Sources of the defaults, and differences from the release: ``docs/methods/consert.md``.
 
@@ -99,7 +95,7 @@ class ConSERT(Objective):
         head: HeadKind = "none",
         duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         check_words(
             first_view=(first_view, View), second_view=(second_view, View), attack_norm=(attack_norm, AttackNorm)
         )
@@ -107,14 +103,12 @@ class ConSERT(Objective):
             raise ValueError("at most one view is adversarial: it is attacked against the other")
         if not all(0.0 <= rate < 1.0 for rate in (token_cutoff, feature_cutoff, dropout)):
             raise ValueError("token_cutoff, feature_cutoff and dropout must lie in [0, 1)")
-        check_positive(radius=radius, temperature=temperature)
+        check_positive(radius=radius)
         if self.encoder.prompt is not None:
             raise UserError("ConSERT's views would break the template of a prompt: choose another --pooling")
         self.views: tuple[View, View] = (first_view, second_view)
         self.token_cutoff, self.feature_cutoff, self.dropout = token_cutoff, feature_cutoff, dropout
-        self.radius, self.attack_norm, self.temperature = radius, attack_norm, temperature
-        self.encoder_dropout = encoder_dropout
-        self.head = Head(self.encoder.dimension, head)
+        self.radius, self.attack_norm, self.encoder_dropout = radius, attack_norm, encoder_dropout
         # Moved with the module, but not saved: it follows from the tokeniser.
         self.framing_tokens: Tensor
         self.register_buffer("framing_tokens", _framing_tokens(self.encoder.model.tokenizer), persistent=False)
@@ -202,13 +196,10 @@ class ConSERT(Objective):
 
 
 def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
-    """Expand the mask of B sentences and N keys, (B, N), to the vectors of both views, (2B, 2N).
-
-    The keys of each process are its B sentences in their first view, then in their second view.
-    """
+    """Expand the mask of B sentences and N keys, (B, N), to the vectors of both views, (2B, 2N)."""
     if equal is None:
         return None
-    by_process = equal.view(len(equal), -1, rows)  # (B, processes, B)
+    by_process = equal.view(len(equal), -1, rows)  # (B, processes, B); the keys of a process are view after view
     return by_process.repeat_interleave(2, dim=1).flatten(1).repeat(2, 1)
 
 

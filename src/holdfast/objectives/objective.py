@@ -33,9 +33,11 @@ class Objective(nn.Module, ABC):
     :meth:`equal_in_queue` find and count them for any method; with ``duplicates="mask"`` they are not used as negatives
     of each other, with "keep" they are, as in the papers.
 
+    Args:
+        model: the ``SentenceTransformer`` to train; a trainer replaces it by its wrapped form.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
+
     Attributes:
-        model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
-        duplicates: "mask" or "keep".
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
     """

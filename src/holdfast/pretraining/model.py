@@ -99,10 +99,7 @@ def loss_of(model: Any, group: Group) -> Tensor:
 
 @contextlib.contextmanager
 def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
-    """Compute the head only at some places; in BERT-shaped models also the last layer after its attention.
-
-    Computed for every token, the head costs as much as all layers of a small model.
-    """
+    """Compute the head only at some places; in BERT-shaped models also the last layer after its attention."""
 
     def chosen(hidden: Tensor) -> Tensor:
         return hidden.flatten(0, 1)[places][None]  # (1, M, d)

@@ -147,11 +147,7 @@ def _tokens_of(tokenizer: Any, sentences: list[str], max_length: int) -> tuple[l
 
 
 def _recall(memo: Path) -> TokenisedCorpus | None:
-    """Return the cached corpus of ``memo``, or None if it is missing or damaged.
-
-    Raises:
-        UserError: the file belongs to another key.
-    """
+    """Return the cached corpus of ``memo``, or None if it is missing or damaged."""
     facts = remembered(memo)
     try:
         if [sha256(_ids_file(memo)), sha256(_starts_file(memo))] != facts["sha256"]:

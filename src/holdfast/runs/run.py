@@ -188,11 +188,7 @@ class Run:
             raise UserError(f"cannot resume {self.folder}: {name} was {was!r} and is now {given!r}")
 
     def _refuse_foreign_files(self) -> None:
-        """Refuse files of another run; report damage of the log, and files that name no run.
-
-        Raises:
-            UserError: a file belongs to another run; the message names it and both runs.
-        """
+        """Refuse files of another run; report damage of the log, and files that name no run."""
         unnamed = [path.relative_to(self.folder).as_posix() for path in refuse_foreign_checkpoints(self.folder)]
         refuse_log_of_another(self.folder / METRICS_FILE, digest_in(self.folder))
         if unnamed:

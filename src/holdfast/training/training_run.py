@@ -94,11 +94,7 @@ def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
 
 
 def _default_prompt_line(spec: str, model: SentenceTransformer, kind: type[Objective]) -> str:
-    """Return a message if training does not use the model's default prompt; empty if it has none.
-
-    Raises:
-        UserError: the objective preserves the model's vectors, and those without the prompt are not the ones in use.
-    """
+    """Return a message if training does not use the model's default prompt; empty if it has none."""
     prompt = default_prompt(model)
     if not prompt:
         return ""
@@ -112,11 +108,7 @@ def _default_prompt_line(spec: str, model: SentenceTransformer, kind: type[Objec
 
 
 def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
-    """Return the corpus; one process of each machine reads it.
-
-    Raises:
-        UserError: the corpus is invalid, or not the same on every machine.
-    """
+    """Return the corpus, which one process of each machine reads; refuse one that differs between machines."""
 
     def spool() -> SpooledCorpus:
         return spool_corpus(
