@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Precision = Literal["auto", "fp32", "bf16"]
+ResolvedPrecision = Literal["fp32", "bf16"]
 
 _CPUINFO = Path("/proc/cpuinfo")  # only on Linux
 
 
 def bf16_is_fast(device: torch.device) -> bool:
     """Return True if the device computes bf16 matrix products faster than fp32 ones."""
+    import torch
+
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -43,14 +47,15 @@ def processor(field: str) -> str:
     return platform.processor()
 
 
-def auto_here() -> Literal["fp32", "bf16"]:
+def auto_here() -> ResolvedPrecision:
     """Return what "auto" means on this machine's default device, without allocating anything on it."""
+    import torch
     from sentence_transformers.util import get_device_name
 
     return resolve("auto", torch.device(get_device_name()))
 
 
-def resolve(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
+def resolve(precision: Precision, device: torch.device) -> ResolvedPrecision:
     """Resolve "auto": "bf16" if it is faster on the device, else "fp32"; other values are returned unchanged."""
     if precision == "auto":
         return "bf16" if bf16_is_fast(device) else "fp32"

@@ -109,14 +109,14 @@ def _tell(encoding: Stage, task: str) -> None:
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
-    from holdfast.results import render_sts_table, render_transfer_table
+    from holdfast.evaluation.score_tables import sts_table, transfer_table
 
     out = console()
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
     if any("spearman" in row["metrics"] for row in rows):
-        out.print(render_sts_table(rows))
+        out.print(sts_table(rows))
     if any("accuracy" in row["metrics"] for row in rows):
-        out.print(render_transfer_table(rows))
+        out.print(transfer_table(rows))
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)

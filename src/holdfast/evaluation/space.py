@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Precision, Progress, Vectors
+from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError
 from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -113,7 +114,7 @@ def evaluate_space(
     model: SentenceTransformer,
     *,
     data: Path | None = None,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
     encode: Encode | None = None,
     whole: bool = False,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.input_limits import Cuts
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -42,7 +43,7 @@ def encode_once(
     model: SentenceTransformer,
     sentences: Iterable[str],
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
     shared: bool = False,
 ) -> Encoded:

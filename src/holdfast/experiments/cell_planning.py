@@ -34,7 +34,7 @@ from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
 from holdfast.objectives.own_methods import is_own
 from holdfast.option_parsing import fitted
-from holdfast.precision import Precision, auto_here
+from holdfast.precision import Precision, ResolvedPrecision, auto_here
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.train_config import TrainConfig
 
@@ -122,13 +122,13 @@ class Planner:
         self.identity = Identities(setting.data)
 
     @functools.cached_property
-    def _auto(self) -> Precision:
+    def _auto(self) -> ResolvedPrecision:
         """The precision that "auto" means on this machine; determined once, and only if a cell needs it."""
         return auto_here()
 
-    def _precision(self, said: Precision) -> Precision:
+    def _precision(self, option: Precision) -> ResolvedPrecision:
         """Resolve "auto" to the precision of this machine: a cell computed in another precision has another key."""
-        return self._auto if said == "auto" else said
+        return self._auto if option == "auto" else option
 
     def plan(self, pipeline: Pipeline, seed: int) -> Cell:
         """Return the cell whose product the pipeline measures; the cells that it depends on are its inputs.
