@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.experiments.markup import escaped_latex, escaped_markdown, latex_table, markdown_table
 from holdfast.results import p_shown
 
 NOT_RUN = "–"
@@ -170,11 +170,6 @@ def text_lines(result: Mapping[str, Any]) -> list[str]:
     return [f"{name}: {line}" for lines, name in found.items() for line in lines]
 
 
-def _plain(text: str) -> str:
-    """Escape a text for Markdown and join its lines."""
-    return _MARKED.sub(r"\\\1", text.replace("\n", " "))
-
-
 def _some(names: Sequence[str], count: int = 3) -> str:
     more = len(names) - count
     return "; ".join(names[:count]) + (f"; and {more} more" if more > 0 else "")
@@ -196,9 +191,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
         "Ours (published, difference).\n",
         *([f"The claim: {protocol['claim']}\n"] if protocol.get("claim") else []),
         *(f"{line}\n" for line in notes(result)),
-        _line(header),
-        _line(["---"] * labels + ["---:"] * (len(header) - labels)),
-        *(_line(line) for line in lines),
+        *_table(header, lines, labels),
         "",
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
@@ -206,7 +199,7 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
     if message := reasons(result):
         parts += ["Not run:\n", *(f"- {reason}" for reason in message), ""]
     if texts := text_lines(result):
-        parts += ["Texts, of the first seed:\n", *(f"- {_plain(line)}" for line in texts), ""]
+        parts += ["Texts, of the first seed:\n", *(f"- {escaped_markdown(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])
 
 
@@ -214,34 +207,27 @@ def _differences_section(result: Mapping[str, Any]) -> list[str]:
     """Return the differences as Markdown, with the notes for reading them."""
     header, lines = differences_laid_out(result)
     labels = len(result["results"][0]["labels"])
-    parts = [f"{_plain(line)}\n" for line in differences_notes(result)]
+    parts = [f"{escaped_markdown(line)}\n" for line in differences_notes(result)]
     if not lines:
         return parts
-    rule = ["---"] * labels + ["---:"] * (len(header) - labels)
-    return [f"## {differences_title(result)}\n", *map(_line, (header, rule, *lines)), "", *parts]
+    return [f"## {differences_title(result)}\n", *_table(header, lines, labels), "", *parts]
 
 
 def listing(tables: Sequence[Mapping[str, Any]]) -> str:
     """Return the tables and figures that come with holdfast as Markdown, from `describe_tables`."""
     header = ("name", "what it shows", "source", "rows × columns")
     rows = [(f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}") for t in tables]
-    return "\n".join([_line(header), _line(["---"] * len(header)), *(_line(row) for row in rows)]) + "\n"
-
-
-_MARKED = re.compile(r"([\\`*_{}\[\]<>#|])")
+    return "\n".join(_table(header, rows, len(header))) + "\n"
 
 
 def index(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a page that lists tables by file stem: what each shows, and how many of its values were measured."""
-    lines = [
-        _line(["table", "what it shows", "source", "values", "not run"]),
-        _line(["---", "---", "---", "---:", "---:"]),
-        *(
-            _line([f"[{stem}]({stem}.md)", result["protocol"]["title"], result["protocol"]["source"], *_counts(result)])
-            for stem, result in results.items()
-        ),
+    header = ("table", "what it shows", "source", "values", "not run")
+    rows = [
+        (f"[{stem}]({stem}.md)", result["protocol"]["title"], result["protocol"]["source"], *_counts(result))
+        for stem, result in results.items()
     ]
-    return "\n".join(["# Reproduced\n", *lines, ""])
+    return "\n".join(["# Reproduced\n", *_table(header, rows, 3), ""])
 
 
 def _counts(result: Mapping[str, Any]) -> list[str]:
@@ -249,47 +235,15 @@ def _counts(result: Mapping[str, Any]) -> list[str]:
     return [str(measured), str(len(result["results"]) - measured)]
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-
-_LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-          "±": r"$\pm$", "–": "--", "−": "$-$", "δ": r"$\delta$",
-          "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "α": r"$\alpha$", "β": r"$\beta$",
-          "γ": r"$\gamma$", "λ": r"$\lambda$", "τ": r"$\tau$", "φ": r"$\phi$", "∞": r"$\infty$",
-          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",  # other characters in OT1
-          "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\ldots{}",
-          "₀": "$_0$", "₁": "$_1$"}  # fmt: skip
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> list[str]:
+    """Return the lines of a Markdown table; its cells may hold Markdown."""
+    head, *body = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in (header, *rows)]
+    return markdown_table(head, body, left=range(labels))
 
 
 def latex(result: Mapping[str, Any]) -> str:
     """Return the table as LaTeX with booktabs."""
-    header, lines = laid_out(result)
-    labels = len(result["results"][0]["labels"])
-    rows = [latex_row([escaped_latex(cell) for cell in line]) for line in (header, *lines)]
-    return "\n".join(
-        [
-            f"% {result['command']}",
-            rf"\begin{{tabular}}{{{'l' * labels}{'r' * (len(header) - labels)}}}",
-            r"\toprule",
-            rows[0],
-            r"\midrule",
-            *rows[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
-def latex_row(cells: Sequence[str]) -> str:
-    """Return a row of a tabular; the cells are LaTeX already."""
-    row = " & ".join(cells) + r" \\"
-    # A preceding \\ or \midrule would take a star or a bracket at the start of the row as its own argument.
-    return "{}" + row if row.lstrip().startswith(("[", "*")) else row
-
-
-def escaped_latex(text: str) -> str:
-    """Escape ``text`` for LaTeX."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    header, rows = laid_out(result)
+    labels = range(len(result["results"][0]["labels"]))
+    head, *body = [[escaped_latex(cell) for cell in line] for line in (header, *rows)]
+    return latex_table(result["command"], head, body, left=labels)
