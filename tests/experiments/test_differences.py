@@ -304,7 +304,7 @@ def test_a_row_that_is_not_in_the_table_is_told_before_anything_is_made(
 def test_values_without_items_are_told_to_have_no_differences(settings: Settings) -> None:
     result = reproduce(settings(against="NP"))
     result["differences"]["results"] = []
-    assert differences_notes(result)[0] == "No differences from NP: no value is of items that both rows have."
+    assert differences_notes(result)[0] == "No differences from NP: no value was measured on items of both rows."
     assert "## Differences" not in markdown(result)
     assert "No differences from NP" in markdown(result)
 

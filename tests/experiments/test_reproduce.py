@@ -299,15 +299,15 @@ def test_the_list_names_every_table() -> None:
 
 DIE = """
 import os, signal, sys
-from holdfast.experiments import work
-count, real = int(sys.argv[1]), work.do
+from holdfast.experiments import cell_execution
+count, real = int(sys.argv[1]), cell_execution.do
 def do(cell, *rest):
     global count
     if count == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     count -= 1
     real(cell, *rest)
-work.do = do
+cell_execution.do = do
 from holdfast.cli import main
 sys.exit(main(sys.argv[2:]))
 """
@@ -408,7 +408,7 @@ def test_the_table_so_far(settings: Settings, made: list[str], capsys: pytest.Ca
     assert values(more) == values(whole)
     row = next(row for row in more["results"] if (row["task"], row["split"]) == ("SimCSE", "Mean"))
     assert (row["seeds"], row["not_run"]) == ([1], ["not all of its columns' seeds were run"])
-    assert "Of fewer than 2 seeds: NP (1), SimCSE (1).\n" in markdown(more)
+    assert "With fewer than 2 seeds: NP (1), SimCSE (1).\n" in markdown(more)
 
 
 def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from holdfast.experiments import cell_planning, reproduction
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
-from holdfast.experiments.render import beside, listing
+from holdfast.experiments.render import listing, published_of
 from holdfast.experiments.scales import read_scale
 
 Plan = Callable[..., dict[tuple[str, str], Cell | str]]
@@ -38,7 +38,7 @@ def plan(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
         known = read_scale(scale)
         given = (known.model or str(model), known.corpus or str(corpus))
         resources = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
-        setting = cell_planning.Setting(*given, None, resources, known.tasks, known.says, corpus)
+        setting = cell_planning.Setting(*given, None, resources, known.tasks, known.stages, corpus)
         settings = reproduction.ReproduceSettings(table, scale, tmp_path)
         entries = reproduction._entries(read_definition(table, scale), setting, settings)
         return {(entry.row.name, entry.column): entry.cells[0] for entry in entries}
@@ -148,4 +148,4 @@ def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale()
     ("mean", "message"), [(69.96, "70.0, +0.0"), (70.04, "70.0, +0.0"), (69.94, "70.0, −0.1"), (-1.0, "70.0, −71.0")]
 )
 def test_a_difference_that_rounds_to_nothing_has_no_minus(mean: float, message: str) -> None:
-    assert beside({"published": 70.0, "digits": 1, "metrics": {"mean": mean}}) == message
+    assert published_of({"published": 70.0, "digits": 1, "metrics": {"mean": mean}}) == message

@@ -293,7 +293,7 @@ def test_differences_of_a_reproduced_table(tmp_path: Path) -> None:
     assert table.title == "Differences from NP, on the same items"
     assert table.columns == ("encoder", "Acc.")
     assert texts(table) == [["SimCSE", "−2.0 [−3.0, +0.5], p 0.1200"]]
-    assert table.note.startswith("Of 300 items each")
+    assert table.note.startswith("Each comparison has 300 items;")
     assert table.note.endswith("A note.")
     (section,) = (each for each in make_contents([source], examples=1).sections if each.id == "reproduced")
     assert [each.title for each in section.tables] == ["Small table", table.title]

@@ -63,7 +63,7 @@ class Row:
     """A row: its label on each axis, and its part of the pipeline of its cells."""
 
     labels: Mapping[str, str]
-    says: Pipeline
+    pipeline: Pipeline
 
     @property
     def name(self) -> str:
@@ -111,8 +111,10 @@ class Definition:
 
     def cell(self, row: Row, column: str) -> Pipeline:
         """Return the pipeline of a cell."""
-        own = self.singles.get(row.name, {})
-        return merged(self.shared, row.says, self.columns[column], own.get(WHOLE_ROW, {}), own.get(column, {}))
+        single = self.singles.get(row.name, {})
+        return merged(
+            self.shared, row.pipeline, self.columns[column], single.get(WHOLE_ROW, {}), single.get(column, {})
+        )
 
     def published_value(self, row: Row, column: str) -> float | None:
         """Return the published value of a cell or an average, or None."""
@@ -136,9 +138,9 @@ def merged(*parts: Mapping[str, Any]) -> Pipeline:
     return whole
 
 
-def _among(label: str | None, said: Any) -> bool:
-    """Return True if ``said``, a label or a list of labels, contains ``label``."""
-    return label in said if isinstance(said, list) else label == said
+def _among(label: str | None, labels: Any) -> bool:
+    """Return True if ``labels``, a label or a list of labels, contains ``label``."""
+    return label in labels if isinstance(labels, list) else label == labels
 
 
 def tables_folder() -> Path:
@@ -235,7 +237,7 @@ class _DefinitionReader:
         for key in ("rows", "columns"):
             if not file.mapping((key,)):
                 raise file.wrong((key,), f"the table has no {key}")
-        for at in self._all_said():
+        for at in self._pipeline_places():
             says(file, at)
         self._check_skip()
         self._check_row_names()
@@ -246,7 +248,7 @@ class _DefinitionReader:
             file.names(("averages", average), file.mapping(("columns",)), "column")
         self._check_scales()
 
-    def _all_said(self, under: Place = ()) -> Iterator[Place]:
+    def _pipeline_places(self, under: Place = ()) -> Iterator[Place]:
         """Yield the places of pipeline parts, in the table itself or under one of its scales."""
         yield (*under, "shared")
         for axis in self.file.mapping((*under, "rows")):
@@ -303,7 +305,7 @@ class _DefinitionReader:
             file.known((*at, "rows"), file.mapping(("rows",)), "axis")
             for axis in file.mapping((*at, "rows")):
                 file.known((*at, "rows", axis), file.mapping(("rows", axis)), "label")
-            for place in self._all_said(at):
+            for place in self._pipeline_places(at):
                 says(file, place)
 
     def _check_cells(self, definition: Definition, scale: str) -> None:
@@ -315,19 +317,19 @@ class _DefinitionReader:
             if "measure" not in cell:
                 raise self.file.wrong(("columns", column), f"the column {column!r} has no 'measure'")
             if wrong := texts_wrong(cell.get("inspection", {})):
-                raise self.file.wrong(self._last_said(row, column, scale, ("inspection", "texts")), wrong)
+                raise self.file.wrong(self._deciding_place(row, column, scale, ("inspection", "texts")), wrong)
 
-    def _last_said(self, row: Row, column: str, scale: str, keys: Place) -> Place:
+    def _deciding_place(self, row: Row, column: str, scale: str, keys: Place) -> Place:
         """Return the place of the setting ``keys`` that overrides all others for a cell."""
-        own: list[Place] = [("cells", row.name, column), ("cells", row.name, WHOLE_ROW)]
+        by_priority: list[Place] = [("cells", row.name, column), ("cells", row.name, WHOLE_ROW)]
         labels: list[Place] = [("rows", axis, label) for axis, label in reversed([*row.labels.items()])]
         for places in ([("columns", column)], labels, [("shared",)]):
-            own += [*(("scales", scale, *at) for at in places), *places]
-        return next((*at, *keys) for at in own if self.file.get((*at, *keys)) is not None)
+            by_priority += [*(("scales", scale, *at) for at in places), *places]
+        return next((*at, *keys) for at in by_priority if self.file.get((*at, *keys)) is not None)
 
     def _digits(self) -> int:
-        given = "digits" in self.file.mapping(())
-        return self.file.whole_number(("digits",), 0, MOST_DIGITS) if given else _DIGITS
+        has_digits = "digits" in self.file.mapping(())
+        return self.file.whole_number(("digits",), 0, MOST_DIGITS) if has_digits else _DIGITS
 
     def _singles(self) -> dict[str, dict[str, Pipeline]]:
         """Return the pipeline parts of single cells; their rows and columns must be in the file."""
@@ -371,10 +373,10 @@ class _DefinitionReader:
         file.known(("published",), [row.name for row in self._rows()], "row")
         for name in file.mapping(("published",)):
             at = ("published", name)
-            said = file.entries(at, "numbers")
-            if len(said) != len(everything):
-                raise file.wrong(at, f"{len(everything)} values are needed, one for each column, not {len(said)}")
-            values = [None if value is None else file.number((*at, place)) for place, value in enumerate(said)]
+            entries = file.entries(at, "numbers")
+            if len(entries) != len(everything):
+                raise file.wrong(at, f"{len(everything)} values are needed, one for each column, not {len(entries)}")
+            values = [None if value is None else file.number((*at, place)) for place, value in enumerate(entries)]
             found[name] = [values[place] for place in kept]
             for place, average in enumerate(averages, start=len(columns)):
                 if len(averages[average]) < len(file.mapping(("averages",))[average]):

@@ -31,7 +31,7 @@ def spread_of(row: Mapping[str, Any]) -> str:
     return f"[{', '.join(ends)}]" if ends else ""
 
 
-def beside(row: Mapping[str, Any]) -> str:
+def published_of(row: Mapping[str, Any]) -> str:
     """Return the published value and our mean minus it; an empty text if nothing was published."""
     published, digits = row["published"], row.get("digits", 1)
     if published is None:
@@ -49,8 +49,8 @@ def _signed(value: float, digits: int, *, plus: bool = False) -> str:
 
 def cells_of(row: Mapping[str, Any]) -> str:
     """Return our value with its spread; in parentheses the published value and the difference."""
-    message = beside(row)
-    return " ".join(filter(None, (value_of(row), spread_of(row), f"({message})" if message else "")))
+    published = published_of(row)
+    return " ".join(filter(None, (value_of(row), spread_of(row), f"({published})" if published else "")))
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -81,36 +81,35 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     if protocol["scale"] == "smoke":
         lines.append("At this scale the numbers mean nothing: they show that every cell can be made.")
     if result.get("model"):
-        whose = "the published values are of the paper's own models"
-        lines.append(f"Our rows start from {result['model']} where they name no other model; {whose}.")
+        origin = "the published values are of the paper's own models"
+        lines.append(f"Our rows start from {result['model']} where they name no other model; {origin}.")
     if changes := protocol.get("changes"):
-        message = [f"{stage}.{name}={value}" for stage, says in changes.items() for name, value in says.items()]
-        lines.append(f"Changed in the scale: {', '.join(message)}.")
+        changed = [f"{stage}.{name}={value}" for stage, options in changes.items() for name, value in options.items()]
+        lines.append(f"Changed in the scale: {', '.join(changed)}.")
     if only := protocol.get("only"):
         lines.append(f"Only the rows with {' or '.join(only)} in their names: the table has more.")
     if left_out := protocol.get("left_out"):
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
-    if protocol.get("seeds", 1) > 1 and (
-        same := [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
-    ):
-        lines.append(f"No seed changes what {len(same)} values are of: they are of one run, and stand without ±.")
-    if fewer := _of_fewer_seeds(result):
-        lines.append(f"Of fewer than {protocol['seeds']} seeds: {fewer}.")
+    seedless = [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
+    if protocol.get("seeds", 1) > 1 and seedless:
+        lines.append(f"{len(seedless)} values do not depend on the seed: they come from one run and have no ±.")
+    if fewer := _with_fewer_seeds(result):
+        lines.append(f"With fewer than {protocol['seeds']} seeds: {fewer}.")
     if any("low" in row["metrics"] for row in result["results"]):
         lines.append("In square brackets: the 95 % interval of a single value, over its texts.")
     if shared := [row["timed_among"] for row in result["results"] if "timed_among" in row]:
         lines.append(
-            f"{len(shared)} times were taken while up to {max(shared)} pieces of work shared the machine (--jobs), and "
-            "may be too long: with --jobs 1 and another --output they are of the attack alone."
+            f"{len(shared)} times were measured while up to {max(shared)} jobs shared the machine (--jobs) and may be "
+            "too long: --jobs 1 with another --output measures the attack alone."
         )
     sampled = [row for row in result["results"] if "sample" in row]
     if sampled:
         most = max(row["sample"]["of"] for row in sampled)
-        lines.append(f"{len(sampled)} values are of samples of test sets (of up to {most:,} rows), drawn by a seed.")
+        lines.append(f"{len(sampled)} values were measured on random samples of test sets (of up to {most:,} rows).")
     return lines
 
 
-def _of_fewer_seeds(result: Mapping[str, Any]) -> str:
+def _with_fewer_seeds(result: Mapping[str, Any]) -> str:
     """List the rows that have a value of fewer seeds than asked for, each with its lowest number of seeds."""
     found: dict[str, int] = {}
     for row in result["results"]:
@@ -139,8 +138,8 @@ def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[lis
 def _difference(row: Mapping[str, Any]) -> str:
     """Return the difference, its interval and p, as text."""
     metrics = row["metrics"]
-    message = [_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high")]
-    return f"{message[0]} [{message[1]}, {message[2]}], p {p_shown(metrics['p'])}"
+    value, low, high = (_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high"))
+    return f"{value} [{low}, {high}], p {p_shown(metrics['p'])}"
 
 
 def differences_notes(result: Mapping[str, Any]) -> list[str]:
@@ -149,14 +148,15 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
     if compared is None:
         return []
     if not compared["results"]:
-        none = f"No differences from {result['protocol']['against']}: no value is of items that both rows have."
+        none = f"No differences from {result['protocol']['against']}: no value was measured on items of both rows."
         return [none, *compared["notes"]]
     items = [row["n"] for row in compared["results"]]
     number = f"{min(items):,}" + (f" to {max(items):,}" if max(items) > min(items) else "")
     how = (
-        f"Of {number} items each, of attacks the texts that both attacked: the difference, its 95 % interval (paired "
-        f"bootstrap, {compared['resamples']:,} resamples) and p, two-sided, of this comparison alone: McNemar's exact "
-        "test for right and wrong of one seed a side, else the bootstrap's. Of success rates, less than 0 holds better."
+        f"Each comparison has {number} items; for attacks, the texts that both rows attacked. A cell shows the "
+        f"difference, its 95 % interval (paired bootstrap, {compared['resamples']:,} resamples) and the two-sided p of "
+        "this comparison alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the "
+        "bootstrap's. A negative difference of success rates means more robust."
     )
     return [how, *compared["notes"]]
 
@@ -196,8 +196,8 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
     parts += _differences_section(result)
-    if message := reasons(result):
-        parts += ["Not run:\n", *(f"- {reason}" for reason in message), ""]
+    if missing := reasons(result):
+        parts += ["Not run:\n", *(f"- {reason}" for reason in missing), ""]
     if texts := text_lines(result):
         parts += ["Texts, of the first seed:\n", *(f"- {escaped_markdown(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])

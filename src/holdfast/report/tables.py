@@ -279,7 +279,7 @@ def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> TableCell:
 
 def reproduced_table(source: ReportSource) -> Table:
     """Return a paper's table: our values with the published ones beside them."""
-    from holdfast.experiments.render import beside, notes, reasons, spread_of, value_of
+    from holdfast.experiments.render import notes, published_of, reasons, spread_of, value_of
 
     protocol, results = source.protocol, source.rows
     axes = list(results[0].get("labels", {}))
@@ -294,7 +294,7 @@ def reproduced_table(source: ReportSource) -> Table:
             if row is None:
                 cells.append(_NONE)
                 continue
-            compared = beside(row)
+            compared = published_of(row)
             hover = "the published value, and ours less it" if compared else ""
             detail = " ".join(filter(None, (spread_of(row), f"({compared})" if compared else "")))
             cells.append(TableCell(value_of(row), detail, hover))
