@@ -17,7 +17,7 @@ _CPUINFO = Path("/proc/cpuinfo")  # only on Linux
 
 def bf16_is_fast(device: torch.device) -> bool:
     """Return True if the device computes bf16 matrix products faster than fp32 ones."""
-    import torch
+    import torch  # here, as the settings classes need only the names of the precisions
 
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
