@@ -9,7 +9,7 @@ from types import TracebackType
 from rich.console import Console
 
 from holdfast.attacks.examples import Attempt
-from holdfast.progress import Stage, digits, duration
+from holdfast.progress import Stage, digits
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class UnderWay:
     parts: float = 0.0
 
 
-class AttackProgress(Stage):
+class AttackProgress:
     """Display of finished examples, rates, success rate, words tried in the running attacks, and the time left.
 
     Queries are counted as in the result, plus those for texts that are not finished.
@@ -46,47 +46,56 @@ class AttackProgress(Stage):
     def __init__(
         self, console: Console | None, label: str, total: int, under_way: Callable[[], UnderWay] = UnderWay
     ) -> None:
-        super().__init__(console or Console(quiet=True), label, unit="examples", total=total)
-        self._under_way = under_way
+        self.stage = Stage(
+            console or Console(quiet=True),
+            label,
+            unit="examples",
+            total=total,
+            rate=self._rate,
+            remaining=self._remaining,
+        )
+        self._total, self._under_way = total, under_way
         self._attacked = self._succeeded = self._queries = 0
 
     def __enter__(self) -> AttackProgress:
-        self.open(announce=False)
+        self.stage.open(announce=False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
-        if error is None and not self.console.is_terminal and self.total and self.printed_at != self.done:
-            self.tell()
+        stage = self.stage
+        stage.close()
+        if error is None and not stage.console.is_terminal and self._total and stage.printed_at != stage.done:
+            stage.print_line()
 
     def add(self, attempt: Attempt) -> None:
         """Count a finished example."""
         self._attacked += attempt.outcome != "skipped"
         self._succeeded += attempt.outcome == "succeeded"
         self._queries += attempt.queries
-        self.update(self.done + 1)
+        self.stage.update(self.stage.done + 1)
 
-    def count(self) -> str:
-        """Return the number of finished examples and the total."""
-        return f"{self.done:,}/{self.total:,} {self.unit}"
-
-    def rate(self) -> str:
+    def _rate(self) -> str:
         """Return examples and queries per second, the success rate, and the words tried in the running attacks."""
-        now = self._under_way()
-        queries = (self._queries + now.queries) / self.elapsed
-        printed_at = [f"{self.done / self.elapsed:.2f} examples/s", f"{digits(queries)} queries/s"]
+        now, elapsed = self._under_way(), self.stage.elapsed
+        parts = [
+            f"{self.stage.done / elapsed:.2f} examples/s",
+            f"{digits((self._queries + now.queries) / elapsed)} queries/s",
+        ]
         if self._attacked:
-            printed_at.append(f"{100 * self._succeeded / self._attacked:.1f} % success")
+            parts.append(f"{100 * self._succeeded / self._attacked:.1f} % success")
         if now.texts and now.words:
             texts = "1 text" if now.texts == 1 else f"{now.texts} texts"
-            printed_at.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
-        return "  ".join(printed_at)
+            parts.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
+        return "  ".join(parts)
 
-    def left(self) -> str:
-        """Return the estimated time left; at first it is too high, since a success ends an attack early."""
-        done = self.done + self._under_way().parts
-        if not done or not self.total:
-            return f"{duration(self.elapsed)} so far"
-        return f"ETA {duration(self.elapsed / done * max(self.total - done, 0.0))}"
+    def _remaining(self) -> tuple[float, float] | None:
+        """Return the share that is done and the seconds left; at first too many, since a success ends an attack early.
+
+        Running attacks count with their finished parts. None if nothing is done yet.
+        """
+        done = self.stage.done + self._under_way().parts
+        if not done or not self._total:
+            return None
+        return min(done / self._total, 1.0), self.stage.elapsed / done * max(self._total - done, 0.0)

@@ -165,16 +165,12 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
 class FinetuneProgress(TrainingProgress):
     """Progress display of a training run, with the accuracy or the correlation on the selection part."""
 
+    PRINTS_SCORES = True
+
     def score_of(self, metrics: dict[str, float]) -> str | None:
         """Return the score that selects epochs."""
         name = ACCURACY if ACCURACY in metrics else SPEARMAN
         return f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the score; without a terminal, print a line."""
-        super().on_evaluate(args, state, control, **kwargs)
-        if not self.console.is_terminal:
-            self.stage.tell()
 
 
 class _TellEpoch(TrainerCallback):  # type: ignore[misc]

@@ -105,7 +105,7 @@ def _tell(encoding: Stage, task: str) -> None:
     from holdfast.evaluation.transfer import TRANSFER_TASKS
 
     if task in TRANSFER_TASKS:
-        encoding.go_on(f"{task}: fitting logistic regressions")
+        encoding.relabel(f"{task}: fitting logistic regressions")
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -21,54 +21,51 @@ from holdfast.runs.run_record import RUN, digest_in
 from holdfast.training.selection import METRIC
 
 
-class TrainingStage(Stage):
-    """Progress bar of a training: sentences per second, loss, score and time left.
+class TrainingProgress(TrainerCallback):
+    """Progress display of a training: a bar on a terminal, else a line per log record and every few seconds.
+
+    It shows sentences per second, loss, score and time left.
 
     Args:
         console: console to draw on.
         batch_size: sentences per optimiser step, over all processes.
     """
 
+    PRINTS_SCORES = False
+    """Print a line with each score, if the console is not a terminal."""
+
     def __init__(self, console: Console, batch_size: int) -> None:
-        super().__init__(console, "training", unit="steps")
-        self.batch_size = batch_size
+        self.console, self.batch_size = console, batch_size
+        self.stage = Stage(console, "training", unit="steps", rate=self.rate, remaining=self.remaining)
+        self._loss, self._best, self._activity = "", "", ""
 
     def rate(self) -> str:
         """Return the sentences per second, as text."""
-        made = self.done - self.first
-        return f"{digits(made * self.batch_size / self.elapsed)} sentences/s" if made > 0 else ""
+        steps = self.stage.done - self.stage.first
+        return f"{digits(steps * self.batch_size / self.stage.elapsed)} sentences/s" if steps > 0 else ""
 
-
-class TrainingProgress(TrainerCallback):
-    """Callback that shows a training: a bar on a terminal, else a line per log record and every few seconds.
-
-    Args:
-        console: console to draw on.
-        batch_size: sentences per optimiser step, over all processes.
-    """
-
-    def __init__(self, console: Console, batch_size: int) -> None:
-        self.console = console
-        self.stage: Stage = TrainingStage(console, batch_size)
-        self._loss, self._best, self._doing = "", "", ""
+    def remaining(self) -> tuple[float, float] | None:
+        """Return the share that is done and the seconds left, if not the steps decide them; else None."""
+        return None
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Start the clock."""
         if state.is_world_process_zero:
-            self.stage.restart(total=state.max_steps, first=state.global_step)
+            total = state.max_steps if self.remaining() is None else None
+            self.stage.restart(total=total, first=state.global_step)
             self.stage.open()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Advance, and show what comes before the next step: measuring or saving may take long."""
         if state.is_world_process_zero:
-            doing = ("measuring", control.should_evaluate), ("saving", control.should_save)
-            self._doing = ", ".join(name for name, comes in doing if comes)
+            activities = ("measuring", control.should_evaluate), ("saving", control.should_save)
+            self._activity = ", ".join(name for name, follows in activities if follows)
             self.stage.update(state.global_step, note=self._note())
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Clear the note on what was done between the steps."""
-        if self._doing:
-            self._doing, self.stage.note = "", self._note()
+        if self._activity:
+            self._activity, self.stage.note = "", self._note()
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show the loss; without a terminal, print a line."""
@@ -78,14 +75,16 @@ class TrainingProgress(TrainerCallback):
         self._loss = f"loss {logs['loss']:.4f}"
         self.stage.note = self._note()
         if not self.console.is_terminal:
-            self.stage.tell()
+            self.stage.print_line()
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the score that selects the weights."""
+        """Show the score."""
         score = self.score_of(kwargs["metrics"])
         if score is not None and state.is_world_process_zero:
-            self._best, self._doing = score, ""
+            self._best, self._activity = score, ""
             self.stage.note = self._note()
+            if self.PRINTS_SCORES and not self.console.is_terminal:
+                self.stage.print_line()
 
     def score_of(self, metrics: dict[str, float]) -> str | None:
         """Return the score among the metrics of an evaluation, as text; None if there is none."""
@@ -100,7 +99,7 @@ class TrainingProgress(TrainerCallback):
         self.stage.close()
 
     def _note(self) -> str:
-        return "  ".join(text for text in (self._loss, self._best, self._doing) if text)
+        return "  ".join(text for text in (self._loss, self._best, self._activity) if text)
 
 
 class MetricsFile(TrainerCallback):
