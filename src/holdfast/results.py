@@ -264,7 +264,7 @@ def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256
     found = str(result["model_sha256"])
     if found != model_sha256:
         raise EndsRun(
-            f"{path} is of another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
+            f"{path} belongs to another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
             f"{model_sha256[:12]}): move it out of the folder"
         )
 
@@ -356,8 +356,8 @@ def _check_items(items: Any, count: int, place: str) -> None:
             raise UserError(f"{place}: items.{name} is not a list of its {count:,} items")
         for number, value in enumerate(values):
             if not is_number(value) or (name == "correct" and value not in (0, 1)):
-                what = "0 or 1" if name == "correct" else "a finite number"
-                raise UserError(f"{place}: items.{name}[{number}] is {value!r}, not {what}")
+                valid = "0 or 1" if name == "correct" else "a finite number"
+                raise UserError(f"{place}: items.{name}[{number}] is {value!r}, not {valid}")
 
 
 def is_number(value: Any) -> bool:
@@ -375,7 +375,7 @@ def _check_example(row: Mapping[str, Any], place: str) -> None:
             raise UserError(f"{place}: a change is [place, word, other word], not {change!r}")
     for name in ("before", "after"):
         if row[name] and not is_number(row[name].get("value")):
-            raise UserError(f"{place}: what the model said {name} has no number 'value'")
+            raise UserError(f"{place}: the output {name!r} has no number 'value'")
         nearest = row[name].get("neighbours", [])
         if not isinstance(nearest, list) or not all(isinstance(text, str) for text in nearest):
             raise UserError(f"{place}: the 'neighbours' {name} are not a list of texts")

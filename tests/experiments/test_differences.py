@@ -124,7 +124,7 @@ def test_what_is_not_paired_is_told_with_its_places() -> None:
     found = message(values, results)
     assert [row["task"] for row in found["results"]] == ["C"]
     assert found["notes"] == [
-        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: attack alike (B: PWWS)"
+        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: use the same settings for both (B: PWWS)"
     ]
 
 
@@ -215,7 +215,7 @@ def test_a_column_of_other_texts_than_the_others_row_has_is_told_and_left_out() 
     found = message(values, results)
     assert [row["split"] for row in found["results"]] == ["stsb"]
     (note,) = found["notes"]
-    assert note.startswith("not compared: B, stsb: sickr test is of other texts than in A, stsb")
+    assert note.startswith("not compared: B, stsb: sickr test has other texts than in A, stsb")
 
 
 def test_seeds_of_a_row_are_a_side_also_against_a_row_without() -> None:

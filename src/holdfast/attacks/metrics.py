@@ -44,10 +44,10 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
         metrics |= _mean("replaced", [100.0 * len(a.changed) / a.words for a in succeeded], seed)
         if similarities := [a.similarity for a in succeeded if a.similarity is not None]:
             metrics |= _mean("similarity", similarities, seed)
-    asked = [attempt for attempt in attempts if attempt.before]
-    if has_classes and asked:
-        right = [attempt.correct_before and attempt.outcome != "succeeded" for attempt in asked]
-        metrics |= rate("accuracy", [attempt.correct_before for attempt in asked], seed)
+    queried = [attempt for attempt in attempts if attempt.before]
+    if has_classes and queried:
+        right = [attempt.correct_before and attempt.outcome != "succeeded" for attempt in queried]
+        metrics |= rate("accuracy", [attempt.correct_before for attempt in queried], seed)
         metrics |= rate("accuracy_under_attack", right, seed)
     return metrics
 

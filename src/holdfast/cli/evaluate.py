@@ -48,7 +48,7 @@ def evaluate(
 ) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import meeting, own_device
-    from holdfast.evaluation.evaluation_result import asked, evaluation
+    from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.input_limits import cut_lines
     from holdfast.model_lookup import model_identity, resolve_model
@@ -87,7 +87,7 @@ def evaluate(
             model,
             encoder,
             rows,
-            asked=asked(names, text=text, precision=exact, pooling=pooling),
+            options=evaluation_options(names, text=text, precision=exact, pooling=pooling),
             identity=model_identity(folder),
             command=ctx.obj,
             seconds=seconds,

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed, resample
-from holdfast.evaluation.pairing import ComparedResult, RowKey, Side, attacked_by_all, differing, draw
+from holdfast.evaluation.pairing import ComparedResult, RowKey, Side, attacked_by_all, difference_row, draw
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
@@ -67,7 +67,7 @@ def differences(
             compared = pairs.compared(partner, value)
             if compared is None:
                 continue
-            difference = differing(compared.tasks, compared.baseline, compared.other, seed=seed)
+            difference = difference_row(compared.tasks, compared.baseline, compared.other, seed=seed)
         except UserError as error:
             pairs.note(f"not compared: {error}", value)
             continue

@@ -262,7 +262,7 @@ def comparison_table(source: ReportSource) -> Table:
         )
     columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
     note = "Paired on the same items: percentile interval of the bootstrap, two-sided p-values. Where B − A is a "
-    note += "difference of success rates, less than 0 means that B holds better."
+    note += "difference of success rates, less than 0 means that B is more robust."
     notes = source.protocol.get("notes")
     lines = [line for own in notes if isinstance(own, list) for line in own] if isinstance(notes, list) else []
     note += "".join(f" {line[:1].upper()}{line[1:]}." for line in dict.fromkeys(map(str, lines)))

@@ -75,11 +75,11 @@ def common(keys: Sequence[Sequence[RowKey]], sources: Sequence[ComparedResult]) 
     """
     shared = [key for key in keys[0] if all(key in others for others in keys[1:])]
     if not shared:
-        held = "; ".join(
+        contents = "; ".join(
             f"{source.path} holds {', '.join(dict.fromkeys(map(name_of, own))) or 'nothing'}"
             for source, own in zip(sources, keys, strict=True)
         )
-        raise UserError(f"the results have no task in common: {held}")
+        raise UserError(f"the results have no task in common: {contents}")
     everything = dict.fromkeys(chain.from_iterable(keys))
     left = [name_of(key) for key in everything if key not in shared]
     return shared, [f"not in all of the results: {', '.join(left)}"] if left else []
