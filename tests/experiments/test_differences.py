@@ -124,7 +124,8 @@ def test_what_is_not_paired_is_told_with_its_places() -> None:
     found = message(values, results)
     assert [row["task"] for row in found["results"]] == ["C"]
     assert found["notes"] == [
-        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: use the same settings for both (B: PWWS)"
+        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: "
+        "use the same settings for both (B: PWWS)"
     ]
 
 
