@@ -12,7 +12,8 @@ from small_table import TABLE
 
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.evaluation.pairing import compare, read_side
+from holdfast.evaluation.pairing.compare_inputs import read_side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.experiments import cell_execution
 from holdfast.experiments.baseline_rows import baselines

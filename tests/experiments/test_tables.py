@@ -12,7 +12,8 @@ from holdfast.experiments import cell_planning, reproduction
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
-from holdfast.experiments.render import listing, published_of
+from holdfast.experiments.markup import markdown_table
+from holdfast.experiments.render import published_of
 from holdfast.experiments.scales import read_scale
 
 Plan = Callable[..., dict[tuple[str, str], Cell | str]]
@@ -126,10 +127,20 @@ def test_a_sweep_changes_one_option(plan: Plan) -> None:
     assert {name for name in options if options[name] != others[name]} == {"temperature"}
 
 
+def listing() -> str:
+    """Return the tables and figures that come with holdfast as Markdown."""
+    header = ("name", "what it shows", "source", "rows × columns")
+    rows = [
+        (f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}")
+        for t in reproduction.describe_tables()
+    ]
+    return "\n".join(markdown_table(header, rows, left=range(4))) + "\n"
+
+
 def test_the_page_lists_what_there_is() -> None:
-    """Paste what `render.listing(describe_tables())` gives into docs/reproduce.md where this fails."""
+    """Paste what `listing()` returns into docs/reproduce.md where this fails."""
     page = Path(__file__).parents[2] / "docs" / "reproduce.md"
-    assert listing(reproduction.describe_tables()) in page.read_text(encoding="utf-8")
+    assert listing() in page.read_text(encoding="utf-8")
 
 
 def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale() -> None:

@@ -20,7 +20,7 @@ from holdfast.number_ranges import in_range
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from holdfast.evaluation.pairing import Side
+    from holdfast.evaluation.pairing.compare_inputs import Side
 
 
 @app.command(
@@ -53,8 +53,8 @@ def compare(
     if output is not None and output.is_dir():
         raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))
-    from holdfast.evaluation.pairing import compare as run
-    from holdfast.evaluation.pairing import read_side
+    from holdfast.evaluation.pairing.compare_inputs import read_side
+    from holdfast.evaluation.pairing.rows import compare as run
     from holdfast.progress import stage
     from holdfast.results import write_result
 

@@ -36,8 +36,6 @@ from typing import Any
 from holdfast.errors import UserError, did_you_mean
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_schema import MOST_DIGITS, says, texts_wrong
-from holdfast.experiments.cell_schema import STAGES as STAGES
-from holdfast.experiments.figures import FIGURES as FIGURES
 from holdfast.experiments.figures import read_figure
 from holdfast.experiments.yaml_table import Place, TableFile
 from holdfast.option_parsing import expanded

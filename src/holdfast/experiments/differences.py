@@ -9,7 +9,9 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed, resample
-from holdfast.evaluation.pairing import ComparedResult, RowKey, Side, attacked_by_all, difference_row, draw
+from holdfast.evaluation.pairing.attacked import attacked_by_all
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
+from holdfast.evaluation.pairing.rows import difference_row, draw
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}

@@ -213,13 +213,6 @@ def _differences_section(result: Mapping[str, Any]) -> list[str]:
     return [f"## {differences_title(result)}\n", *_table(header, lines, labels), "", *parts]
 
 
-def listing(tables: Sequence[Mapping[str, Any]]) -> str:
-    """Return the tables and figures that come with holdfast as Markdown, from `describe_tables`."""
-    header = ("name", "what it shows", "source", "rows × columns")
-    rows = [(f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}") for t in tables]
-    return "\n".join(_table(header, rows, len(header))) + "\n"
-
-
 def index(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a page that lists tables by file stem: what each shows, and how many of its values were measured."""
     header = ("table", "what it shows", "source", "values", "not run")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.data.registry import is_local
 from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
 from holdfast.evaluation.evaluation_run import evaluate_tasks
-from holdfast.evaluation.pairing import ComparedResult, Side, compare
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.input_limits import cut_lines
 from holdfast.model_lookup import model_identity, resolve_model

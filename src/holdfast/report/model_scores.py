@@ -41,11 +41,6 @@ class Score:
         """The standard deviation over seeds (n − 1); None for one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
-    @property
-    def ends(self) -> Interval | None:
-        """The interval to draw: that of a single value, or the lowest and highest of several seeds."""
-        return self.interval if len(self.values) == 1 else (min(self.values), max(self.values))
-
     def cell(self, digits: int = 2, *, best: bool = False) -> TableCell:
         """Return the cell of a table: the score with its spread over seeds, or else its interval."""
         if self.std is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
 from holdfast.results import examples_of, shown
 
 # Fields that must be equal for two success rates to belong to the same attack; a threshold that was not given
@@ -30,17 +30,17 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
     for key in shared:
         _check_attacks(key, sources)
         outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
-        texts = [text for text in outcomes[0] if all(text in others for others in outcomes[1:])]
-        fewest = min(map(len, outcomes))
-        if not texts:
+        successes = common_values(outcomes)
+        count, fewest = len(successes[0]), min(map(len, outcomes))
+        if not count:
             notes.append(f"no text that all results attacked: {name_of(key)}")
             continue
-        if len(texts) < _ENOUGH * fewest:
+        if count < _ENOUGH * fewest:
             notes.append(
-                f"few texts that all results attacked: {name_of(key)}, {len(texts):,} of at least {fewest:,} in each; "
+                f"few texts that all results attacked: {name_of(key)}, {count:,} of at least {fewest:,} in each; "
                 "use the same --examples and --seed for more"
             )
-        samples[key] = Shares([[own[text] for text in texts] for own in outcomes])
+        samples[key] = Shares(successes)
     if not samples:
         raise UserError(
             "the results attacked no text in common: use the same --examples and --seed, or attack all texts"

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
 from holdfast.evaluation.pairing.scores import check_data, sample_of
 from holdfast.results import shown
 
@@ -32,12 +32,10 @@ def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sam
             check_data(key, same, sources)
             samples[key] = sample_of(key, same, sources)
             continue
-        found = [_by_text(source, row) for source, row in zip(sources, same, strict=True)]
-        texts = [text for text in found[0] if all(text in others for others in found[1:])]
-        if not texts:
+        values = common_values([_by_text(source, row) for source, row in zip(sources, same, strict=True)])
+        if not values[0]:
             notes.append(f"no text that all results measured: {name_of(key)}")
             continue
-        values = [[own[text] for text in texts] for own in found]
         samples[key] = Means(values) if key.metric == "stability" else Shares(values)
     if not samples:
         if excluded:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Sample, Shares
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, common_values, name_of
 from holdfast.results import shown
 
 
@@ -22,12 +22,11 @@ def transferred_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey,
     for key in shared:
         same = [own[key] for own in rows]
         _check_texts(key, same, sources)
-        correct = [dict(zip(row["items"]["text"], row["items"]["correct"], strict=True)) for row in same]
-        texts = [text for text in correct[0] if all(text in others for others in correct[1:])]
-        if not texts:
+        correct = common_values([dict(zip(row["items"]["text"], row["items"]["correct"], strict=True)) for row in same])
+        if not correct[0]:
             notes.append(f"no text that was tried on all models: {name_of(key)}")
             continue
-        samples[key] = Shares([[not own[text] for text in texts] for own in correct])
+        samples[key] = Shares([[not right for right in row] for row in correct])
     if not samples:
         raise UserError("no text was tried on all models: no original is classified correctly by all of them")
     return samples, notes
