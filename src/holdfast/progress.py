@@ -53,7 +53,7 @@ class Stage:
         self.done: float = 0
         self.note = ""
         self._rate, self._remaining = rate or self._units_per_second, remaining or (lambda: None)
-        self.printed_at: float | None = None  # the count when the last line was printed
+        self.printed_count: float | None = None  # the count when the last line was printed
         self.began = self._last_printed = time.monotonic()
         self._bar: Bar | None = None
         self._task = TaskID(0)
@@ -87,7 +87,7 @@ class Stage:
 
     def print_line(self) -> None:
         """Print a line with the progress."""
-        self._last_printed, self.printed_at = time.monotonic(), self.done
+        self._last_printed, self.printed_count = time.monotonic(), self.done
         self.console.print(f"{self.label}: {self.text()}", highlight=False, markup=False)
 
     def text(self) -> str:

@@ -66,7 +66,7 @@ class AttackProgress:
     ) -> None:
         stage = self.stage
         stage.close()
-        if error is None and not stage.console.is_terminal and self._total and stage.printed_at != stage.done:
+        if error is None and not stage.console.is_terminal and self._total and stage.printed_count != stage.done:
             stage.print_line()
 
     def add(self, attempt: Attempt) -> None:

@@ -60,7 +60,7 @@ def _bars_of(task: str, number: int, sources: Sequence[ReportSource], colours: C
     }
     note = "Lower is more robust. Whiskers: 95 % bootstrap interval"
     several = any(len(found) > 1 for own in groups.values() for found in own.values())
-    note += "; of several seeds the mean, with the lowest and the highest." if several else "."
+    note += "; for several seeds: mean, lowest and highest." if several else "."
     return Bars(
         id=f"success-{number}",
         title=f"Attack success on {task}",
@@ -111,7 +111,7 @@ def audit_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None
     if not groups:
         return None
     bars = {name: tuple(own) for name, own in groups.items()}
-    title = "Texts that an attack of the audit moves"
+    title = "Success of the audit's attacks"
     note = "Lower is more robust. Whiskers: 95 % bootstrap interval."
     data = _bars_data("audit-success", f"{title}, %", "item", bars)
     return Bars("audit-success", title, note, "texts, %", tuple(bars.items()), data, top=100.0)
@@ -350,7 +350,7 @@ def step_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
     note += "same setting on a machine that did nothing else."
     digits = max(3, *(decimals_of(bar.value) for own in groups.values() for bar in own))
     data = _bars_data("step-cost", "Seconds of a training step", "setting", bars, digits)
-    return Bars("step-cost", "What a training step costs", note, "seconds a step", tuple(bars.items()), data)
+    return Bars("step-cost", "Cost of a training step", note, "seconds a step", tuple(bars.items()), data)
 
 
 def seconds_per_step(source: ReportSource) -> float | None:
