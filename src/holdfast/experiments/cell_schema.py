@@ -44,7 +44,7 @@ def says(file: TableFile, at: Place) -> dict[str, Any]:
         UserError: it has a key or value that no cell may have (with ``file:line``).
     """
     said = file.mapping(at)
-    file.known(at, _CELL_KEYS)
+    file.check_keys(at, _CELL_KEYS)
     for stage in STAGES:
         if stage in said:
             _check_stage(file, (*at, stage), stage)
@@ -63,7 +63,7 @@ def _check_stage(file: TableFile, at: Place, stage: str) -> None:
         if key in said and not (said[key] is None and key in _CALLED_OFF):
             _check_stage(file, (*at, key), key)
     if stage in _OTHERS:
-        file.known(at, _OTHERS[stage])
+        file.check_keys(at, _OTHERS[stage])
     if "pairs" in said and stage == "distances_in":
         file.whole_number((*at, "pairs"), 2)
     if "texts" in said and stage == "inspection":

@@ -228,7 +228,7 @@ class _DefinitionReader:
     def _check(self) -> None:
         """Check what does not depend on the scale: the names in the file, and all parts of pipelines."""
         file = self.file
-        file.known((), _KEYS)
+        file.check_keys((), _KEYS)
         for key in _NEEDED:
             if key not in file.mapping(()):
                 raise UserError(f"{file.path}: a table needs {key!r}")
@@ -243,7 +243,7 @@ class _DefinitionReader:
         for average in file.mapping(("averages",)):
             if average in file.mapping(("columns",)):
                 raise file.wrong(("averages", average), f"{average!r} is the name of a column already")
-            file.names(("averages", average), file.mapping(("columns",)), "column")
+            file.check_names(("averages", average), file.mapping(("columns",)), "column")
         self._check_scales()
 
     def _pipeline_places(self, under: Place = ()) -> Iterator[Place]:
@@ -266,10 +266,10 @@ class _DefinitionReader:
 
     def _check_labels(self, at: Place, *, alone: bool = False) -> None:
         """Check a mapping of axes to lists of their labels or, with ``alone``, to single labels."""
-        self.file.known(at, self.file.mapping(("rows",)), "axis")
+        self.file.check_keys(at, self.file.mapping(("rows",)), "axis")
         for axis in self.file.mapping(at):
             labels = self.file.mapping(("rows", axis))
-            self.file.names((*at, axis), labels, "label", f" on the axis {axis!r}", alone=alone)
+            self.file.check_names((*at, axis), labels, "label", f" on the axis {axis!r}", alone=alone)
 
     def _check_row_names(self) -> None:
         """Check that row names are unique: results, published values and single cells are identified by them."""
@@ -292,17 +292,17 @@ class _DefinitionReader:
     def _check_scales(self) -> None:
         """Check that the rows, columns and labels that a scale changes exist."""
         file = self.file
-        file.known(("scales",), SCALES, "scale")
+        file.check_keys(("scales",), SCALES, "scale")
         for scale in file.mapping(("scales",)):
             at: Place = ("scales", scale)
-            file.known(at, _CHANGES)
+            file.check_keys(at, _CHANGES)
             self._check_labels((*at, "only"))
             if file.get((*at, "drop")) is not None:
-                file.names((*at, "drop"), file.mapping(("columns",)), "column")
-            file.known((*at, "columns"), file.mapping(("columns",)), "column")
-            file.known((*at, "rows"), file.mapping(("rows",)), "axis")
+                file.check_names((*at, "drop"), file.mapping(("columns",)), "column")
+            file.check_keys((*at, "columns"), file.mapping(("columns",)), "column")
+            file.check_keys((*at, "rows"), file.mapping(("rows",)), "axis")
             for axis in file.mapping((*at, "rows")):
-                file.known((*at, "rows", axis), file.mapping(("rows", axis)), "label")
+                file.check_keys((*at, "rows", axis), file.mapping(("rows", axis)), "label")
             for place in self._pipeline_places(at):
                 says(file, place)
 
@@ -332,9 +332,9 @@ class _DefinitionReader:
     def _singles(self) -> dict[str, dict[str, Pipeline]]:
         """Return the pipeline parts of single cells; their rows and columns must be in the file."""
         file = self.file
-        file.known(("cells",), [row.name for row in self._rows()], "row")
+        file.check_keys(("cells",), [row.name for row in self._rows()], "row")
         for name in file.mapping(("cells",)):
-            file.known(("cells", name), [*file.mapping(("columns",)), WHOLE_ROW], "column")
+            file.check_keys(("cells", name), [*file.mapping(("columns",)), WHOLE_ROW], "column")
         return {
             name: {column: says(file, ("cells", name, column)) for column in file.mapping(("cells", name))}
             for name in file.mapping(("cells",))
@@ -365,15 +365,15 @@ class _DefinitionReader:
         self, columns: Mapping[str, Pipeline], averages: Mapping[str, Sequence[str]]
     ) -> dict[str, list[float | None]]:
         """Return the published values of the remaining columns, for every row of the file."""
-        file, everything = self.file, self.file.everything()
-        kept = [everything.index(column) for column in (*columns, *averages)]
+        file, column_names = self.file, self.file.column_names()
+        kept = [column_names.index(column) for column in (*columns, *averages)]
         found = {}
-        file.known(("published",), [row.name for row in self._rows()], "row")
+        file.check_keys(("published",), [row.name for row in self._rows()], "row")
         for name in file.mapping(("published",)):
             at = ("published", name)
             entries = file.entries(at, "numbers")
-            if len(entries) != len(everything):
-                raise file.wrong(at, f"{len(everything)} values are needed, one for each column, not {len(entries)}")
+            if len(entries) != len(column_names):
+                raise file.wrong(at, f"{len(column_names)} values are needed, one for each column, not {len(entries)}")
             values = [None if value is None else file.number((*at, place)) for place, value in enumerate(entries)]
             found[name] = [values[place] for place in kept]
             for place, average in enumerate(averages, start=len(columns)):

@@ -52,12 +52,12 @@ class ShownExamples:
 
     Attributes:
         shown: the examples, in their order.
-        there: number of examples in the results.
+        total: number of examples in the results.
         shortened: number of shown examples whose unchanged parts are shortened.
     """
 
     shown: tuple[ShownExample, ...]
-    there: int
+    total: int
     shortened: int
 
     def options(self) -> dict[str, list[str]]:

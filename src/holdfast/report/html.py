@@ -113,15 +113,15 @@ def _summary(contents: Contents) -> str:
         "model": len(contents.cards),
         "table": len(contents.tables),
         "figure": len(contents.figures),
-        "adversarial example": contents.examples.there,
+        "adversarial example": contents.examples.total,
     }
     return ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count) + "."
 
 
 def _examples_note(examples: ShownExamples) -> str:
     note = "Struck out: words that an attack removed. Highlighted: words that it inserted."
-    if len(examples.shown) < examples.there:
-        note += f" The page holds {len(examples.shown):,} of {examples.there:,}; the result files hold all."
+    if len(examples.shown) < examples.total:
+        note += f" The page holds {len(examples.shown):,} of {examples.total:,}; the result files hold all."
     if examples.shortened:
         note += f" Long unchanged parts of {examples.shortened:,} texts are shortened […]."
     return note
