@@ -274,7 +274,9 @@ def test_seeds_with_texts_of_their_own_need_a_partner_each(capsys: pytest.Captur
         held_out(f"{name}.json", seed, [1, 0] * 20, items=f"of {seed}")
     message = mistake(capsys, "a-1.json,a-2.json", "b-1.json,b-3.json")
     assert "mr held-out has other texts for each seed" in message
-    assert "on the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in message
+    assert (
+        "for the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in message
+    )
     assert "of a-2.json the other side has no" in mistake(capsys, "a-1.json,a-2.json", "b-1.json")
     assert "of a-1.json the other side has 2" in mistake(capsys, "a-1.json,a-2.json", "b-1.json,c-1.json,c-2.json")
 
@@ -355,7 +357,7 @@ def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[
     d = attack("d.json", {"p": "+", "s": "-"}, goal="neighbours", k=5, searched={"source": "y", "sha256": "1"})
     assert rows_of(capsys, c, d)[0]["n"] == 1
     e = attack("e.json", {"p": "+", "q": "-"}, goal="neighbours", k=5, searched={"source": "x", "sha256": "2"})
-    assert "(--search)" in mistake(capsys, c, e)
+    assert "attack both with the same --search" in mistake(capsys, c, e)
 
 
 def test_a_threshold_that_was_given_is_of_the_goal(capsys: pytest.CaptureFixture[str]) -> None:
