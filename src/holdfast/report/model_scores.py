@@ -24,12 +24,10 @@ class Score:
     Attributes:
         values: one for each seed.
         interval: the 95 % interval of a single value, if it is known.
-        n: number of items, of the first seed.
     """
 
     values: tuple[float, ...]
     interval: Interval | None = None
-    n: int = 0
 
     @property
     def mean(self) -> float:
@@ -98,7 +96,6 @@ def collect(
             name: Score(
                 tuple(float(row["metrics"][metric]) for row in rows),
                 interval(rows[0]) if interval else None,
-                int(rows[0]["n"]),
             )
             for name, rows in own.items()
         }
