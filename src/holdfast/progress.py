@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -33,8 +33,6 @@ class Stage:
         label: name, such as "reading corpus.txt".
         unit: unit of the count, such as "sentences".
         total: total count; None: unknown, or nothing is counted.
-        rate: returns the rates as text; None: the units per second.
-        remaining: returns the share that is done and the seconds left, or None if the count decides them.
     """
 
     def __init__(
@@ -44,15 +42,12 @@ class Stage:
         *,
         unit: str = "",
         total: float | None = None,
-        rate: Callable[[], str] | None = None,
-        remaining: Callable[[], tuple[float, float] | None] | None = None,
     ) -> None:
         self.console, self.label, self.unit = console, label, unit
         self.total = total
         self.first: float = 0  # the count at the start of a resumed run
         self.done: float = 0
         self.note = ""
-        self._rate, self._remaining = rate or self._units_per_second, remaining or (lambda: None)
         self.printed_count: float | None = None  # the count when the last line was printed
         self.began = self._last_printed = time.monotonic()
         self._bar: Bar | None = None
@@ -66,7 +61,7 @@ class Stage:
     @property
     def share(self) -> float | None:
         """The share that is done, from 0 to 1; None: unknown."""
-        if (remaining := self._remaining()) is not None:
+        if (remaining := self.remaining()) is not None:
             return remaining[0]
         return min(self.done / self.total, 1.0) if self.total else None
 
@@ -92,7 +87,7 @@ class Stage:
 
     def text(self) -> str:
         """Return the progress as text: count, rate, note and time left."""
-        parts = (self._count(), self._rate(), self.note, self._left())
+        parts = (self._count(), self.rate(), self.note, self._left())
         return "  ".join(part for part in parts if part) or f"{duration(self.elapsed)} so far"
 
     def _count(self) -> str:
@@ -101,13 +96,18 @@ class Stage:
             return ""
         return f"{self.done:,}{f'/{self.total:,}' if self.total else ''} {self.unit}".rstrip()
 
-    def _units_per_second(self) -> str:
+    def rate(self) -> str:
+        """Return the rate in units per second, as text."""
         units = self.done - self.first
         return f"{digits(units / self.elapsed)} {self.unit}/s" if units > 0 and self.unit else ""
 
+    def remaining(self) -> tuple[float, float] | None:
+        """Return the share that is done and the seconds left; None if the count decides them."""
+        return None
+
     def _left(self) -> str:
         """Return the estimated time left, as text; if it is unknown, the elapsed time."""
-        if (remaining := self._remaining()) is not None:
+        if (remaining := self.remaining()) is not None:
             return f"ETA {duration(remaining[1])}"
         units = self.done - self.first
         if not self.total and not self.done:

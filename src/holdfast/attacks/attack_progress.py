@@ -31,7 +31,7 @@ class UnderWay:
     parts: float = 0.0
 
 
-class AttackProgress:
+class AttackProgress(Stage):
     """Display of finished examples, rates, success rate, words tried in the running attacks, and the time left.
 
     Queries are counted as in the result, plus those for texts that are not finished.
@@ -46,41 +46,33 @@ class AttackProgress:
     def __init__(
         self, console: Console | None, label: str, total: int, under_way: Callable[[], UnderWay] = UnderWay
     ) -> None:
-        self.stage = Stage(
-            console or Console(quiet=True),
-            label,
-            unit="examples",
-            total=total,
-            rate=self._rate,
-            remaining=self._remaining,
-        )
-        self._total, self._under_way = total, under_way
+        super().__init__(console or Console(quiet=True), label, unit="examples", total=total)
+        self._under_way = under_way
         self._attacked = self._succeeded = self._queries = 0
 
     def __enter__(self) -> AttackProgress:
-        self.stage.open(announce=False)
+        self.open(announce=False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stage = self.stage
-        stage.close()
-        if error is None and not stage.console.is_terminal and self._total and stage.printed_count != stage.done:
-            stage.print_line()
+        self.close()
+        if error is None and not self.console.is_terminal and self.total and self.printed_count != self.done:
+            self.print_line()
 
     def add(self, attempt: Attempt) -> None:
         """Count a finished example."""
         self._attacked += attempt.outcome != "skipped"
         self._succeeded += attempt.outcome == "succeeded"
         self._queries += attempt.queries
-        self.stage.update(self.stage.done + 1)
+        self.update(self.done + 1)
 
-    def _rate(self) -> str:
+    def rate(self) -> str:
         """Return examples and queries per second, the success rate, and the words tried in the running attacks."""
-        now, elapsed = self._under_way(), self.stage.elapsed
+        now, elapsed = self._under_way(), self.elapsed
         parts = [
-            f"{self.stage.done / elapsed:.2f} examples/s",
+            f"{self.done / elapsed:.2f} examples/s",
             f"{digits((self._queries + now.queries) / elapsed)} queries/s",
         ]
         if self._attacked:
@@ -90,12 +82,12 @@ class AttackProgress:
             parts.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
         return "  ".join(parts)
 
-    def _remaining(self) -> tuple[float, float] | None:
+    def remaining(self) -> tuple[float, float] | None:
         """Return the share that is done and the seconds left; at first too many, since a success ends an attack early.
 
         Running attacks count with their finished parts. None if nothing is done yet.
         """
-        done = self.stage.done + self._under_way().parts
-        if not done or not self._total:
+        done = self.done + self._under_way().parts
+        if not done or not self.total:
             return None
-        return min(done / self._total, 1.0), self.stage.elapsed / done * max(self._total - done, 0.0)
+        return min(done / self.total, 1.0), self.elapsed / done * max(self.total - done, 0.0)

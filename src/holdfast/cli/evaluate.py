@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
-from holdfast.precision import ResolvedPrecision
 from holdfast.settings import ARGUMENT, Folder, Spelling
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class EvaluateSettings:
     model: Annotated[str, ARGUMENT]
     tasks: str = "sts"
     data: Folder | None = None
-    precision: ResolvedPrecision = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"
     text: Literal["raw", "senteval"] = "raw"
     pooling: str | None = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
@@ -53,7 +52,7 @@ holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --out
 )
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
-    from holdfast.distributed import meeting, own_device
+    from holdfast.distributed import own_device, process_group
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.input_limits import cut_lines
@@ -63,7 +62,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
 
     names = task_names(settings.tasks)
     call.lock(settings.output)
-    with work_quietly(), meeting():
+    with work_quietly(), process_group():
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
             encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())

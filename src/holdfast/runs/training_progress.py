@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,88 +19,81 @@ from holdfast.progress import Stage, digits
 from holdfast.runs.run_log import BEGUN, FAILED, STOPPED, TRAINED, read_log
 from holdfast.runs.run_process import this_process
 from holdfast.runs.run_record import RUN, digest_in
-from holdfast.training.selection import METRIC
 
 
-class TrainingProgress(TrainerCallback):
-    """Progress display of a training: a bar on a terminal, else a line per log record and every few seconds.
-
-    It shows sentences per second, loss, score and time left.
+class TrainingStage(Stage):
+    """Progress bar of a training: sentences per second, loss, score and time left.
 
     Args:
         console: console to draw on.
         batch_size: sentences per optimiser step, over all processes.
     """
 
-    PRINTS_SCORES = False
-    """Print a line with each score, if the console is not a terminal."""
-
     def __init__(self, console: Console, batch_size: int) -> None:
-        self.console, self.batch_size = console, batch_size
-        self.stage = Stage(console, "training", unit="steps", rate=self.rate, remaining=self.remaining)
-        self._loss, self._best, self._activity = "", "", ""
+        super().__init__(console, "training", unit="steps")
+        self.batch_size = batch_size
 
     def rate(self) -> str:
         """Return the sentences per second, as text."""
-        steps = self.stage.done - self.stage.first
-        return f"{digits(steps * self.batch_size / self.stage.elapsed)} sentences/s" if steps > 0 else ""
+        steps = self.done - self.first
+        return f"{digits(steps * self.batch_size / self.elapsed)} sentences/s" if steps > 0 else ""
 
-    def remaining(self) -> tuple[float, float] | None:
-        """Return the share that is done and the seconds left, if not the steps decide them; else None."""
-        return None
+
+class TrainingProgress(TrainerCallback):
+    """Callback that shows a training: a bar on a terminal, else a line per log record and every few seconds.
+
+    Args:
+        stage: the progress bar.
+        score: returns the score among the metrics of an evaluation, as text.
+        print_scores: print a line after each evaluation too, without a terminal.
+    """
+
+    def __init__(self, stage: Stage, score: Callable[[dict[str, float]], str], *, print_scores: bool = False) -> None:
+        self.stage, self.score, self.print_scores = stage, score, print_scores
+        self._loss, self._best, self._doing = "", "", ""
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Start the clock."""
         if state.is_world_process_zero:
-            total = state.max_steps if self.remaining() is None else None
-            self.stage.restart(total=total, first=state.global_step)
+            self.stage.restart(total=state.max_steps, first=state.global_step)
             self.stage.open()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Advance, and show what comes before the next step: measuring or saving may take long."""
         if state.is_world_process_zero:
-            activities = ("measuring", control.should_evaluate), ("saving", control.should_save)
-            self._activity = ", ".join(name for name, follows in activities if follows)
+            doing = ("measuring", control.should_evaluate), ("saving", control.should_save)
+            self._doing = ", ".join(name for name, comes in doing if comes)
             self.stage.update(state.global_step, note=self._note())
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Clear the note on what was done between the steps."""
-        if self._activity:
-            self._activity, self.stage.note = "", self._note()
+        if self._doing:
+            self._doing, self.stage.note = "", self._note()
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show the loss; without a terminal, print a line."""
         logs = kwargs["logs"]
-        if not state.is_world_process_zero or "loss" not in logs:
-            return
-        self._loss = f"loss {logs['loss']:.4f}"
-        self.stage.note = self._note()
-        if not self.console.is_terminal:
-            self.stage.print_line()
+        if state.is_world_process_zero and "loss" in logs:
+            self._loss = f"loss {logs['loss']:.4f}"
+            self._show_note(print_line=True)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show the score."""
-        score = self.score_of(kwargs["metrics"])
-        if score is not None and state.is_world_process_zero:
-            self._best, self._activity = score, ""
-            self.stage.note = self._note()
-            if self.PRINTS_SCORES and not self.console.is_terminal:
-                self.stage.print_line()
-
-    def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the score among the metrics of an evaluation, as text; None if there is none."""
-        return f"STS-B dev {metrics[METRIC]:.2f}" if METRIC in metrics else None
+        if state.is_world_process_zero:
+            self._best, self._doing = self.score(kwargs["metrics"]), ""
+            self._show_note(print_line=self.print_scores)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Stop drawing."""
-        self.close()
-
-    def close(self) -> None:
-        """Stop drawing, also after an error."""
         self.stage.close()
 
+    def _show_note(self, *, print_line: bool) -> None:
+        self.stage.note = self._note()
+        if print_line and not self.stage.console.is_terminal:
+            self.stage.print_line()
+
     def _note(self) -> str:
-        return "  ".join(text for text in (self._loss, self._best, self._activity) if text)
+        return "  ".join(text for text in (self._loss, self._best, self._doing) if text)
 
 
 class MetricsFile(TrainerCallback):
