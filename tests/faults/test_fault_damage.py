@@ -76,7 +76,7 @@ def test_a_changed_result_is_marked(change: str, tmp_path: Path, capsys: pytest.
     assert old in text
     path.write_text(text.replace(old, new))
     assert changed_files([path, other]) == [path]
-    line = f"holdfast: {path} was changed after it was written: its numbers need not be what was measured\n"
+    line = f"holdfast: {path} was changed after it was written: its numbers may not be the measured ones\n"
     assert main(["show", str(path)]) == 0
     assert capsys.readouterr().err == line
     assert main(["compare", str(other), str(path), "--output", str(tmp_path / "c.json"), "--resamples", "100"]) == 0

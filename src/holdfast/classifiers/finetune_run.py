@@ -30,7 +30,7 @@ from holdfast.encoding import Progress, encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
 from holdfast.files import write_json, write_text
-from holdfast.input_limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
+from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
 from holdfast.option_parsing import expanded, paths_in
@@ -192,7 +192,7 @@ def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) ->
         "selected": selected,
         "seconds": time.monotonic() - began,
         "start": {"new_weights": []},
-        "reading": {**reading(encoder), **read_as(encoder)},
+        "reading": {**input_protocol(encoder), **read_as(encoder)},
         "truncated": cuts.record(),
     }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import locked, made_for, read_object, write_json
+from holdfast.files import created_folder, locked, read_object, write_json
 from holdfast.model_lookup import altered_files
 from holdfast.results import content_sha256, read_with_state
 from holdfast.runs.run_log import RESULT_FILE
@@ -172,7 +172,7 @@ class Store:
             InUse: another process is making it.
         """
         place = self.place(cell)
-        with made_for(place.parent), locked(place.parent / f".{place.name}.lock", place):
+        with created_folder(place.parent), locked(place.parent / f".{place.name}.lock", place):
             yield
 
     def discard(self, cell: Cell) -> None:

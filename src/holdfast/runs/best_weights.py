@@ -10,7 +10,7 @@ from safetensors.torch import load_model, save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, sha256, telling_write_errors
+from holdfast.files import atomic_path, one_line_write_errors, sha256
 from holdfast.runs.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, best_notes, seal_best
 from holdfast.runs.run_record import RUN, digest_in
 
@@ -42,7 +42,7 @@ class KeepBest(TrainerCallback):
             return
         self.step, self.score = state.global_step, score
         if args.should_save:
-            with atomic_path(self.path) as temporary, telling_write_errors(self.path):
+            with atomic_path(self.path) as temporary, one_line_write_errors(self.path):
                 metadata = {"step": str(self.step), "score": repr(score)}
                 if (run := digest_in(self.folder)) is not None:
                     metadata[RUN] = run

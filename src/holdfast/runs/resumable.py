@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import telling_write_errors
+from holdfast.files import one_line_write_errors
 from holdfast.models import saved_plainly
 from holdfast.runs.checkpoints import checkpoints, keep_newest, latest_intact, remove, seal
 
@@ -131,7 +131,7 @@ class Resumable:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
         try:
-            with telling_write_errors(checkpoint), saved_plainly(getattr(self, "processing_class", None)):
+            with one_line_write_errors(checkpoint), saved_plainly(getattr(self, "processing_class", None)):
                 super()._save_checkpoint(model, trial)  # type: ignore[misc]
             self.accelerator.wait_for_everyone()
             if self.args.should_save:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.errors import UserError
-from holdfast.files import locked, made_for, remove_temporary, telling_write_errors
+from holdfast.files import created_folder, locked, one_line_write_errors, remove_temporary
 from holdfast.launch import is_first_process
 from holdfast.runs.checkpoints import remove_rest
 
@@ -29,7 +29,7 @@ def alone(folder: Path) -> Iterator[None]:
     if not is_first_process() or (folder.exists() and not folder.is_dir()):  # the run reports the error if it is a file
         yield
         return
-    with made_for(folder), locked(folder / LOCK_FILE, folder):
+    with created_folder(folder), locked(folder / LOCK_FILE, folder):
         remove_temporary(folder)
         remove_rest(folder)
         yield
@@ -44,7 +44,7 @@ def export(folder: Path, save: Callable[[Path], None], last: str) -> None:
     staging = folder / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        with telling_write_errors(folder):
+        with one_line_write_errors(folder):
             staging.mkdir(parents=True)
             save(staging)
     except UserError:

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from transformers import set_seed
 
 from holdfast import precision as arithmetic
-from holdfast.data.corpus import SpooledCorpus, found_again, spool_corpus
+from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
@@ -131,7 +131,7 @@ def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCor
 
     if processes() == 1:
         return spool()
-    corpus = found_again(json.loads(found_once_here("corpus", lambda: json.dumps(spool().facts()))))
+    corpus = open_spooled(json.loads(found_once_here("corpus", lambda: json.dumps(spool().facts()))))
     if not agree(corpus.sha256):
         raise UserError(f"the corpus {config.corpus} is not the same on every machine of this run")
     return corpus
