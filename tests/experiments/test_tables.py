@@ -129,7 +129,7 @@ def test_a_sweep_changes_one_option(plan: Plan) -> None:
 
 def listing() -> str:
     """Return the tables and figures that come with holdfast as Markdown."""
-    header = ("name", "what it shows", "source", "rows × columns")
+    header = ("name", "content", "source", "rows × columns")
     rows = [
         (f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}")
         for t in reproduction.describe_tables()
