@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.demo.corpus import load_pairs
 from holdfast.demo.demo_folder import prepare
 from holdfast.demo.demo_run import run_demo
 from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
 from holdfast.demo.demo_stages import DemoStage, judge_of
+from holdfast.demo.graded_pairs import load_pairs
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES, reload_differences
 from holdfast.demo.sentiment import load_sentiment
@@ -129,7 +129,7 @@ def test_a_folder_with_anything_else_is_left_alone(small: DemoSettings) -> None:
 
 
 def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.demo.demo_run.demo_corpus", lambda: pytest.fail("the texts were read"))
+    monkeypatch.setattr("holdfast.demo.demo_run.load_python_prose", lambda: pytest.fail("the texts were read"))
     small.output.mkdir(exist_ok=True)
     small.file("report.html").touch()
     with pytest.raises(UserError, match="is finished"):

@@ -12,6 +12,7 @@ from holdfast.audit import changed_copies
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audited_texts import Texts
 from holdfast.audit.vector_movement import Space
+from holdfast.edits.wordnet import can_inflect
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head
 from holdfast.user_functions import CALL_BATCH
@@ -93,7 +94,7 @@ class Linguistics:
         """
         if "wordnet" in self._missing:
             return self._missing["wordnet"]
-        return PWWS(same_tag="tagger" not in self._missing, inflected=changed_copies.can_inflect())
+        return PWWS(same_tag="tagger" not in self._missing, inflected=can_inflect())
 
     def synonym(self) -> tuple[changed_copies.Exchange, str] | str:
         """Return a function that replaces a word by a synonym, and its source; or the reason why there is none."""
@@ -104,7 +105,7 @@ class Linguistics:
             return f"{self._missing['wordnet']}; {self._missing['synonyms']}"
         tagger = None if "tagger" in self._missing else self.resources.tagger
         tags = "any part of speech" if tagger is None else f"parts of speech by {tagger.source}"
-        inflected = "inflected" if changed_copies.can_inflect() else "not inflected"
+        inflected = "inflected" if can_inflect() else "not inflected"
         wordnet = self.resources.wordnet
         return changed_copies.wordnet_synonym(wordnet, tagger), f"{wordnet.source}; {tags}; {inflected}"
 

@@ -139,12 +139,17 @@ def _detached(word: str, pos: str) -> list[str]:
 # --- inflection ----------------------------------------------------------------------------------------------------
 
 
+def can_inflect() -> bool:
+    """Return True if synonyms can be inflected like the original word: lemminflect is installed."""
+    return importlib.util.find_spec("lemminflect") is not None
+
+
 def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str, pos: str) -> Iterator[str]:
     """Yield the lemmas, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form."""
     if word == base:
         yield from lemmas
         return
-    if importlib.util.find_spec("lemminflect") is None:
+    if not can_inflect():
         raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or take them uninflected")
     from lemminflect import getInflection
 

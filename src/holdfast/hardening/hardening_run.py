@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
 from holdfast.audit import AuditSettings, audit
-from holdfast.audit.audit_run import is_of, materials
+from holdfast.audit.audit_run import matches, prepare_inputs
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
 from holdfast.files import exclusive, locked, made_for
@@ -160,7 +160,7 @@ def harden(
         )
     if settings.audited:
         with stage(console, "reading the texts of the audits", announce=False):
-            materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
+            prepare_inputs(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
     if console is not None and is_first_process() and (message := _against(settings)):
         console.print(message, highlight=False, markup=False)
     trained = train(settings.training(), resume=resume, console=console, command=command)
@@ -239,7 +239,7 @@ def _audit(
     if path.exists():
         made = read_result(path)
         refuse_result_of_another(path, made, model_identity(resolve_model(model))["model_sha256"])
-        if is_of(made, audited):
+        if matches(made, audited):
             return made
         if console is not None:
             console.print(f"{path} is an audit with other settings: it is made again", highlight=False, markup=False)

@@ -16,7 +16,7 @@ from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.encoder_victim import recovered_texts, with_texts
 from holdfast.backbone import Features
-from holdfast.edits.augmentation import SYNONYM, RandomEdits
+from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
