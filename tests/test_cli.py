@@ -256,12 +256,14 @@ def test_a_mistake_in_a_configuration_names_file_and_line(
 
 
 def test_the_command_line_goes_before_the_configuration(here: Path) -> None:
-    from holdfast.training.config_file import run_config
+    from holdfast.settings import read_settings
+    from holdfast.training.train_config import TrainConfig
 
     text = "learning-rate: 2e-5\nmax_steps: 7\nseed: 3\nreport_to: [tensorboard]\n"
     (here / "run.yaml").write_text(text + "options:\n  temperature: 0.1\n  head: none\n")
     given = {"method": "simcse", "model": "lm", "corpus": "c", "output": Path("out"), "seed": 4, "epochs": 2.0}
-    config = run_config(here / "run.yaml", given, ["temperature=0.2"])
+    given["options"] = ["temperature=0.2"]
+    config = read_settings(TrainConfig, given, here / "run.yaml")
     assert (config.learning_rate, config.seed, config.report_to) == (2e-5, 4, ("tensorboard",))
     assert (config.epochs, config.max_steps) == (2.0, None)  # or the file's steps would win over --epochs
     assert config.options == {"temperature": "0.2", "head": "none"}

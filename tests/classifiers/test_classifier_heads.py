@@ -12,7 +12,8 @@ import torch
 from classifier_rows import write
 from safetensors.torch import load_file, save_file
 
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.classifier import load_classifier
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.initial_model import Start, new_classifier
 from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.cli import main

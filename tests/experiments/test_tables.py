@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.attacks.resources import ResourceNames
+from holdfast.attacks.resource_names import ResourceNames
 from holdfast.experiments import cell_planning, reproduction
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
