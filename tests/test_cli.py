@@ -147,16 +147,6 @@ def test_the_defaults_in_the_help_of_train_are_those_of_a_run(capsys: pytest.Cap
         assert re.search(rf"{option} <?[^\[]*\[default: {re.escape(str(default))}\]", text), option
 
 
-def test_every_field_of_a_run_can_be_given() -> None:
-    import inspect
-
-    from holdfast.cli.train import train
-    from holdfast.training.train_config import TrainConfig
-
-    given = set(inspect.signature(train).parameters) | {"options"}
-    assert {field.name for field in fields(TrainConfig)} <= given
-
-
 # --- mistakes ----------------------------------------------------------------------------------------------------
 
 MISTAKES = [
@@ -246,7 +236,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), CONFIGS)
+@pytest.mark.parametrize(("text", "message"), CONFIGS)
 def test_a_mistake_in_a_configuration_names_file_and_line(
     text: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,7 +73,7 @@ def same(model: Any, folder: Path, but: Sequence[str] = ()) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("classes", "of_task", "told"),
+    ("classes", "of_task", "message"),
     [
         (("a", "b"), ("a", "b", "c"), "has 2 classes, mine.tsv has 3 classes"),
         (("LABEL_0",), ("a", "b"), "has one output, mine.tsv has 2 classes"),

@@ -66,7 +66,7 @@ def test_what_names_a_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         (
             "mine.py:Coldr",

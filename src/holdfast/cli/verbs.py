@@ -85,7 +85,7 @@ def verb(
         parameters.append(_parameter("as_json", AsJson, False))
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        command.__doc__ = run.__doc__
+        command.__name__, command.__doc__ = run.__name__, run.__doc__
         epilog = before_examples + example(examples)
         app.command(run.__name__, short_help=short_help, rich_help_panel=panel, epilog=epilog)(command)
         return run

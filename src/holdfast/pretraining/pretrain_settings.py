@@ -41,7 +41,7 @@ class PretrainSettings:
         max_steps: Optimiser steps, in place of --epochs.
         epochs: Passes over the corpus; None: 1.
         hours: Duration, in place of --epochs; the learning rate follows the elapsed share of it.
-        batch_tokens: Tokens per optimiser step, [CLS] and [SEP] included.
+        batch_tokens: Tokens per optimiser step, special tokens included.
         learning_rate: Peak learning rate; it rises and falls linearly.
         warmup_share: Share of the run in which the learning rate rises.
         weight_decay: Weight decay of AdamW, except of biases and layer norms.
