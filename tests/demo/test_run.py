@@ -15,7 +15,7 @@ from holdfast.cli import main
 from holdfast.demo.demo_folder import prepare
 from holdfast.demo.demo_run import run_demo
 from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
-from holdfast.demo.demo_stages import DemoStage, judge_of
+from holdfast.demo.demo_stages import DemoStage, similarity_judge
 from holdfast.demo.graded_pairs import load_pairs
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES, reload_differences
@@ -139,9 +139,9 @@ def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, mo
 def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> None:
     prepare(small, ["A sentence."], "abc")
     prepare(small, ["A sentence."], "abc")
-    with pytest.raises(UserError, match="whose model was abc and is now abd"):
+    with pytest.raises(UserError, match="with model abc, and model is now abd"):
         prepare(small, ["A sentence."], "abd")
-    with pytest.raises(UserError, match="whose corpus was"):
+    with pytest.raises(UserError, match="a demo with corpus .* and corpus is now"):
         prepare(small, ["Another sentence."], "abc")
 
 
@@ -183,7 +183,7 @@ def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp
 
 def test_the_judge_wants_a_cosine_half_way_to_other_sentences() -> None:
     similarity = {"results": [{"task": "demo-spread", "metrics": {"distance": 60.0}}]}  # cosines of 0.4
-    assert judge_of(DemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
+    assert similarity_judge(DemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
 
 
 def test_noise_metrics_by_hand() -> None:

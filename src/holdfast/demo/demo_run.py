@@ -91,7 +91,7 @@ def _encoders(stage: demo_stages.DemoStage, probe: Probe, clock: _Clock) -> Resu
 
 def _classifiers(stage: demo_stages.DemoStage, similarity: Results, clock: _Clock) -> Results:
     """Fine-tune each classifier and attack it, with the same judge of similarity for all."""
-    judge = demo_stages.judge_of(stage.settings, similarity[METHODS[0]])
+    judge = demo_stages.similarity_judge(stage.settings, similarity[METHODS[0]])
     results = {}
     for name, encoder in CLASSIFIERS.items():
         with clock.stage(f"finetune_{name}", f"fine-tuning a classifier from {stage.settings.encoder(encoder)}"):

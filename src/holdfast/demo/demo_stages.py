@@ -75,7 +75,7 @@ def measure_encoder(stage: DemoStage, name: str, probe: Probe) -> dict[str, Any]
     output = settings.similarity_file(name)
     spec = settings.encoder(name)
     if output.exists():
-        return _kept(output, spec, settings.seed)
+        return _earlier_result(output, spec, settings.seed)
     encoder = load_sentence_transformer(spec)
     result = new_result(
         "evaluate",
@@ -132,7 +132,7 @@ def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]
     settings = stage.settings
     output = settings.attack_file(name)
     if output.exists():
-        return _kept(output, str(settings.file(name)), settings.seed)
+        return _earlier_result(output, str(settings.file(name)), settings.seed)
     chosen = AttackSettings(
         model=str(settings.file(name)),
         recipes=stage.recipes,
@@ -147,7 +147,7 @@ def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]
     return attack(chosen, resume=True, console=stage.console, command=stage.command)
 
 
-def judge_of(settings: DemoSettings, similarity: dict[str, Any]) -> str:
+def similarity_judge(settings: DemoSettings, similarity: dict[str, Any]) -> str:
     """Return SimCSE's encoder and the minimum cosine for attacks: half-way between other sentences' mean cosine and 1.
 
     The recipes' own limits are for the space of the Universal Sentence Encoder and have no meaning in another one.
@@ -167,7 +167,7 @@ def audit_encoder(stage: DemoStage, name: str) -> dict[str, Any]:
     settings = stage.settings
     output = settings.audit_file(name)
     if output.exists():
-        return _kept(output, settings.encoder(name), settings.seed)
+        return _earlier_result(output, settings.encoder(name), settings.seed)
     chosen = AuditSettings(
         model=settings.encoder(name),
         texts=str(settings.file(PAIRS_FILE)),
@@ -181,8 +181,8 @@ def audit_encoder(stage: DemoStage, name: str) -> dict[str, Any]:
     return result
 
 
-def _kept(path: Path, model: str, seed: int) -> dict[str, Any]:
-    """Read a result of an earlier start of this demo.
+def _earlier_result(path: Path, model: str, seed: int) -> dict[str, Any]:
+    """Read the result of a stage that an earlier, stopped run of this demo has finished.
 
     Raises:
         UserError: the file is damaged, or has another model or another seed than this demo.
@@ -191,7 +191,7 @@ def _kept(path: Path, model: str, seed: int) -> dict[str, Any]:
     refuse_result_of_another(path, result, model_identity(resolve_model(model))["model_sha256"])
     if result["seed"] != seed:
         raise UserError(
-            f"{path} is of seed {result['seed']}, and this demo is of seed {seed}: move it out of the folder"
+            f"{path} has seed {result['seed']}, and this demo has seed {seed}: move the file out of the folder"
         )
     return result
 
