@@ -11,7 +11,6 @@ from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
-from holdfast.audit.audited_texts import Texts
 from holdfast.audit.vector_movement import Space
 from holdfast.edits.wordnet import can_inflect
 from holdfast.errors import UserError
@@ -88,7 +87,6 @@ class AuditContext:
     Attributes:
         settings: the settings, with the resolved precision.
         model: the encoder.
-        texts: the audited texts.
         space: the vectors of the texts that have a valid vector.
         linguistics: the resources.
         progress: the progress display.
@@ -97,7 +95,6 @@ class AuditContext:
 
     settings: AuditSettings
     model: SentenceEncoder
-    texts: Texts
     space: Space
     linguistics: Linguistics
     progress: AuditProgress

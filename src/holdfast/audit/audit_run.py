@@ -207,7 +207,7 @@ def _run_items(
         reason = f"not measured: {first.row['told']}"
         items += [absent(task, reason, split) for step in _STEPS for task, split in step.rows]
         return items, timing, None
-    context = AuditContext(settings, model, texts, _space(model, texts, units), linguistics, progress)
+    context = AuditContext(settings, model, _space(model, texts, units), linguistics, progress)
     for step in _STEPS:
         began = time.monotonic()
         progress.begin(step.name)
@@ -252,18 +252,3 @@ def _protocol(
             **context.record,
         }
     return protocol
-
-
-def check_output(output: Path | None) -> None:
-    """Check that a result can be written to a file, before the work starts.
-
-    Raises:
-        UserError: it is a folder, or a parent of it is a file.
-    """
-    if output is None:
-        return
-    if output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
-    place = next((parent for parent in output.absolute().parents if parent.exists()), None)
-    if place is not None and not place.is_dir():
-        raise UserError(f"cannot write {output}: {place} is a file, not a folder")

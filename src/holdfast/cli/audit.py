@@ -35,10 +35,8 @@ holdfast audit call:my_service:embed --texts mine.txt
 def audit(settings: AuditSettings, call: Call) -> None:
     """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
     from holdfast.audit.audit_run import audit as run
-    from holdfast.audit.audit_run import check_output
     from holdfast.results import write_result
 
-    check_output(settings.output)
     call.context.with_resource(output_lock(settings.output))
     with work_quietly():
         result = run(settings, console=call.progress, command=call.command)

@@ -50,8 +50,6 @@ def compare(
         raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
     in_range("resamples", resamples)
     in_range("seed", seed)
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))
     from holdfast.evaluation.pairing import compare as run
     from holdfast.evaluation.pairing import read_side

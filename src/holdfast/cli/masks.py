@@ -78,8 +78,6 @@ def masks(
     for name, value in (("seed", seed), ("draws", draws), ("batch_size", batch_size), ("max_length", max_length)):
         if value is not None:
             in_range(name, value)
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
     ctx.with_resource(output_lock(output))
     texts = _texts(text or [], file, data)
     with work_quietly():

@@ -60,7 +60,7 @@ def read_word_vectors(
             infinite (the message has ``file:line``); the file has no words, or not the number of lines in its header.
     """
     if path.suffix.lower() == ".bin":
-        raise UserError(f"{path}: word2vec's binary format is not read: save the vectors as text first")
+        raise UserError(f"{path}: word2vec's binary format is not supported: save the vectors as text first")
     reader = _Reader(path)
     announced: int | None = None
     lines = 0
@@ -78,7 +78,9 @@ def read_word_vectors(
                 announced = None  # the rest of the file is not read
                 break
     if announced is not None and lines != announced:
-        raise UserError(f"{path}:1: the header announces {announced:,} words and the file has {lines:,}: get it again")
+        raise UserError(
+            f"{path}:1: the header announces {announced:,} words and the file has {lines:,}: download it again"
+        )
     if not reader.words:
         raise UserError(f"{path} holds no word vectors: a line is a word and its numbers, separated by spaces")
     return WordVectors(list(reader.words), reader.matrix(), reader.duplicates, reader.spaced)
@@ -96,18 +98,18 @@ class _Reader:
         self._rows: list[npt.NDArray[np.float32]] = []
 
     def add(self, line: str, number: int) -> None:
-        where = f"{self.path}:{number}"
+        location = f"{self.path}:{number}"
         fields = line.split(" ")
         if not self.width:
             self.width = len(fields) - 1
         count = len(fields) - 1
         if not self.width or count < self.width or (count > self.width and all(map(_is_number, fields[1:]))):
             raise UserError(
-                f"{where}: {count} numbers where {self.width or 'some'} are expected: a line is a word and its "
+                f"{location}: {count} numbers where {self.width or 'some'} are expected: a line is a word and its "
                 f"numbers, separated by single spaces"
             )
         word = " ".join(fields[: -self.width])
-        values = self._values(fields[-self.width :], where)
+        values = self._values(fields[-self.width :], location)
         if not word or " " in word:
             self.spaced += 1
         elif word in self.words:
@@ -122,7 +124,7 @@ class _Reader:
         self._pack()
         return np.concatenate(self._blocks)
 
-    def _values(self, fields: list[str], where: str) -> npt.NDArray[np.float32]:
+    def _values(self, fields: list[str], location: str) -> npt.NDArray[np.float32]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # an overflow is an infinity, reported below
@@ -130,10 +132,10 @@ class _Reader:
         except ValueError:
             wrong = next(field for field in fields if not _is_number(field))
             raise UserError(
-                f"{where}: {wrong[:40]!r} is not a number: {self.width} numbers are expected after the word"
+                f"{location}: {wrong[:40]!r} is not a number: {self.width} numbers are expected after the word"
             ) from None
         if not np.isfinite(values).all():
-            raise UserError(f"{where}: the vector has a NaN or an infinity in it: correct or remove the line")
+            raise UserError(f"{location}: the vector has a NaN or an infinity: correct or remove the line")
         return values
 
     def _pack(self) -> None:

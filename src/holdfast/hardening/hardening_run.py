@@ -18,7 +18,7 @@ from holdfast.launch import is_first_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.number_ranges import check_numbers
 from holdfast.progress import stage
-from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
+from holdfast.results import earlier_result, new_result, write_result
 from holdfast.runs.run_record import RUN
 from holdfast.training.training_run import train
 
@@ -148,13 +148,11 @@ def _audit(
     """Audit a model, or read the audit of the run that is continued."""
     wanted = _audit_settings(settings, model, name, masked_lm)
     path = settings.output / name
-    if path.exists():
-        result = read_result(path)
-        refuse_result_of_another(path, result, model_identity(resolve_model(model))["model_sha256"])
-        if matches(result, wanted):
-            return result
-        if console is not None:
-            console.print(f"{path} is an audit with other settings: audit again", highlight=False, markup=False)
+    earlier = earlier_result(path, model_identity(resolve_model(model))["model_sha256"])
+    if earlier is not None and matches(earlier, wanted):
+        return earlier
+    if earlier is not None and console is not None:
+        console.print(f"{path} is an audit with other settings: audit again", highlight=False, markup=False)
     with stage(console, f"auditing {model}"):
         result = audit(wanted, console=console, command=command)
     write_result(path, result)

@@ -15,7 +15,7 @@ from holdfast.input_limits import cut_lines
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
 from holdfast.progress import stage
-from holdfast.results import read_result, refuse_result_of_another, write_result
+from holdfast.results import earlier_result, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,13 +53,11 @@ def evaluate_sts(
     """
     folder = resolve_model(model)
     wanted, identity = asked(STS_TASKS, pooling=pooling), model_identity(folder)
-    if path.exists():
-        result = read_result(path)
-        refuse_result_of_another(path, result, identity["model_sha256"])
-        if all(result["protocol"].get(name) == value for name, value in wanted.items()):
-            return result
-        if console is not None:
-            console.print(f"{path} has other settings: measure again", highlight=False, markup=False)
+    earlier = earlier_result(path, identity["model_sha256"])
+    if earlier is not None and all(earlier["protocol"].get(name) == value for name, value in wanted.items()):
+        return earlier
+    if earlier is not None and console is not None:
+        console.print(f"{path} has other settings: measure again", highlight=False, markup=False)
     with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as progress:
         encoder = load_sentence_transformer(model, pooling=pooling)
         rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=progress.update)
