@@ -183,14 +183,12 @@ def locked(lock: Path, target: Path) -> Iterator[None]:
 def output_lock(output: Path | None) -> Iterator[None]:
     """Lock a result file, and the journals beside it, for this run inside the block.
 
-    No effect if ``output`` is None; of several processes only the first one locks.
+    No effect if ``output`` is None or a folder; of several processes only the first one locks.
 
     Raises:
-        UserError: the path is a folder, its folder cannot be created, or another run is writing to the file.
+        UserError: another run is writing to the file.
     """
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
-    if output is None or not is_first_process():
+    if output is None or output.is_dir() or not is_first_process():
         yield
         return
     with made_for(output.parent), locked(output.parent / f".{output.name}.lock", output):
@@ -232,8 +230,6 @@ def made_for(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
-            raise UserError(f"cannot create the folder {folder}: {file} is a file") from error
         raise cannot_write(folder, error) from error
     try:
         yield

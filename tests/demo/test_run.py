@@ -169,7 +169,7 @@ def test_a_model_that_needs_more_than_sentence_transformers_is_told(
         reload_differences([lm], ["a dog"])
     assert len(str(message.value)) < 500
     monkeypatch.setattr("holdfast.demo.reload._RELOAD", "import sys; sys.exit(1)")
-    with pytest.raises(UserError, match="ended with 1: no error output"):
+    with pytest.raises(UserError, match="exit code 1: no error output"):
         reload_differences([lm], ["a dog"])
 
 
