@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from holdfast.attacks.attack_progress import AttackProgress
 from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
@@ -16,12 +15,10 @@ from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
 from holdfast.audit.item_rows import Item, absent, item
 from holdfast.audit.verdicts import of_rate
+from holdfast.data.registry import ScoredPairs
 
 NEIGHBOURS = 5
 MARGIN = 1.0
-
-Describe = Callable[[dict[str, float]], str]
-"""A function that turns the metrics of an attack into a sentence."""
 
 
 def typos_item(context: AuditContext) -> Item:
@@ -43,7 +40,7 @@ def _drift_item(context: AuditContext, task: str, recipe: Recipe, change: str) -
     def describe(metrics: dict[str, float]) -> str:
         return f"{metrics['success_rate']:.0f} % of texts can be moved half-way to another text{_by(metrics, change)}"
 
-    return _item(context, task, recipe, _attempts(context, recipe, target, _examples(context)), describe)
+    return _attack_item(context, task, recipe, target, _examples(context), describe)
 
 
 def neighbours_item(context: AuditContext) -> Item:
@@ -52,49 +49,36 @@ def neighbours_item(context: AuditContext) -> Item:
     if len(texts) <= 2 * NEIGHBOURS:
         return absent(task, f"needs more than {2 * NEIGHBOURS} texts, to have enough neighbours")
     target = RetrievalTarget(context.model, source=context.settings.model, corpus=texts, k=NEIGHBOURS)
-    recipe = Typos()
 
     def describe(metrics: dict[str, float]) -> str:
         rate = metrics["success_rate"]
         return f"{rate:.0f} % of texts can lose all {NEIGHBOURS} nearest neighbours{_by(metrics, 'typing errors in')}"
 
-    return _item(context, task, recipe, _attempts(context, recipe, target, _examples(context)), describe)
+    return _attack_item(context, task, Typos(), target, _examples(context), describe)
 
 
 # --- scored pairs ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """Scored pairs to attack, and a target with a fitted scale from cosines to scores."""
-
-    target: ScoredPairTarget
-    examples: list[Example]
 
 
 def scores_items(context: AuditContext) -> list[Item]:
     """Run AdvSTS with typing errors and with synonyms: move similarities away from gold (see ``ScoredPairTarget``)."""
     synonyms = context.linguistics.synonym_attack()
     recipes: dict[str, Recipe | str] = {"audit-advsts-typos": Typos(), "audit-advsts": synonyms}
-    scored = _scored(context)
+    pairs = local_sts("dev", context.settings.data)
+    target, examples = (None, []) if pairs is None else _scored(context, pairs)
     items = []
     for task, recipe in recipes.items():
         if isinstance(recipe, str):
             items.append(absent(task, recipe, "dev"))
-        elif scored is None:
+        elif target is None:
             items.append(absent(task, sts_missing(context.settings.data), "dev"))
         else:
-            attempts = _attempts(context, recipe, scored.target, scored.examples)
-            more = correlations(attempts)
-            items.append(_item(context, task, recipe, attempts, _describe_scores, split="dev", more=more))
+            items.append(_attack_item(context, task, recipe, target, examples, _describe_scores, "dev", correlations))
     return items
 
 
-def _scored(context: AuditContext) -> _Scored | None:
-    """Sample pairs of STS-B dev, and fit the scale on other pairs; return None if STS-B is missing."""
-    pairs = local_sts("dev", context.settings.data)
-    if pairs is None:
-        return None
+def _scored(context: AuditContext, pairs: ScoredPairs) -> tuple[ScoredPairTarget, list[Example]]:
+    """Sample pairs to attack, and create a target with a scale from cosines to scores, fitted on other pairs."""
     rng = random.Random(f"{context.settings.seed}/advsts")
     rows = list(range(len(pairs.scores)))
     train = local_sts("train", context.settings.data)
@@ -114,13 +98,13 @@ def _scored(context: AuditContext) -> _Scored | None:
         "margin": MARGIN,
         "scale": f"isotonic fit on {len(fit_rows)} pairs of {fitted_on.split}",
     }
+    target = ScoredPairTarget(context.model, source=context.settings.model, scale=scale, margin=MARGIN)
     longest = context.settings.max_words
     texts = {
         row: (truncate_words(pairs.sentences1[row], longest), truncate_words(pairs.sentences2[row], longest))
         for row in attacked
     }
-    examples = [Example(row, texts[row], 1, pairs.scores[row]) for row in attacked]
-    return _Scored(ScoredPairTarget(context.model, source=context.settings.model, scale=scale, margin=MARGIN), examples)
+    return target, [Example(row, texts[row], 1, pairs.scores[row]) for row in attacked]
 
 
 def _describe_scores(metrics: dict[str, float]) -> str:
@@ -154,18 +138,19 @@ def _attempts(
     return [by_number[example.number] for example in examples]
 
 
-def _item(
+def _attack_item(
     context: AuditContext,
     task: str,
     recipe: Recipe,
-    attempts: Sequence[Attempt],
-    describe: Describe,
-    *,
+    target: EncoderTarget,
+    examples: Sequence[Example],
+    describe: Callable[[dict[str, float]], str],
     split: str = "all",
-    more: dict[str, float] | None = None,
+    more: Callable[[Sequence[Attempt]], dict[str, float]] | None = None,
 ) -> Item:
-    """Create an item from the attempts of a recipe; ``more`` are further metrics."""
-    metrics = {**summarise(attempts, has_classes=False, seed=context.settings.seed), **(more or {})}
+    """Attack examples, and create an item: ``describe`` turns its metrics into words, ``more`` adds metrics."""
+    attempts = _attempts(context, recipe, target, examples)
+    metrics = {**summarise(attempts, has_classes=False, seed=context.settings.seed), **(more(attempts) if more else {})}
     rows = [attempt.row() for attempt in attempts]
     skipped = skip_reasons(attempts)
     if "success_rate" not in metrics:

@@ -29,12 +29,9 @@ def surface_item(context: AuditContext, task: str, split: str) -> Item:
     if not copies:
         return absent(task, f"{name} changes no text", split)
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
-
-    def describe(pull: float) -> str:
-        return f"{name} moves the vector as far as {pull:.2f} replaced words would"
-
+    sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
     return _movement_item(
-        context, task, split, recipe, _move(context, copies), describe, (SURFACE_HOLDS, SURFACE_BREAKS)
+        context, task, split, recipe, _move(context, copies), sentence, (SURFACE_HOLDS, SURFACE_BREAKS)
     )
 
 
@@ -95,10 +92,8 @@ def _move(context: AuditContext, copies: Sequence[Copy]) -> Movement:
 
 
 def _exchange_item(context: AuditContext, task: str, recipe: str, movement: Movement, name: str) -> Item:
-    def describe(pull: float) -> str:
-        return f"{name} moves the vector by {pull:.1f} times its share of the words"
-
-    return _movement_item(context, task, "all", recipe, movement, describe, (PULL_HOLDS, PULL_BREAKS))
+    sentence = f"{name} moves the vector by {{:.1f}} times its share of the words"
+    return _movement_item(context, task, "all", recipe, movement, sentence, (PULL_HOLDS, PULL_BREAKS))
 
 
 def _movement_item(
@@ -107,10 +102,10 @@ def _movement_item(
     split: str,
     recipe: str,
     movement: Movement,
-    describe: Callable[[float], str],
+    sentence: str,
     thresholds: tuple[float, float],
 ) -> Item:
-    """Create an item from moved copies; ``describe`` turns the pull into words, ``thresholds`` judge it."""
+    """Create an item from moved copies; ``sentence`` is a format for the pull, ``thresholds`` judge it."""
     space = context.space
     metrics = space.metrics(movement, context.settings.seed)
     pull, changed = metrics["pull"], metrics["neighbour_changed"]
@@ -120,7 +115,7 @@ def _movement_item(
         len(movement.copies),
         metrics,
         worst(of_harm(pull, *thresholds), of_rate(changed)),
-        f"{describe(pull)}; {changed:.0f} % of texts get another nearest neighbour",
+        f"{sentence.format(pull)}; {changed:.0f} % of texts get another nearest neighbour",
         headline="stability",
         examples=space.examples(movement, recipe),
         items=space.items(movement),
