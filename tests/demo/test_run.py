@@ -113,7 +113,7 @@ def _check_told(result: dict[str, object], settings: DemoSettings) -> None:
     assert f"{rows[0]['metrics']['spearman']:.1f}" in message
     assert "bertattack" in message
     assert "the same vectors" in text
-    assert "never trained to stand for sentences" in text
+    assert "were not trained to represent sentences" in text
     assert text.endswith(str(settings.file("report.html"))), "the report's path comes last"
 
 
