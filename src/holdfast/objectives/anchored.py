@@ -75,6 +75,8 @@ class Anchored(Objective):
     """
 
     TITLE: ClassVar = "Anchored"
+    PRESERVES_VECTORS: ClassVar = True
+    SYNONYMS_OPTION: ClassVar = "synonyms"
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
     CITATION: ClassVar = "holdfast; no paper."
@@ -113,7 +115,7 @@ class Anchored(Objective):
         check_words(norm=(norm, Norm))
         if noise and self.encoder.prompt is not None:
             # The decoded texts would include the template, and no text could be changed.
-            raise UserError("texts cannot be changed inside a prompt: use another --pooling, or set noise to 0")
+            raise UserError("the edits cannot separate a prompt from its sentence: choose another --pooling")
         self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
         self.random_edits = _random_edits(edits, share, synonyms)
