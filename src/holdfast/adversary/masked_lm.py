@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.adversary.token_batches import in_batches
-from holdfast.edits.word_similarity import Similarity
+from holdfast.edits.synonyms import Similarity
 from holdfast.edits.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.input_limits import checked_limit

@@ -16,7 +16,7 @@ from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
-from holdfast.edits.word_similarity import Similarity, read_similarity
+from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating

@@ -8,7 +8,9 @@ from typing import ClassVar
 from holdfast.attacks.attack_state import AttackState, by_deletion, similar, take_best
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.edits import characters
+from holdfast.edits.typing_errors import typing_errors
+
+KINDS = ("space", "drop", "swap", "look-alike")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,6 @@ class TextBugger(Recipe):
 
     def bugs(self, state: AttackState, word: str) -> list[str]:
         """Return the distinct bugs of a word."""
-        kinds = (characters.insert_space, characters.delete_letter, characters.swap_letters, characters.homoglyph)
-        bugs = [bug for kind in kinds if (bug := kind(word, state.rng)) is not None]
+        bugs = typing_errors(word, state.rng, KINDS)
         near = state.resources.synonyms.nearest(word, self.neighbours, self.minimum_cosine)
         return list(dict.fromkeys([*bugs, *near]))

@@ -15,7 +15,7 @@ from holdfast.attacks.classifier import Text, tokenise
 from holdfast.classifiers.defences.classifier_victim import ClassifierVictim
 from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.losses import task_loss
-from holdfast.edits.word_similarity import read_similarity
+from holdfast.edits.synonyms import read_similarity
 from holdfast.encoder import attacking
 from holdfast.errors import UserError
 from holdfast.option_parsing import expanded
