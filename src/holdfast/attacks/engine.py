@@ -186,6 +186,7 @@ class Engine:
             rng,
             self.target.unknown,
             self.target.seen(example),
+            recipe.constraints(),
         )
         attack = _Running(state, recipe.NAME, recipe.search(state), {example.text: output}, {example.text})
         if verdict.reached:
@@ -197,7 +198,7 @@ class Engine:
             return self._attempt(attack, reason="it holds no word that may be changed")
         if len(state.places) * len(example.text) > MOST_ASKED:
             return self._attempt(attack, reason="it is too long: a copy of it for each of its words fills the memory")
-        if recipe.budget(state) == 0:
+        if state.budget == 0:
             return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
         return attack
 

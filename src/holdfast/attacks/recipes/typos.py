@@ -30,12 +30,9 @@ class Typos(Recipe):
 
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the typing error that reaches the goal or comes closest."""
-        budget = self.budget(state)
-        for place in (yield from by_deletion(state)):
-            if len(state.changed) >= budget:
-                return
-            errors = self.errors(state, state.words.words[place])
-            if (yield from take_best(state, place, [(error, None) for error in errors])):
+        order = yield from by_deletion(state)
+        for place in state.within_budget(order):
+            if (yield from take_best(state, place, self.errors(state, state.words.words[place]))):
                 return
 
     def errors(self, state: AttackState, word: str) -> list[str]:
