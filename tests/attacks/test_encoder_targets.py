@@ -163,7 +163,10 @@ def test_geometry_measures_where_it_climbs() -> None:
     prompted = load_sentence_transformer("bundled", pooling="prompt", device="cpu")
     target, example = DriftTarget(prompted, source="e", threshold=0.5), Example(0, (TEXTS[0],))
     assert target.prepare([example]) == [None]
-    (slope,), ((z, _),) = target.climb([(example, Words.of(example.text))]), target.locate([(example, example.text)])
+    (slope,), ((z, _),) = (
+        target.gradients([(example, Words.of(example.text))]),
+        target.vectors([(example, example.text)]),
+    )
     torch.testing.assert_close(slope.z, z, rtol=0, atol=1e-5)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.constraints import Candidate, Candidates, Constraint, ContentWords
 from holdfast.attacks.examples import Example, Verdict
-from holdfast.attacks.requests import Judge, Request
+from holdfast.attacks.requests import Query, Request
 from holdfast.edits.words import Words
 
 if TYPE_CHECKING:
@@ -110,13 +110,13 @@ def gain(before: Verdict, after: Verdict) -> float:
 def by_deletion(state: AttackState) -> Generator[Request, Any, list[int]]:
     """Rank words by the gain when they are deleted, the largest first."""
     places = state.places
-    verdicts = yield Judge(tuple(state.original.without(place) for place in places))
+    verdicts = yield Query(tuple(state.original.without(place) for place in places))
     return ranked(places, [gain(state.first, verdict) for verdict in verdicts], state.first.noise)
 
 
 def saliency(state: AttackState, places: Sequence[int]) -> Generator[Request, Any, list[float]]:
     """Return the increase of the score when each word is replaced by the unknown token."""
-    verdicts = yield Judge(tuple(state.original.exchanged(place, state.unknown).text for place in places))
+    verdicts = yield Query(tuple(state.original.exchanged(place, state.unknown).text for place in places))
     return [verdict.score - state.first.score for verdict in verdicts]
 
 
@@ -165,7 +165,7 @@ def take_best(state: AttackState, place: int, words: Iterable[str]) -> Generator
     if not candidates:
         return False
     texts = [state.words.exchanged(place, candidate.word) for candidate in candidates]
-    verdicts = yield Judge(tuple(text.text for text in texts))
+    verdicts = yield Query(tuple(text.text for text in texts))
 
     best = _best(candidates, verdicts)
     closer = verdicts[best].score > state.verdict.score + max(verdicts[best].noise, state.verdict.noise)

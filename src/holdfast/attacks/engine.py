@@ -20,7 +20,17 @@ from holdfast.attacks.attack_progress import UnderWay
 from holdfast.attacks.attack_state import AttackState
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, verdict_record
 from holdfast.attacks.recipes import Recipe
-from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search, characters
+from holdfast.attacks.requests import (
+    Compare,
+    Differentiate,
+    Fill,
+    Predict,
+    Query,
+    Request,
+    Search,
+    Vectorise,
+    characters,
+)
 from holdfast.attacks.targets import Output, Target
 from holdfast.edits.words import Words
 
@@ -67,7 +77,7 @@ class _Running:
         except StopIteration:
             return False
         self.pending = characters(self.request)
-        if isinstance(self.request, (Judge, Locate)):
+        if isinstance(self.request, (Query, Vectorise)):
             self.asked, self.pending = self.asked + self.pending, 0
         return True
 
@@ -164,7 +174,7 @@ class Engine:
         outputs = dict(
             zip(
                 (e.number for e in asked),
-                self._outputs([self.target.question(e, e.text) for e in asked], exact=True),
+                self._outputs([self.target.model_input(e, e.text) for e in asked], exact=True),
                 strict=True,
             )
         )
@@ -192,7 +202,7 @@ class Engine:
         if verdict.reached:
             reached = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
             return self._attempt(attack, reason=reached)
-        if (why := self.target.hopeless(example)) is not None:
+        if (why := self.target.unreachable(example)) is not None:
             return self._attempt(attack, reason=why)
         if not state.places:
             return self._attempt(attack, reason="it holds no word that may be changed")
@@ -209,7 +219,7 @@ class Engine:
         if state.changed and text not in attack.confirmed:
             # A failed bf16 search: its best text is computed again in fp32 for the result.
             state.verdict = self.target.verdict(
-                example, self._outputs([self.target.question(example, text)], exact=True)[0]
+                example, self._outputs([self.target.model_input(example, text)], exact=True)[0]
             )
             reached = state.verdict.reached
         classes = self.target.has_classes
@@ -240,17 +250,17 @@ class Engine:
             by_kind.setdefault(type(attack.request), []).append(attack)
         for kind, attacks in by_kind.items():
             serve: Callable[[Sequence[_Running]], Iterable[Any]] = {
-                Judge: self._judge,
+                Query: self._query,
                 Compare: self._compare,
                 Fill: self._fill,
-                Read: self._read,
-                Climb: self._climb,
-                Locate: self._locate,
+                Predict: self._predict,
+                Differentiate: self._differentiate,
+                Vectorise: self._vectorise,
             }[kind]
             for attack, answer in zip(attacks, serve(attacks), strict=True):
                 attack.answer, attack.request = answer, None
 
-    def _judge(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
+    def _query(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
         """Query the target for all texts of all attacks; with bf16, compute texts that reach the goal again in fp32."""
         if not self.memory:
             for attack in attacks:
@@ -278,7 +288,9 @@ class Engine:
                     wanted = text not in attack.outputs
                 if wanted:
                     new.append((attack, text))
-        outputs = self._outputs([self.target.question(attack.state.example, text) for attack, text in new], exact=exact)
+        outputs = self._outputs(
+            [self.target.model_input(attack.state.example, text) for attack, text in new], exact=exact
+        )
         for (attack, text), output in zip(new, outputs, strict=True):
             attack.outputs[text] = output
             attack.passes += 1
@@ -302,21 +314,21 @@ class Engine:
         requests: list[Any] = [attack.request for attack in attacks]
         return self.resources.masked_lm.propose([r.words for r in requests], [r.place for r in requests])
 
-    def _read(self, attacks: Sequence[_Running]) -> list[list[list[str]]]:
+    def _predict(self, attacks: Sequence[_Running]) -> list[list[list[str]]]:
         requests: list[Any] = [attack.request for attack in attacks]
         (limit,) = {r.limit for r in requests}  # a run has one recipe
         return self.resources.masked_lm.read([r.words for r in requests], limit)
 
-    def _climb(self, attacks: Sequence[_Running]) -> list[Any]:
+    def _differentiate(self, attacks: Sequence[_Running]) -> list[Any]:
         for attack in attacks:
             attack.queries += 1
             attack.passes += 1
         self.passes += len(attacks)
-        return self.target.climb([(a.state.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
+        return self.target.gradients([(a.state.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
 
-    def _locate(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
+    def _vectorise(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
         questions = [(a.state.example, text) for a in attacks for text in a.request.texts]  # type: ignore[union-attr]
-        located = iter(self.target.locate(questions))
+        located = iter(self.target.vectors(questions))
         self.passes += len(questions)
         for attack in attacks:
             texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from holdfast.attacks.examples import Example, Verdict
-from holdfast.attacks.requests import Slope
+from holdfast.attacks.requests import LossGradient
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.shortening import shortened_for
@@ -39,18 +39,18 @@ class Target(Protocol):
     has_classes: bool
     """True if its verdicts are predictions of classes."""
     has_gradients: bool
-    """True if :meth:`climb` and :meth:`locate` are supported."""
+    """True if :meth:`gradients` and :meth:`vectors` are supported."""
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Prepare examples for the attack; return for each the reason why it cannot be attacked, or None."""
 
-    def hopeless(self, example: Example) -> str | None:
+    def unreachable(self, example: Example) -> str | None:
         """Return the reason why no text can reach the goal for a prepared example, or None if that is not known."""
 
     def seen(self, example: Example) -> int:
         """Return the number of characters of the attacked text that the model reads before truncation."""
 
-    def question(self, example: Example, text: str) -> Texts:
+    def model_input(self, example: Example, text: str) -> Texts:
         """Return the model input with ``text`` in place of the attacked text."""
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
@@ -59,15 +59,15 @@ class Target(Protocol):
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Return the verdict that an output gives for the attack on ``example``."""
 
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+    def gradients(self, questions: Sequence[tuple[Example, Words]]) -> list[LossGradient]:
         """Return vectors and gradients of the loss, in fp32.
 
         Raises:
             UserError: the target has no gradients.
         """
 
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """Return vectors in the space of :meth:`climb`, and outputs, in fp32."""
+    def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """Return vectors in the space of :meth:`gradients`, and outputs, in fp32."""
 
 
 class ClassifierTarget:
@@ -91,7 +91,7 @@ class ClassifierTarget:
         """Reject inputs of the wrong kind (single texts or pairs) and labels that the model does not have."""
         return [self._refusal(example) for example in examples]
 
-    def hopeless(self, example: Example) -> str | None:
+    def unreachable(self, example: Example) -> str | None:
         """Return None: any other class may be reached."""
         return None
 
@@ -106,7 +106,7 @@ class ClassifierTarget:
         classifier = self.classifier
         return characters_seen(classifier.tokenizer, example.texts, example.attacked, classifier.max_tokens)
 
-    def question(self, example: Example, text: str) -> Texts:
+    def model_input(self, example: Example, text: str) -> Texts:
         """Return the model input, with the text at its position in a pair."""
         return example.with_text(text)
 
@@ -123,18 +123,19 @@ class ClassifierTarget:
         """Return the verdict; its score is the summed probability of all other classes."""
         return class_verdict(example, output)
 
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+    def gradients(self, questions: Sequence[tuple[Example, Words]]) -> list[LossGradient]:
         """Return the gradients of the cross-entropy at the input of the classification layer."""
-        from holdfast.attacks.classifier_gradients import classifier_slopes
+        from holdfast.attacks.gradient_classifier import cross_entropy_gradients
 
-        return classifier_slopes(self.classifier, questions, self.groups)
+        return cross_entropy_gradients(self.classifier, questions, self.groups)
 
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+    def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """Return the inputs of the classification layer, and the logits."""
-        from holdfast.attacks.classifier_gradients import classifier_locations
+        from holdfast.attacks.gradient_classifier import gradient_classifier
 
-        located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
-        return [(z, merged(logits.astype(np.float64)[None], self.groups)[0]) for z, logits in located]
+        model = gradient_classifier(self.classifier)
+        z, logits = model.vectors([example.with_text(text) for example, text in questions])
+        return list(zip(z.cpu(), merged(logits.cpu().numpy().astype(np.float64), self.groups), strict=True))
 
 
 class CallableTarget:
@@ -171,7 +172,7 @@ class CallableTarget:
             self.outputs([examples[0].texts], exact=True)
         return self._columns or 0
 
-    def hopeless(self, example: Example) -> str | None:
+    def unreachable(self, example: Example) -> str | None:
         """Return None: any other class may be reached."""
         return None
 
@@ -179,7 +180,7 @@ class CallableTarget:
         """Return the length of the text: the limit of a function is unknown."""
         return len(example.text)
 
-    def question(self, example: Example, text: str) -> Texts:
+    def model_input(self, example: Example, text: str) -> Texts:
         """Return the model input, with the text at its position in a pair."""
         return example.with_text(text)
 
@@ -213,11 +214,11 @@ class CallableTarget:
         """Return the verdict, as for a classifier."""
         return class_verdict(example, output)
 
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+    def gradients(self, questions: Sequence[tuple[Example, Words]]) -> list[LossGradient]:
         """Raise an error: a function has no gradients."""
         raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
 
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+    def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """Raise an error: a function has no vectors."""
         raise UserError(f"{self.source} is a plain function and has no vectors: leave the geometry recipe out")
 

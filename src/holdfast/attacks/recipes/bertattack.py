@@ -8,7 +8,7 @@ from typing import ClassVar
 from holdfast.attacks.attack_state import AttackState, ranked, saliency, take_best
 from holdfast.attacks.constraints import Constraint, SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.requests import Read, Search
+from holdfast.attacks.requests import Predict, Search
 from holdfast.edits.words import others
 
 
@@ -40,7 +40,7 @@ class BERTAttack(Recipe):
         """Rank words by the effect of the unknown token in their place; take the best accepted prediction for each."""
         places = state.places
         order = ranked(places, (yield from saliency(state, places)), state.first.noise)
-        predictions = yield Read(state.original, self.candidates)
+        predictions = yield Predict(state.original, self.candidates)
         for place in state.within_budget(order):
             words = others(state.words.words[place], predictions[place])
             if (yield from take_best(state, place, words)):

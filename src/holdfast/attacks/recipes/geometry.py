@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from holdfast.attacks.attack_state import AttackState, first_best
 from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.requests import Climb, Fill, Locate, Request, Search, Slope
+from holdfast.attacks.requests import Differentiate, Fill, LossGradient, Request, Search, Vectorise
 from holdfast.edits.synonyms import NEAR
 from holdfast.edits.words import others
 
@@ -48,11 +48,11 @@ class Geometry(Recipe):
 
     def search(self, state: AttackState) -> Search:
         """Replace one word per iteration; skip words without candidates."""
-        slope: Slope | None = None
+        slope: LossGradient | None = None
         tried: set[int] = set()
         while len(state.changed) < state.budget:
             if slope is None:
-                slope = yield Climb(state.words)
+                slope = yield Differentiate(state.words)
             importance = slope.importance
             open_places = [p for p in state.places if p not in tried and importance[p] > 0.0]
             if not open_places:
@@ -65,7 +65,7 @@ class Geometry(Recipe):
             if not candidates:
                 continue
             texts = [state.words.exchanged(place, candidate.word) for candidate in candidates]
-            located = yield Locate(tuple(text.text for text in texts))
+            located = yield Vectorise(tuple(text.text for text in texts))
             rises = [float((z - slope.z) @ slope.direction) for z, _ in located]
             best = first_best(rises)
             if rises[best] <= 0.0:

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from holdfast.attacks.attack_state import AttackState, first_best, ranked, saliency, take_best
 from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.requests import Judge, Search
+from holdfast.attacks.requests import Query, Search
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PWWS(Recipe):
         salient = yield from saliency(state, places)
         synonyms = self.synonyms(state, places)
         texts = [state.original.exchanged(place, word).text for place in places for word in synonyms[place]]
-        verdicts = iter((yield Judge(tuple(texts))) if texts else [])
+        verdicts = iter((yield Query(tuple(texts))) if texts else [])
         scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}
         gains = [max(scores[place], default=state.first.score) - state.first.score for place in places]
         weights = softmax(np.array(salient)) if salient else np.empty(0)
