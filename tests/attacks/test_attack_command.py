@@ -11,8 +11,8 @@ import pytest
 import torch
 from small_attacks import ATTACK, mistake, write
 
-from holdfast.attacks.attack_run import make_recipes
 from holdfast.attacks.journal import journals
+from holdfast.attacks.recipe_choice import make_recipes
 from holdfast.cli import main
 from holdfast.option_parsing import split_settings
 from holdfast.results import read_result

@@ -11,7 +11,7 @@ import pytest
 import torch
 from small_attacks import TEXTS, sentence
 
-from holdfast.attacks import encoder_targets
+from holdfast.attacks import RECIPES, Geometry, Typos, encoder_targets
 from holdfast.attacks.classifier import load_classifier
 from holdfast.attacks.encoder_targets import (
     DriftTarget,
@@ -24,7 +24,6 @@ from holdfast.attacks.encoder_targets import (
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.metrics import correlations
-from holdfast.attacks.recipes import RECIPES, Geometry, Typos
 from holdfast.attacks.targets import ClassifierTarget
 from holdfast.edits.words import Words
 from holdfast.errors import UserError

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from small_attacks import ADJECTIVES, CONTENT, cosine, neighbours
 
+from holdfast.attacks import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Verdict
-from holdfast.attacks.recipes import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
 from holdfast.attacks.requests import Compare, Differentiate, Fill, Predict, Query, Vectorise, characters
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 from holdfast.edits.words import Words

@@ -10,10 +10,10 @@ import pytest
 from small_attacks import CONTENT, cosine, kind, neighbours, split
 
 from holdfast.adversary.masked_lm import MaskedLM
+from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example
-from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 
 # --- slow references ---------------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_attacks import TEXTS
 
+from holdfast.attacks import Geometry, Typos
 from holdfast.attacks.attack_state import first_best, gain, ranked
 from holdfast.attacks.classifier import Classifier, compute_logits, load_classifier, tokenise
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
-from holdfast.attacks.recipes import Geometry, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, characters_seen, class_verdict
 from holdfast.edits.words import Words
 from holdfast.errors import UserError

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from holdfast.attacks.engine import Engine
     from holdfast.attacks.examples import Attempt, Example
     from holdfast.attacks.metrics import summarise
-    from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
+    from holdfast.attacks.recipes import RECIPES, Recipe
+    from holdfast.attacks.recipes.bae import BAE
+    from holdfast.attacks.recipes.bertattack import BERTAttack
+    from holdfast.attacks.recipes.geometry import Geometry
+    from holdfast.attacks.recipes.pwws import PWWS
+    from holdfast.attacks.recipes.textbugger import TextBugger
+    from holdfast.attacks.recipes.textfooler import TextFooler
+    from holdfast.attacks.recipes.typos import Typos
     from holdfast.attacks.resources import LIGHT, PAPER, ResourceNames, Resources
     from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 
@@ -47,15 +54,15 @@ _HOMES = {
     "Attempt": "holdfast.attacks.examples",
     "Example": "holdfast.attacks.examples",
     "summarise": "holdfast.attacks.metrics",
-    "BAE": "holdfast.attacks.recipes",
-    "PWWS": "holdfast.attacks.recipes",
+    "BAE": "holdfast.attacks.recipes.bae",
+    "PWWS": "holdfast.attacks.recipes.pwws",
     "RECIPES": "holdfast.attacks.recipes",
-    "BERTAttack": "holdfast.attacks.recipes",
-    "Geometry": "holdfast.attacks.recipes",
+    "BERTAttack": "holdfast.attacks.recipes.bertattack",
+    "Geometry": "holdfast.attacks.recipes.geometry",
     "Recipe": "holdfast.attacks.recipes",
-    "TextBugger": "holdfast.attacks.recipes",
-    "TextFooler": "holdfast.attacks.recipes",
-    "Typos": "holdfast.attacks.recipes",
+    "TextBugger": "holdfast.attacks.recipes.textbugger",
+    "TextFooler": "holdfast.attacks.recipes.textfooler",
+    "Typos": "holdfast.attacks.recipes.typos",
     "LIGHT": "holdfast.attacks.resources",
     "PAPER": "holdfast.attacks.resources",
     "ResourceNames": "holdfast.attacks.resources",

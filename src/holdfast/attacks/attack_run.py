@@ -11,9 +11,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast import launch
 from holdfast.attacks.attack_inputs import (
@@ -30,16 +30,17 @@ from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal, Key
 from holdfast.attacks.long_texts import about_long_texts
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
-from holdfast.attacks.recipes import RECIPES, Recipe
+from holdfast.attacks.recipe_choice import make_recipes, recipe_record
+from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
-from holdfast.errors import UserError, did_you_mean
+from holdfast.errors import UserError
 from holdfast.files import exclusive, output_lock, write_text
 from holdfast.input_limits import cut_line
 from holdfast.model_lookup import CALL
 from holdfast.number_ranges import check_numbers
-from holdfast.option_parsing import option_value, paths_in
+from holdfast.option_parsing import paths_in
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result, write_result
@@ -57,7 +58,7 @@ class AttackSettings:
 
     Attributes:
         model: a classifier, an encoder, or ``call:package.module:function``.
-        recipes: names of recipes.
+        recipes: names of recipes, ``FILE.py:Class`` or ``package.module:Class``.
         task: a labelled task, or None with ``texts``.
         texts: a corpus, for goals without labels.
         search: the corpus to search, for the goal "neighbours"; None: all of the texts or the task.
@@ -103,38 +104,6 @@ class AttackSettings:
     processes: int = 1
     device: str | None = None
     label_map: Mapping[str, str] | None = None
-
-
-def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Recipe]:
-    """Create the recipes of a run, with changed constants.
-
-    Raises:
-        UserError: an unknown recipe or constant (the message suggests the closest name), or an invalid value.
-    """
-    for name in names:
-        if name not in RECIPES:
-            raise UserError(f"unknown recipe {name!r}{did_you_mean(name, RECIPES)}; recipes: {', '.join(RECIPES)}")
-    changed: dict[str, dict[str, Any]] = {name: {} for name in names}
-    for key, value in constants.items():
-        recipe, dot, constant = key.rpartition(".")
-        recipe = next((name for name in names if name.replace("-", "_") == recipe), recipe)  # options have underscores
-        having = [recipe] if dot else [n for n in names if constant in {f.name for f in fields(RECIPES[n])}]
-        if dot and recipe not in changed:
-            raise UserError(f"{key}: {recipe} is not among the recipes of this run ({', '.join(names)})")
-        known = [f.name for name in (having if dot else names) for f in fields(RECIPES[name])]
-        if not having or constant not in known:
-            raise UserError(f"no constant {constant!r}{did_you_mean(constant, known)}; constants: {', '.join(known)}")
-        for name in having:
-            hint = get_type_hints(RECIPES[name])[constant]
-            changed[name][constant] = option_value(f"{name}.{constant}", value, hint)
-    return [_made(name, changed[name]) for name in dict.fromkeys(names)]
-
-
-def _made(name: str, constants: Mapping[str, Any]) -> Recipe:
-    try:
-        return RECIPES[name](**constants)
-    except ValueError as error:
-        raise UserError(f"{name}: {error}") from error
 
 
 @exclusive(lambda settings: output_lock(settings.output))
@@ -274,13 +243,7 @@ def _protocol(
         **({"classes": list(material.classes)} if material.classes is not None else {}),
         **({"notes": list(material.notes)} if material.notes else {}),
         **({"class_match": victim.classes.record()} if victim.classes is not None else {}),
-        "recipes": {
-            recipe.NAME: {
-                "constants": dict(vars(recipe)),
-                "changed_from_published": recipe.changed_constants(),
-            }
-            for recipe in recipes
-        },
+        "recipes": {recipe.NAME: recipe_record(recipe) for recipe in recipes},
         "resources": dict(vars(settings.resources)),
         "precision": settings.precision,
         "seed": settings.seed,

@@ -67,6 +67,12 @@ INFLECTION = "inflection"
 """A resource without alternatives: the package lemminflect."""
 
 
+def require_known(needed: Iterable[str], where: str) -> None:
+    """Raise an error if a name is not that of a resource; ``where`` is the begin of the message."""
+    for name in needed:
+        one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION))
+
+
 def choose(resources: str, **named: str | None) -> ResourceNames:
     """Return the resource names of a set, with the user's replacements.
 
@@ -141,15 +147,15 @@ class Resources:
         """Load resources now, so that a missing one raises an error before any work.
 
         Raises:
-            UserError: a resource is missing.
+            UserError: a resource is missing or unknown.
         """
+        needed = list(needed)
+        require_known(needed, "resources")
         for name in needed:
             if name == INFLECTION:
                 _where_inflections()
-            elif name in RESOURCES:
-                getattr(self, name)
             else:
-                raise ValueError(f"there is no resource {name!r}: {', '.join((*RESOURCES, INFLECTION))}")
+                getattr(self, name)
 
 
 # --- availability --------------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from holdfast.launch import is_first_process, processes
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Anchored, Objective
-from holdfast.objectives.own_methods import is_own, source_sha256
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.results import environment, new_result, write_result
@@ -51,6 +50,7 @@ from holdfast.training.selection import KeepBest
 from holdfast.training.sharding import asked_for as sharding_asked_for
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
+from holdfast.user_classes import is_user_class, source_sha256
 
 
 @exclusive(lambda config: run_folder.alone(Path(config.output)))
@@ -336,7 +336,7 @@ def _record(
 def _said(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Return the part of the record that follows from the settings, without reading data."""
     keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
-    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_own(config.method) else {}
+    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_user_class(config.method) else {}
     return {
         "method": config.method,
         **own,

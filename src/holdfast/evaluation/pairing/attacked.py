@@ -124,7 +124,8 @@ def _attack_of(source: ComparedResult, key: RowKey) -> dict[str, Any]:
     message = {name: goal.get(name) for name in _GOAL}
     if goal.get("chosen") == "given":
         message["threshold"] = goal.get("threshold")
-    return {"the constants": recipe.get("constants"), "the goal": message}
+    code = str(recipe.get("sha256"))[:12]  # of a user-defined recipe
+    return {"the constants": recipe.get("constants"), "the code": code, "the goal": message}
 
 
 def outcomes_of(source: ComparedResult, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
