@@ -36,7 +36,8 @@ from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import summarise
 from holdfast.attacks.recipes import RECIPES
-from holdfast.attacks.resources import Resources, choose
+from holdfast.attacks.resource_names import choose
+from holdfast.attacks.resources import Resources
 from holdfast.attacks.targets import ClassifierTarget
 
 BATCH = 32

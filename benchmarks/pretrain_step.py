@@ -31,10 +31,11 @@ from holdfast.data.corpus import spool_corpus
 from holdfast.pretraining.batches import Group, as_group
 from holdfast.pretraining.masking import Masking
 from holdfast.pretraining.model import loss_of, new_model, ready_to_train
-from holdfast.pretraining.pretrain_settings import pretrain_settings
+from holdfast.pretraining.pretrain_settings import PretrainSettings
 from holdfast.pretraining.step_order import StepOrder
 from holdfast.pretraining.tokens import Ids, TokenisedCorpus, tokenise_corpus
 from holdfast.pretraining.vocabulary import own_tokenizer
+from holdfast.settings import read_settings
 
 Variant = tuple[str, Callable[[Any], int]]
 
@@ -154,7 +155,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    settings = pretrain_settings(given.config, {"corpus": given.corpus, "output": Path("unused")}).completed()
+    settings = read_settings(
+        PretrainSettings,
+        {"corpus": given.corpus, "output": Path("unused")},
+        PretrainSettings.find_config(given.config),
+    ).completed()
     spooled = spool_corpus(settings.corpus)
     tokenizer = own_tokenizer(spooled, settings.vocabulary or 0, max_length=settings.max_length)
     corpus = tokenise_corpus(spooled, tokenizer, max_length=settings.max_length)

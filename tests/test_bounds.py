@@ -10,17 +10,19 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from holdfast.attacks.attack_run import AttackSettings, attack
-from holdfast.audit.audit_context import AuditSettings
+from holdfast.attacks.attack_run import attack
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.audit.audit_run import audit
+from holdfast.audit.audit_settings import AuditSettings
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.cli import main
 from holdfast.cli.app import app
 from holdfast.errors import UserError
 from holdfast.experiments.definition import read_definition
-from holdfast.experiments.reproduction import ReproduceSettings
-from holdfast.hardening.hardening_run import HardenSettings, harden
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.hardening.harden_settings import HardenSettings
+from holdfast.hardening.hardening_run import harden
 from holdfast.number_ranges import RANGES, Range, check_numbers, in_range, short
 from holdfast.objectives import METHODS
 from holdfast.pretraining.pretrain_settings import PretrainSettings

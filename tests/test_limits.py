@@ -138,7 +138,7 @@ def test_a_smaller_limit_stays(saved: Callable[..., Path], limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "message"),
     [
         (2, "takes 2 tokens, of which its tokeniser adds 2 to every text: there is no room for a word"),
         (0, "its length limit is 0: set max_seq_length to a number of tokens"),
@@ -241,7 +241,7 @@ def test_a_limit_for_a_while(make_encoder_model: Callable[..., SentenceTransform
     assert lowered(40, model, template=10) == lowered(100, model) == 48
 
 
-@pytest.mark.parametrize(("asked", "limit", "told"), [(32, None, False), (32, 32, False), (33, 32, True)])
+@pytest.mark.parametrize(("asked", "limit", "message"), [(32, None, False), (32, 32, False), (33, 32, True)])
 def test_a_lower_limit_than_was_asked_for_is_said(asked: int, limit: int | None, message: bool) -> None:
     line = lowered_line(asked, limit, "m")
     assert line == ("--max-length 33: m takes 32 tokens, texts are cut there" if message else None)

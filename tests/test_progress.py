@@ -117,6 +117,6 @@ def test_when_all_is_done_no_time_left_is_told_and_what_comes_next_has_its_name(
     ]
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0, "0 s"), (99, "99 s"), (150, "2.5 min"), (9000, "2.5 h")])
+@pytest.mark.parametrize(("seconds", "message"), [(0, "0 s"), (99, "99 s"), (150, "2.5 min"), (9000, "2.5 h")])
 def test_durations(seconds: float, message: str) -> None:
     assert duration(seconds) == message

@@ -6,29 +6,24 @@ Train robust sentence encoders without labels, audit any encoder, and ship the r
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.evaluation.sts import evaluate_sts
-    from holdfast.models import load_sentence_transformer
-    from holdfast.training.train_config import TrainConfig
-    from holdfast.training.training_run import train
+    from holdfast.evaluation.sts import evaluate_sts as evaluate_sts
+    from holdfast.models import load_sentence_transformer as load_sentence_transformer
+    from holdfast.training.train_config import TrainConfig as TrainConfig
+    from holdfast.training.training_run import train as train
 
 __version__ = "0.1.0"
 
-__all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
-
-_HOMES = {
-    "TrainConfig": "holdfast.training.train_config",
-    "train": "holdfast.training.training_run",
-    "evaluate_sts": "holdfast.evaluation.sts",
-    "load_sentence_transformer": "holdfast.models",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first access, so that torch is not loaded only to print a version."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "TrainConfig": "training.train_config",
+        "train": "training.training_run",
+        "evaluate_sts": "evaluation.sts",
+        "load_sentence_transformer": "models",
+    },
+)

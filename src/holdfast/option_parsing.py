@@ -66,7 +66,8 @@ def fitted(where: str, value: Any, hint: Any, name: str = "") -> Any:
             if type(converted) in (int, float):
                 in_range(name, converted, where)
             return converted
-    wanted = " or ".join(_DESCRIPTIONS[get_origin(kind) or kind] for kind in kinds)
+    origins = [get_origin(kind) or kind for kind in kinds]
+    wanted = " or ".join(dict.fromkeys(_DESCRIPTIONS[origin] for origin in origins if origin in _DESCRIPTIONS))
     raise UserError(f"{where} takes {wanted}, not {short(value)}")
 
 
@@ -77,6 +78,7 @@ _DESCRIPTIONS: dict[Any, str] = {
     str: "text",
     Path: "a path",
     tuple: "a list of names",
+    Sequence: "a list of names",
     Mapping: "a mapping of options",
     type(None): "null",
 }
@@ -92,7 +94,7 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
             # YAML 1.1 reads 3e-5, without a point, as text.
             number = float(value) if type(value) in (int, float, str) else math.nan
         return not math.isnan(number), value if math.isnan(number) else number
-    if get_origin(kind) is tuple:
+    if get_origin(kind) in (tuple, Sequence):
         names = value.split(",") if isinstance(value, str) else value
         fits = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
         return fits, tuple(name.strip() for name in names if name.strip()) if fits else None
@@ -222,15 +224,16 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def documented_arguments(cls: type) -> dict[str, str]:
-    """Return the ``Args:`` section of a class's docstring, by argument: ``name: meaning`` with continuation lines.
+def documented_arguments(cls: type, section: str = "Args") -> dict[str, str]:
+    """Return a section of a class's docstring, and of its bases', by argument: ``name: meaning``, continued or not.
 
-    Tables of options show it.
+    Tables of options, and the help of the command line, show it.
     """
-    _, _, section = (inspect.getdoc(cls) or "").partition("\nArgs:\n")
-    meanings: dict[str, str] = {}
+    inherited = [documented_arguments(base, section) for base in cls.__bases__ if base is not object]
+    meanings = {name: meaning for found in inherited for name, meaning in found.items()}
+    _, _, lines = inspect.cleandoc(cls.__doc__ or "").partition(f"\n{section}:\n")
     name = ""
-    for line in section.splitlines():
+    for line in lines.splitlines():
         if not line.startswith("    "):
             break  # the section ends where the indentation does
         head, colon, rest = line.strip().partition(": ")

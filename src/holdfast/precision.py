@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -15,6 +16,8 @@ _CPUINFO = Path("/proc/cpuinfo")  # only on Linux
 
 def bf16_is_fast(device: torch.device) -> bool:
     """Return True if the device computes bf16 matrix products faster than fp32 ones."""
+    import torch  # here, as the settings classes need only the names of the precisions
+
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -45,6 +48,7 @@ def processor(field: str) -> str:
 
 def auto_here() -> Literal["fp32", "bf16"]:
     """Return what "auto" means on this machine's default device, without allocating anything on it."""
+    import torch
     from sentence_transformers.util import get_device_name
 
     return resolve("auto", torch.device(get_device_name()))

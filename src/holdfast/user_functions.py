@@ -14,14 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.errors import UserError, first_line
-from holdfast.model_lookup import CALL
+from holdfast.model_lookup import CALL, CALL_BATCH
 from holdfast.number_ranges import in_range
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-CALL_BATCH = 256
-"""Default number of texts per call: accepted by network services, and enough for a local model."""
 
 Function = Callable[[list[Any]], Any]
 

@@ -16,7 +16,8 @@ from small_attacks import sentence
 
 from holdfast.attacks import attack_run as attack_run
 from holdfast.attacks.attack_progress import AttackProgress, UnderWay
-from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.attacks.attack_run import attack
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Outcome

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from small_attacks import ATTACK, content, mistake
 
-from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.attacks.attack_run import attack
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.journal import journals
 from holdfast.cli import main
 from holdfast.errors import UserError

@@ -12,7 +12,8 @@ import pytest
 import torch
 from small_attacks import ATTACK, mistake, write
 
-from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.attacks.attack_run import attack
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.classifier import load_classifier
 from holdfast.attacks.examples import Example
 from holdfast.attacks.gradient_classifier import classification_layer

@@ -14,9 +14,11 @@ import pytest
 from attack_checker import Broken, Checker
 
 from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
-from holdfast.attacks.attack_run import AttackSettings, attack
+from holdfast.attacks.attack_run import attack
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.constraints import SamePartOfSpeech
-from holdfast.attacks.resources import Resources, choose
+from holdfast.attacks.resource_names import choose
+from holdfast.attacks.resources import Resources
 from holdfast.data.registry import load_pairs
 from holdfast.edits.words import Words
 from holdfast.model_lookup import bundled_model

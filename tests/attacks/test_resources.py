@@ -15,7 +15,8 @@ import pytest
 
 import holdfast.cli.doctor  # noqa: F401  # the verb registers itself
 from holdfast.attacks import PWWS, resources
-from holdfast.attacks.resources import LIGHT, PAPER, RESOURCES, ResourceNames, Resources, availability, choose
+from holdfast.attacks.resource_names import LIGHT, PAPER, RESOURCES, ResourceNames, choose
+from holdfast.attacks.resources import Resources, availability
 from holdfast.attacks.text_similarity import USE_HANDLES
 from holdfast.cli import main
 from holdfast.errors import UserError

@@ -185,7 +185,7 @@ def test_mistakes_with_a_function_are_one_line(here: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+    ("words", "message"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
 def test_mistakes_are_one_line(here: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "one.txt").write_text("same\n")

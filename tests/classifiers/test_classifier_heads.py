@@ -12,7 +12,8 @@ import torch
 from classifier_rows import write
 from safetensors.torch import load_file, save_file
 
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.classifier import load_classifier
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.initial_model import Start, new_classifier
 from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.cli import main
@@ -72,7 +73,7 @@ def same(model: Any, folder: Path, but: Sequence[str] = ()) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("classes", "of_task", "told"),
+    ("classes", "of_task", "message"),
     [
         (("a", "b"), ("a", "b", "c"), "has 2 classes, mine.tsv has 3 classes"),
         (("LABEL_0",), ("a", "b"), "has one output, mine.tsv has 2 classes"),

@@ -16,8 +16,8 @@ import torch
 from classifier_rows import rows, write
 from safetensors.torch import load_file, save_file
 
-from holdfast.attacks.classifier import tokenise
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.classifier import load_classifier, tokenise
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.batches import Collate, LengthOrder
 from holdfast.classifiers.initial_model import new_classifier
 from holdfast.classifiers.labelled_texts import Part

@@ -11,7 +11,8 @@ import pytest
 from classifier_rows import rows, write
 
 from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.classifier import load_classifier
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.cli import main
 from holdfast.results import read_result
 

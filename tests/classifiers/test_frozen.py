@@ -14,9 +14,11 @@ import pytest
 from classifier_rows import rows, write
 from sklearn.linear_model import LogisticRegression
 
-from holdfast.attacks.attack_run import AttackSettings, attack
-from holdfast.attacks.resources import LIGHT
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.attack_run import attack
+from holdfast.attacks.attack_settings import AttackSettings
+from holdfast.attacks.classifier import load_classifier
+from holdfast.attacks.resource_names import LIGHT
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.frozen import STRENGTHS, fit
 from holdfast.classifiers.training_data import load_training_data
 from holdfast.encoding import encode_sentences

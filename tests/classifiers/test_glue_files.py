@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.classifier import load_classifier
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.labelled_texts import Part, sample
 from holdfast.classifiers.training_data import load_training_data
 from holdfast.results import read_result

@@ -14,7 +14,7 @@ import torch
 from classifier_rows import OTHERS
 from safetensors.torch import load_file, save_file
 
-from holdfast.classifiers import Classifier, load_classifier
+from holdfast.attacks.classifier import Classifier, load_classifier
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 

@@ -276,7 +276,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "told"), MISTAKES)
+@pytest.mark.parametrize(("changes", "message"), MISTAKES)
 def test_mistakes(changes: dict[str, Any], message: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(data / "snli" / "dev.tsv", [(a, b, "neutral") for a, b, _ in rows(30, 0, pairs=True)])
     write(data / "ag_news" / "train_sample.tsv", rows(30, 0))

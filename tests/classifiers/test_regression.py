@@ -13,7 +13,8 @@ import torch
 from classifier_rows import OTHERS
 from scipy.stats import pearsonr, spearmanr
 
-from holdfast.classifiers import FinetuneSettings, finetune, load_classifier
+from holdfast.attacks.classifier import load_classifier
+from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.classifier_trainer import ClassifierTrainer
 from holdfast.classifiers.scores import pearson, spearman
 from holdfast.errors import UserError
@@ -125,7 +126,8 @@ def test_an_evaluation_gives_the_squared_error(settings: Settings, data: Path, m
 
 
 def test_attacks_on_scores_are_refused_in_one_line(settings: Settings, data: Path, tmp_path: Path) -> None:
-    from holdfast.attacks.attack_run import AttackSettings, attack
+    from holdfast.attacks.attack_run import attack
+    from holdfast.attacks.attack_settings import AttackSettings
 
     write_pairs(data)
     finetune(settings(task="stsb", max_steps=2))

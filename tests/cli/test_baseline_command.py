@@ -53,7 +53,7 @@ def test_with_json_there_is_one_document_and_nothing_else(vectors: Path, capsys:
     ("words", "said"),
     [
         (["glvoe", "--output", "out"], "(did you mean 'glove'?)"),
-        (["glove", "--vectors", "v.txt"], "'--output'"),
+        (["glove", "--vectors", "v.txt"], "missing: --output"),
         (["glove", "--output", "out"], "needs --vectors"),
         (["glove", "--output", "out", "--vectors", "w.txt"], "cannot read w.txt"),
         (["glove", "--output", "out", "--vectors", "v.txt", "--seed", "1"], "does not take --seed"),

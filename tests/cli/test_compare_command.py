@@ -173,7 +173,7 @@ WRONG: list[tuple[Callable[[], list[str]], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("files", "told"), WRONG)
+@pytest.mark.parametrize(("files", "message"), WRONG)
 def test_what_cannot_be_compared_is_told_in_one_line(
     files: Callable[[], list[str]], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from dataclasses import fields
@@ -68,12 +67,9 @@ def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.Captu
     assert "Traceback" not in message.err
 
 
-def test_every_setting_can_be_given_and_the_help_tells_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    from holdfast.cli.pretrain import pretrain
+def test_the_help_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     from holdfast.pretraining.pretrain_settings import PretrainSettings
 
-    parameters = set(inspect.signature(pretrain).parameters) - {"ctx", "config", "resume", "as_json"}
-    assert parameters == {field.name for field in fields(PretrainSettings)}
     assert main(["pretrain", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     defaults = {f"--{f.name.replace('_', '-')}": f.default for f in fields(PretrainSettings)}

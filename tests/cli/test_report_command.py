@@ -60,7 +60,7 @@ def test_json_says_what_was_written(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["nowhere.json"], "nowhere.json"),
         (["text.json"], "text.json:1: not JSON"),

@@ -50,7 +50,7 @@ def test_pairs_are_not_taken_for_sentences_that_hold_a_tab(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "column", "told"),
+    ("name", "content", "column", "message"),
     [
         ("a.tsv", "sentence\tback\na\tb\nc\t \n", None, "a.tsv:3: the column 'back' is empty: give each sentence its"),
         ("a.tsv", "sentence\tback\n\t \n\tb\n", None, "a.tsv:3: the column 'sentence' is empty: give each sentence"),

@@ -115,7 +115,7 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "told"), BAD_FILES)
+@pytest.mark.parametrize(("rows", "message"), BAD_FILES)
 def test_what_is_wrong_with_a_file(rows: tuple[str, ...], message: str, tmp_path: Path) -> None:
     name = table(tmp_path / "my.tsv", *rows)
     with pytest.raises(UserError, match=message):
@@ -132,7 +132,7 @@ BAD_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), BAD_LINES)
+@pytest.mark.parametrize(("text", "message"), BAD_LINES)
 def test_what_is_wrong_with_a_line(text: str, message: str, tmp_path: Path) -> None:
     name = table(tmp_path / "my.jsonl", text)
     with pytest.raises(UserError, match=message):

@@ -163,7 +163,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("examples", "chosen", "told"), MISTAKES)
+@pytest.mark.parametrize(("examples", "chosen", "message"), MISTAKES)
 def test_a_result_without_what_is_needed_is_one_line(
     examples: Any, chosen: dict[str, Any], message: str, result: Callable[..., Path]
 ) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from small_table import TABLE
 
-from holdfast.attacks.resources import ResourceNames
+from holdfast.attacks.resource_names import ResourceNames
 from holdfast.experiments import cell_execution
-from holdfast.experiments.reproduction import ReproduceSettings
+from holdfast.experiments.reproduce_settings import ReproduceSettings
 
 OTHERS = "the a man woman child runs sleeps eats plays sings on under in park house bed red big old".split()
 

@@ -19,7 +19,8 @@ from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.differences import differences
 from holdfast.experiments.plan import plan
 from holdfast.experiments.render import differences_laid_out, differences_notes, markdown
-from holdfast.experiments.reproduction import ReproduceSettings, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import reproduce
 from holdfast.results import new_result, read_result
 
 Settings = Callable[..., ReproduceSettings]

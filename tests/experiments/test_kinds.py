@@ -17,7 +17,8 @@ from holdfast.experiments.cell_execution import do
 from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.render import markdown
-from holdfast.experiments.reproduction import ReproduceSettings, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import reproduce
 from holdfast.models import load_sentence_transformer
 from holdfast.results import new_result, read_result, write_result
 

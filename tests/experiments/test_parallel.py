@@ -22,7 +22,8 @@ from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.parallel import make_side_by_side, ready
 from holdfast.experiments.render import markdown
-from holdfast.experiments.reproduction import ReproduceSettings, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import reproduce
 from warm import WarmPython
 
 Settings = Callable[..., ReproduceSettings]

@@ -15,7 +15,8 @@ from holdfast.experiments import cell_execution
 from holdfast.experiments.cells import CELL_FILE, Store
 from holdfast.experiments.durations import time_left
 from holdfast.experiments.plan import Planned, plan
-from holdfast.experiments.reproduction import ReproduceSettings, cells_of, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import cells_of, reproduce
 
 Settings = Callable[..., ReproduceSettings]
 

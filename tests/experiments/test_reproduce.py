@@ -26,7 +26,8 @@ from holdfast.experiments import table_rows as of_tables
 from holdfast.experiments.definition import known_tables, tables_named
 from holdfast.experiments.measures import measured
 from holdfast.experiments.render import latex, markdown, reasons
-from holdfast.experiments.reproduction import ReproduceSettings, describe_tables, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import describe_tables, reproduce
 from holdfast.files import locked
 from holdfast.results import read_result
 
@@ -317,7 +318,7 @@ sys.exit(main(sys.argv[2:]))
     "inside",
     [
         "holdfast.training.training_run._run",
-        "holdfast.classifiers.finetune._train",
+        "holdfast.classifiers.finetune_run._train",
         "holdfast.attacks.attack_run._result",
     ],
 )

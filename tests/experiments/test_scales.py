@@ -10,7 +10,8 @@ from holdfast.errors import UserError
 from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.definition import merged, read_definition
 from holdfast.experiments.render import notes
-from holdfast.experiments.reproduction import ReproduceSettings, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import reproduce
 from holdfast.experiments.scales import read_scale
 
 

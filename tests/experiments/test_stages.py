@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from holdfast import precision
-from holdfast.attacks.resources import ResourceNames
+from holdfast.attacks.resource_names import ResourceNames
 from holdfast.errors import UserError
 from holdfast.experiments import cell_execution, cell_planning
 from holdfast.experiments.cell_planning import Planner, Setting

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.attacks.resources import ResourceNames
+from holdfast.attacks.resource_names import ResourceNames
 from holdfast.experiments import cell_planning, reproduction
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
@@ -145,7 +145,7 @@ def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale()
 
 
 @pytest.mark.parametrize(
-    ("mean", "told"), [(69.96, "70.0, +0.0"), (70.04, "70.0, +0.0"), (69.94, "70.0, −0.1"), (-1.0, "70.0, −71.0")]
+    ("mean", "message"), [(69.96, "70.0, +0.0"), (70.04, "70.0, +0.0"), (69.94, "70.0, −0.1"), (-1.0, "70.0, −71.0")]
 )
 def test_a_difference_that_rounds_to_nothing_has_no_minus(mean: float, message: str) -> None:
     assert beside({"published": 70.0, "digits": 1, "metrics": {"mean": mean}}) == message

@@ -19,7 +19,8 @@ from holdfast.errors import UserError
 from holdfast.experiments import translations
 from holdfast.experiments.cell_planning import Planner, Setting
 from holdfast.experiments.cells import Cell
-from holdfast.experiments.reproduction import ReproduceSettings, reproduce
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import reproduce
 from holdfast.results import read_result
 
 Settings = Callable[..., ReproduceSettings]

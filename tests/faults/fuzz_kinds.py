@@ -122,8 +122,9 @@ def _labelled() -> list[Kind]:
 
 def _settings() -> list[Kind]:
     from holdfast.experiments.definition import read_definition, tables_folder
-    from holdfast.pretraining.pretrain_settings import pretrain_settings
-    from holdfast.training.config_file import run_config
+    from holdfast.pretraining.pretrain_settings import PretrainSettings
+    from holdfast.settings import read_settings
+    from holdfast.training.train_config import TrainConfig
 
     table = min(tables_folder().glob("*/*.yaml"), key=lambda path: path.stat().st_size).read_bytes()
     pretrain = (
@@ -133,8 +134,10 @@ def _settings() -> list[Kind]:
     )
     given = _CONFIG.replace("some/model", _NOWHERE).replace("tau", "temperature")
     return [
-        Kind("train.yaml", _CONFIG.encode(), lambda f: run_config(f / "train.yaml", {"method": "simcse"}, [])),
-        Kind("pretrain.yaml", pretrain.encode(), lambda f: pretrain_settings(str(f / "pretrain.yaml"), {})),
+        Kind(
+            "train.yaml", _CONFIG.encode(), lambda f: read_settings(TrainConfig, {"method": "simcse"}, f / "train.yaml")
+        ),
+        Kind("pretrain.yaml", pretrain.encode(), lambda f: read_settings(PretrainSettings, {}, f / "pretrain.yaml")),
         Kind("table.yaml", table, lambda f: read_definition(str(f / "table.yaml"), "smoke")),
         Kind("given.yaml", given.encode(), lambda f: _refusal("train", "simcse", "--config", f / "given.yaml")),
         Kind(

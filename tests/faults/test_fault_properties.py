@@ -29,7 +29,8 @@ from holdfast.edits import characters
 from holdfast.edits.words import Words, in_case_of, others, pieces
 from holdfast.errors import UserError
 from holdfast.results import read_with_state, shown, write_result
-from holdfast.training.config_file import run_config
+from holdfast.settings import read_settings
+from holdfast.training.train_config import TrainConfig
 
 # The machine may be slow and the folder of a test is made once: neither is what these tests are about.
 FEW = settings(
@@ -179,7 +180,7 @@ def test_a_configuration_says_what_was_written(
         f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in {**lines, "precision": precision}.items()
     )
     path.write_text(text, encoding="utf-8")
-    read = run_config(path, {"method": "simcse"}, [])
+    read = read_settings(TrainConfig, {"method": "simcse"}, path)
     assert (read.learning_rate, read.batch_size, read.precision, read.corpus) == (rate, size, precision, corpus)
 
 

@@ -20,7 +20,8 @@ from holdfast.data.inventory import check_data
 from holdfast.errors import UserError
 from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.training.config_file import run_config
+from holdfast.settings import read_settings
+from holdfast.training.train_config import TrainConfig
 
 EVIL = b"cos\nsystem\n(S'touch opened'\ntR."  # a pickle that runs a command while it is read
 
@@ -164,7 +165,7 @@ def test_yaml_makes_values_and_nothing_else(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
-        run_config(tmp_path / "run.yaml", {"method": "simcse"}, [])
+        read_settings(TrainConfig, {"method": "simcse"}, tmp_path / "run.yaml")
     assert not (tmp_path / "opened").exists()
 
 
@@ -174,11 +175,11 @@ def test_yaml_that_unfolds_to_gigabytes_is_refused_at_once(tmp_path: Path) -> No
     (tmp_path / "run.yaml").write_text("\n".join(lines))
     began = time.process_time()
     with pytest.raises(UserError, match="unfold without end"):
-        run_config(tmp_path / "run.yaml", {"method": "simcse"}, [])
+        read_settings(TrainConfig, {"method": "simcse"}, tmp_path / "run.yaml")
     assert time.process_time() - began < 2
     (tmp_path / "run.yaml").write_text("# " + "x" * (1 << 20))
     with pytest.raises(UserError, match="is larger than 256 KiB"):
-        run_config(tmp_path / "run.yaml", {"method": "simcse"}, [])
+        read_settings(TrainConfig, {"method": "simcse"}, tmp_path / "run.yaml")
 
 
 def test_a_download_that_is_not_the_known_one_is_refused_and_not_kept(

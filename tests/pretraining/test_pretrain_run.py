@@ -17,9 +17,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, TrainerCallback
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer
 from holdfast.pretraining import PretrainSettings, pretrain, pretraining_run
-from holdfast.pretraining.pretrain_settings import pretrain_settings, recipe_path
 from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer
 from holdfast.results import read_result
+from holdfast.settings import read_settings
 
 SHAPE: dict[str, Any] = {"layers": 1, "hidden": 32, "heads": 2, "vocabulary": 120, "max_length": 32}
 SHORT: dict[str, Any] = {"batch_tokens": 1024, "precision": "fp32", "learning_rate": 1e-2, "dropout": 0.0}
@@ -242,18 +242,20 @@ def test_a_resumed_run_saves_and_measures_as_often_as_it_is_told_now(
 
 
 def test_the_recipe_is_what_is_given_before_it(tmp_path: Path) -> None:
-    settings = pretrain_settings("small", {"output": "out", "hours": 2, "export": "fp32"})
+    settings = read_settings(
+        PretrainSettings, {"output": "out", "hours": 2, "export": "fp32"}, PretrainSettings.find_config("small")
+    )
     assert (settings.hours, settings.epochs, settings.export) == (2.0, None, "fp32")
-    done = pretrain_settings("small", {"output": "out"}).completed()
+    done = read_settings(PretrainSettings, {"output": "out"}, PretrainSettings.find_config("small")).completed()
     assert done.held_out == "wiki-dev"
     assert done.corpus.startswith("unlabelled/wiki_train_")
     assert len(done.prompts) == 6
     with pytest.raises(UserError, match=r"no configuration file and no recipe is called 'smal' \(did you mean 'small'"):
-        recipe_path("smal")
+        PretrainSettings.find_config("smal")
     bad = tmp_path / "bad.yaml"
     bad.write_text("corpus: c\nlayer: 3\n")
     with pytest.raises(UserError, match=r"bad.yaml:2: unknown key 'layer' \(did you mean 'layers'"):
-        pretrain_settings(str(bad), {})
+        read_settings(PretrainSettings, {}, bad)
 
 
 def test_the_weights_of_the_recipe_fit_the_package() -> None:
@@ -265,7 +267,7 @@ def test_the_weights_of_the_recipe_fit_the_package() -> None:
         def __len__(self) -> int:
             return 12_000
 
-    settings = pretrain_settings("small", {"output": "out"}).completed()
+    settings = read_settings(PretrainSettings, {"output": "out"}, PretrainSettings.find_config("small")).completed()
     weights = sum(weight.numel() for weight in new_model(settings, Tokenizer()).parameters())
     assert weights == 6_343_136
     assert 2 * weights < 14e6, "in fp16"

@@ -149,7 +149,7 @@ def test_a_result_without_measurements_still_has_its_provenance(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "told"),
+    ("name", "more", "message"),
     [("page.pdf", {}, ".html"), (".", {}, "folder"), ("r.html", {"examples": -1}, "--examples")],
 )
 def test_what_cannot_be_written_is_told_before_the_work(

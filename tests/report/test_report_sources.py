@@ -90,7 +90,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("made", "told"), MISTAKES)
+@pytest.mark.parametrize(("made", "message"), MISTAKES)
 def test_what_is_no_result_is_refused_in_a_line(tmp_path: Path, made: dict[str, Any], message: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(json.dumps(made), encoding="utf-8")

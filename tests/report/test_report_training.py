@@ -64,7 +64,7 @@ LOG = {"step": 25, "loss": 0.2, "grad_norm": 0.5, "attack_loss_rise": 0.1, "delt
 
 
 @pytest.mark.parametrize(
-    ("what", "changed", "level", "told"),
+    ("what", "changed", "level", "message"),
     [
         ("loss", {"loss": 0.3}, "look", "did not fall"),
         ("loss", {"loss": float("nan")}, "bad", "not a finite number at step 50"),

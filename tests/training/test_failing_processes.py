@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("fail_on_one.py")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "message"),
     [
         ("raises", "process 1 of 2: the disk of this machine is full"),
         # Whichever comes first: the lost connection, or the launcher's signal.

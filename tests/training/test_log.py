@@ -95,7 +95,7 @@ def begin(file: MetricsFile, step: int = 0, first: bool = True) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (None, {"state": TRAINED}),
         (KeyboardInterrupt(), {"state": STOPPED}),

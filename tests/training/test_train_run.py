@@ -26,7 +26,7 @@ def config(tiny: Path, corpus: Path, output: Path, **changed: Any) -> TrainConfi
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
         ({"seed": 2**32}, "--seed must be from 0 to 4294967295, got 4294967296"),

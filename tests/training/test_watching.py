@@ -62,7 +62,7 @@ def test_a_run_that_trains(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "state", "told"),
+    ("log", "state", "message"),
     [
         ([*LOG, {"step": 80, "state": "stopped"}], "stopped", "stopped at step 80"),
         ([*LOG, {"step": 80, "state": "failed", "why": "the disk is full"}], "failed", "step 80: the disk is full"),

@@ -2,78 +2,53 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget, ScoredPairTarget
-    from holdfast.attacks.engine import Engine
-    from holdfast.attacks.examples import Attempt, Example
-    from holdfast.attacks.metrics import summarise
-    from holdfast.attacks.recipes import RECIPES, Recipe
-    from holdfast.attacks.recipes.bae import BAE
-    from holdfast.attacks.recipes.bertattack import BERTAttack
-    from holdfast.attacks.recipes.geometry import Geometry
-    from holdfast.attacks.recipes.pwws import PWWS
-    from holdfast.attacks.recipes.textbugger import TextBugger
-    from holdfast.attacks.recipes.textfooler import TextFooler
-    from holdfast.attacks.recipes.typos import Typos
-    from holdfast.attacks.resources import LIGHT, PAPER, ResourceNames, Resources
-    from holdfast.attacks.targets import CallableTarget, ClassifierTarget
+    from holdfast.attacks.attack_settings import AttackSettings as AttackSettings
+    from holdfast.attacks.encoder_targets import DriftTarget as DriftTarget
+    from holdfast.attacks.encoder_targets import RetrievalTarget as RetrievalTarget
+    from holdfast.attacks.encoder_targets import ScoredPairTarget as ScoredPairTarget
+    from holdfast.attacks.engine import Engine as Engine
+    from holdfast.attacks.examples import Attempt as Attempt
+    from holdfast.attacks.examples import Example as Example
+    from holdfast.attacks.metrics import summarise as summarise
+    from holdfast.attacks.recipes import RECIPES as RECIPES
+    from holdfast.attacks.recipes import Recipe as Recipe
+    from holdfast.attacks.recipes.bae import BAE as BAE
+    from holdfast.attacks.recipes.bertattack import BERTAttack as BERTAttack
+    from holdfast.attacks.recipes.geometry import Geometry as Geometry
+    from holdfast.attacks.recipes.pwws import PWWS as PWWS
+    from holdfast.attacks.recipes.textbugger import TextBugger as TextBugger
+    from holdfast.attacks.recipes.textfooler import TextFooler as TextFooler
+    from holdfast.attacks.recipes.typos import Typos as Typos
+    from holdfast.attacks.resource_names import LIGHT as LIGHT
+    from holdfast.attacks.resource_names import PAPER as PAPER
+    from holdfast.attacks.resource_names import ResourceNames as ResourceNames
+    from holdfast.attacks.resources import Resources as Resources
+    from holdfast.attacks.targets import CallableTarget as CallableTarget
+    from holdfast.attacks.targets import ClassifierTarget as ClassifierTarget
 
-__all__ = [
-    "BAE",
-    "LIGHT",
-    "PAPER",
-    "PWWS",
-    "RECIPES",
-    "Attempt",
-    "BERTAttack",
-    "CallableTarget",
-    "ClassifierTarget",
-    "DriftTarget",
-    "Engine",
-    "Example",
-    "Geometry",
-    "Recipe",
-    "ResourceNames",
-    "Resources",
-    "RetrievalTarget",
-    "ScoredPairTarget",
-    "TextBugger",
-    "TextFooler",
-    "Typos",
-    "summarise",
-]
-
-_HOMES = {
-    "DriftTarget": "holdfast.attacks.encoder_targets",
-    "RetrievalTarget": "holdfast.attacks.encoder_targets",
-    "ScoredPairTarget": "holdfast.attacks.encoder_targets",
-    "Engine": "holdfast.attacks.engine",
-    "Attempt": "holdfast.attacks.examples",
-    "Example": "holdfast.attacks.examples",
-    "summarise": "holdfast.attacks.metrics",
-    "BAE": "holdfast.attacks.recipes.bae",
-    "PWWS": "holdfast.attacks.recipes.pwws",
-    "RECIPES": "holdfast.attacks.recipes",
-    "BERTAttack": "holdfast.attacks.recipes.bertattack",
-    "Geometry": "holdfast.attacks.recipes.geometry",
-    "Recipe": "holdfast.attacks.recipes",
-    "TextBugger": "holdfast.attacks.recipes.textbugger",
-    "TextFooler": "holdfast.attacks.recipes.textfooler",
-    "Typos": "holdfast.attacks.recipes.typos",
-    "LIGHT": "holdfast.attacks.resources",
-    "PAPER": "holdfast.attacks.resources",
-    "ResourceNames": "holdfast.attacks.resources",
-    "Resources": "holdfast.attacks.resources",
-    "CallableTarget": "holdfast.attacks.targets",
-    "ClassifierTarget": "holdfast.attacks.targets",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first access, so that a name from a light module does not load the heavy ones."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'holdfast.attacks' has no attribute {name!r}")
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "AttackSettings": "attack_settings",
+        **dict.fromkeys(("DriftTarget", "RetrievalTarget", "ScoredPairTarget"), "encoder_targets"),
+        "Engine": "engine",
+        **dict.fromkeys(("Attempt", "Example"), "examples"),
+        "summarise": "metrics",
+        **dict.fromkeys(("RECIPES", "Recipe"), "recipes"),
+        "BAE": "recipes.bae",
+        "BERTAttack": "recipes.bertattack",
+        "Geometry": "recipes.geometry",
+        "PWWS": "recipes.pwws",
+        "TextBugger": "recipes.textbugger",
+        "TextFooler": "recipes.textfooler",
+        "Typos": "recipes.typos",
+        **dict.fromkeys(("LIGHT", "PAPER", "ResourceNames"), "resource_names"),
+        "Resources": "resources",
+        **dict.fromkeys(("CallableTarget", "ClassifierTarget"), "targets"),
+    },
+)

@@ -7,8 +7,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from holdfast.attacks.attack_settings import Goal
 from holdfast.attacks.encoder_targets import (
     SCALE,
     DriftTarget,
@@ -28,17 +29,15 @@ from holdfast.data.tasks import Task, task_named
 from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
-from holdfast.model_lookup import CALL, model_identity, resolve_model
+from holdfast.model_lookup import CALL, CALL_BATCH, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.progress import stage
-from holdfast.user_functions import CALL_BATCH, VectorFunction, load_function
+from holdfast.user_functions import VectorFunction, load_function
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from holdfast.user_functions import SentenceEncoder
-
-Goal = Literal["auto", "class", "score", "drift", "neighbours"]
 
 _SPLITS = ("test", "dev", "dev_matched", "all", "test_r1", "test_sample")
 _FIT = {"stsb": ("dev", "train"), "sickr": ("trial", "train")}

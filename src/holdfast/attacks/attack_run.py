@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,20 +19,21 @@ from holdfast import launch
 from holdfast.attacks.attack_inputs import (
     AttackedModel,
     AttackInputs,
-    Goal,
     cut_texts,
     load_attacked_model,
     load_inputs,
 )
 from holdfast.attacks.attack_progress import AttackProgress
-from holdfast.attacks.engine import SIDE_BY_SIDE, Engine
+from holdfast.attacks.attack_settings import AttackSettings
+from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal, Key
 from holdfast.attacks.long_texts import about_long_texts
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipe_choice import make_recipes, recipe_record
 from holdfast.attacks.recipes import Recipe
-from holdfast.attacks.resources import PAPER, SETS, ResourceNames, Resources, availability
+from holdfast.attacks.resource_names import SETS
+from holdfast.attacks.resources import Resources, availability
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
@@ -44,66 +45,11 @@ from holdfast.option_parsing import paths_in
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result, write_result
-from holdfast.user_functions import CALL_BATCH
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _WAIT = 0.2
-
-
-@dataclass(frozen=True)
-class AttackSettings:
-    """Settings of an attack run.
-
-    Attributes:
-        model: a classifier, an encoder, or ``call:package.module:function``.
-        recipes: names of recipes, ``FILE.py:Class`` or ``package.module:Class``.
-        task: a labelled task, or None with ``texts``.
-        texts: a corpus, for goals without labels.
-        search: the corpus to search, for the goal "neighbours"; None: all of the texts or the task.
-        split: split of the task.
-        goal: "class" (another class), "score" (a wrong similarity score), "drift" (a distant vector), "neighbours"
-            (other nearest neighbours), or "auto": by the data.
-        examples: number of examples to sample; None: all.
-        constants: changed constants, ``{"candidates": …}`` for all recipes that have it or ``{"pwws.candidates": …}``.
-        threshold: cosine, for the goal "drift".
-        k: number of neighbours, for the goal "neighbours".
-        margin: margin in points, for the goal "score".
-        resources: the linguistic resources.
-        precision: precision of the search; successes are always confirmed in fp32.
-        seed: random seed of the sampling, of the recipes and of the bootstrap.
-        data: the data folder.
-        output: the result file; None: nothing is written, and an interrupted run cannot be resumed.
-        side_by_side: number of parallel attacks.
-        call_batch: maximum number of texts per call, if the model is a function.
-        processes: number of processes that share the examples on this machine.
-        device: the device of the model.
-        label_map: the task's class for each class of the model, by name, for the goal "class"; None: matched by name.
-    """
-
-    model: str
-    recipes: Sequence[str]
-    task: str | None = None
-    texts: str | None = None
-    search: str | None = None
-    split: str | None = None
-    goal: Goal = "auto"
-    examples: int | None = None
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    threshold: float | None = None
-    k: int = 5
-    margin: float = 1.0
-    resources: ResourceNames = PAPER
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    seed: int = 42
-    data: Path | None = None
-    output: Path | None = None
-    side_by_side: int = SIDE_BY_SIDE
-    call_batch: int = CALL_BATCH
-    processes: int = 1
-    device: str | None = None
-    label_map: Mapping[str, str] | None = None
 
 
 @exclusive(lambda settings: output_lock(settings.output))
@@ -138,7 +84,7 @@ def attack(
             data=settings.data,
             search=settings.search,
         )
-    resources = Resources(settings.resources, data=settings.data, device=settings.device)
+    resources = Resources(settings.resource_names, data=settings.data, device=settings.device)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
     if rank == 0:
         with stage(console, "opening the linguistic resources", announce=False):
@@ -244,7 +190,7 @@ def _protocol(
         **({"notes": list(material.notes)} if material.notes else {}),
         **({"class_match": victim.classes.record()} if victim.classes is not None else {}),
         "recipes": {recipe.NAME: recipe_record(recipe) for recipe in recipes},
-        "resources": dict(vars(settings.resources)),
+        "resources": dict(vars(settings.resource_names)),
         "precision": settings.precision,
         "seed": settings.seed,
         "model_sha256": victim.identity["model_sha256"],
@@ -402,8 +348,8 @@ def _open_measure(settings: AttackSettings, resources: Resources) -> None:
     It also measures the adversarial texts if no recipe needs it. The default encoder of a set may be missing; one that
     the user named must exist.
     """
-    here = {row.resource: row.here for row in availability(settings.resources, data=settings.data)}
-    if here["similarity"] or settings.resources.similarity not in {names.similarity for names in SETS.values()}:
+    here = {row.resource: row.here for row in availability(settings.resource_names, data=settings.data)}
+    if here["similarity"] or settings.resource_names.similarity not in {names.similarity for names in SETS.values()}:
         resources.require(["similarity"])
 
 

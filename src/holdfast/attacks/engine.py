@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.attack_progress import UnderWay
+from holdfast.attacks.attack_settings import SIDE_BY_SIDE
 from holdfast.attacks.attack_state import AttackState
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, verdict_record
 from holdfast.attacks.recipes import Recipe
@@ -36,9 +37,6 @@ from holdfast.edits.words import Words
 
 if TYPE_CHECKING:
     from holdfast.attacks.resources import Resources
-
-SIDE_BY_SIDE = 64
-"""Number of parallel attacks. More attacks fill larger batches, which helps on a GPU more than on a CPU."""
 
 MOST_KEPT = 1 << 28
 """Characters of texts held by the attacks above which further ones wait: 256 MB, more for non-ASCII texts."""

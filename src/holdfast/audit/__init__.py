@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from holdfast.audit.audit_context import AuditSettings
-from holdfast.audit.audit_run import audit
-from holdfast.audit.verdicts import VERDICTS, Verdict
+from typing import TYPE_CHECKING
 
-__all__ = ["VERDICTS", "AuditSettings", "Verdict", "audit"]
+from holdfast.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from holdfast.audit.audit_run import audit as audit
+    from holdfast.audit.audit_settings import AuditSettings as AuditSettings
+    from holdfast.audit.verdicts import VERDICTS as VERDICTS
+    from holdfast.audit.verdicts import Verdict as Verdict
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "AuditSettings": "audit_settings",
+        "audit": "audit_run",
+        **dict.fromkeys(("VERDICTS", "Verdict"), "verdicts"),
+    },
+)

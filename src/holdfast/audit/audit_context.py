@@ -4,61 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from holdfast.attacks.recipes.pwws import PWWS
-from holdfast.attacks.resources import Resources, availability, choose
+from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_progress import AuditProgress
+from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import Texts
 from holdfast.audit.vector_movement import Space
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head
-from holdfast.user_functions import CALL_BATCH
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
     from holdfast.user_functions import SentenceEncoder
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """Settings of an audit.
-
-    Attributes:
-        model: any SentenceTransformer, a raw masked language model, or ``call:package.module:function``, which takes n
-            texts and returns n vectors.
-        texts: a corpus; None: STS-B dev if the data folder has it, else the documentation of this Python.
-        examples: number of texts to attack; random changes use up to 1000 texts, or ``examples`` if that is more.
-        max_words: longer texts are truncated to this number of words, as the cost of an attack is quadratic in it.
-        resources: "paper" or "light", as for ``holdfast attack``.
-        synonyms: replacement for the synonyms of the set.
-        wordnet: replacement for the WordNet of the set.
-        tagger: replacement for the tagger of the set.
-        masked_lm: replacement for the masked LM of the set; None: the model's own head, if its folder has one.
-        pooling: pooling of a raw masked language model.
-        precision: precision of the attacks' search; all reported numbers are computed in fp32.
-        seed: random seed of sampling and intervals.
-        data: the data folder.
-        device: the device of the model; None: the best one of the machine.
-        call_batch: maximum number of texts per call of a function.
-    """
-
-    model: str
-    texts: str | None = None
-    examples: int = 100
-    max_words: int = 64
-    resources: str = "light"
-    synonyms: str | None = None
-    wordnet: str | None = None
-    tagger: str | None = None
-    masked_lm: str | None = None
-    pooling: str | None = None
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    seed: int = 42
-    data: Path | None = None
-    device: str | None = None
-    call_batch: int = CALL_BATCH
 
 
 class Linguistics:
@@ -74,7 +34,7 @@ class Linguistics:
 
     def __init__(self, settings: AuditSettings, folder: Path | None) -> None:
         named = {name: getattr(settings, name) for name in ("synonyms", "wordnet", "tagger", "masked_lm")}
-        names = choose(settings.resources, **named)
+        names = settings.resource_names
         self._named = [name for name, value in named.items() if value is not None]
         self._own_head = settings.masked_lm is None and folder is not None and has_masked_lm_head(folder)
         if self._own_head:

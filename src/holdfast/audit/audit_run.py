@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.audit import adversarial_items, changed_copies, natural_items
-from holdfast.audit.audit_context import AuditContext, AuditSettings, Linguistics
+from holdfast.audit.audit_context import AuditContext, Linguistics
 from holdfast.audit.audit_progress import AuditProgress
+from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import POOL, Texts, choose_texts
 from holdfast.audit.item_rows import Item, absent
 from holdfast.audit.vector_movement import Space, Units

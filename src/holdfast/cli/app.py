@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from holdfast.errors import UserError, did_you_mean
 
@@ -35,6 +36,62 @@ class _Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+OPTION_PANELS: dict[str, tuple[str, ...]] = {
+    "Input": (
+        *("attacked", "adversarial_texts", "column", "corpus", "data", "file", "held_out", "label_map", "model"),
+        *("models", "others", "positive_column", "search", "split", "task", "text", "texts", "tokenizer"),
+        *("train_split", "translators", "vectors"),
+    ),
+    "What to do": (),
+    "Limits": (
+        *("batch_tokens", "draws", "epochs", "examples", "hours", "limit", "max_chars", "max_length", "max_steps"),
+        *("max_words", "pairs", "sentences", "test_examples", "words"),
+    ),
+    "Output": (
+        *("as_json", "attribution", "coordinates", "export", "features", "output", "plot", "plots", "prompts"),
+        *("report_sts", "report_to", "title"),
+    ),
+    "Run": (
+        *("call_batch", "config", "eval_steps", "help", "jobs", "keep_checkpoints", "plan", "precision", "processes"),
+        *("resume", "save_steps", "seed", "seeds", "side_by_side", "so_far"),
+    ),
+}
+"""The groups of options in the help of a verb with more than `_MOST_IN_ONE_PANEL`; the second has all others."""
+
+_MOST_IN_ONE_PANEL = 10
+
+
+class _Verb(TyperCommand):
+    """A command whose many options are listed in panels."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, and the options by panel."""
+        shown = [(parameter, parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
+        sections: dict[str, list[Any]] = {"Arguments": [], **{name: [] for name in OPTION_PANELS}}
+        for parameter, record in shown:
+            if record is not None:
+                sections[_panel(parameter)].append(record)
+        if sum(map(len, sections.values())) - len(sections["Arguments"]) <= _MOST_IN_ONE_PANEL:
+            arguments = sections.pop("Arguments")
+            options = [record for parameter, record in shown if record is not None and record not in arguments]
+            sections = {"Arguments": arguments, "Options": options}
+        for name, records in sections.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+
+def _panel(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return "Arguments"
+    return next((name for name, options in OPTION_PANELS.items() if parameter.name in options), "What to do")
+
+
+def example(commands: str) -> str:
+    """Return example commands as the end of a help text, one in each line."""
+    return "\b\nExample:\n" + "\n".join(f"  {command}" for command in commands.strip().splitlines())
+
+
 _SUMMARY = 67
 """Characters of a verb's summary: one line of 80 columns, beside the longest name."""
 
@@ -45,12 +102,23 @@ _APP: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-app = typer.Typer(
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _App(typer.Typer):
+    def command(self, name: str | None = None, **details: Any) -> Callable[[_Function], _Function]:
+        """Register a command whose help has panels of options."""
+        return super().command(name, **{"cls": _Verb, **details})
+
+
+app = _App(
     help="Train robust sentence encoders without labels, and measure any encoder.",
     epilog="\b\nExample:\n  holdfast demo",
     **_APP,
 )
-data_app = typer.Typer(
+data_app = _App(
     help="List data sets and corpora, and check those at hand.",
     epilog="\b\nExample:\n  holdfast data list --data ~/sts-data",
     **_APP,
@@ -74,17 +142,6 @@ LabelMap = Annotated[
 ]
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")]
-MaxSteps = Annotated[int | None, typer.Option(help="Optimiser steps, in place of --epochs.")]
-Column = Annotated[str | None, typer.Option(help="Column of the corpus that holds the sentences.")]
-MaxChars = Annotated[int | None, typer.Option(help="Longest line of the corpus, in characters. [default: 10000]")]
-SaveSteps = Annotated[
-    int | None, typer.Option(help="Steps between checkpoints. [default: 500, removed when the run ends well]")
-]
-KeepCheckpoints = Annotated[int | None, typer.Option(help="Checkpoints to keep. [default: 2]")]
-Precision = Annotated[
-    str | None, typer.Option(help="auto (bf16 where the machine computes it fast), fp32 or bf16. [default: auto]")
-]
-RunFolder = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the run and of the finished model.")]
 
 
 def _print_version(asked: bool) -> None:

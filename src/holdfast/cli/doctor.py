@@ -45,7 +45,8 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check which linguistic resources of the attacks are installed, and tell how to get the others."""
-    from holdfast.attacks.resources import SETS, availability, choose
+    from holdfast.attacks.resource_names import SETS, choose
+    from holdfast.attacks.resources import availability
 
     named = {
         "synonyms": synonyms,

@@ -4,170 +4,81 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from holdfast.cli.app import STUDY, AsJson, DataFolder, app
-from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
-from holdfast.cli.doctor import MaskedLMOption, SimilarityOption, SynonymsOption, TaggerOption, WordNetOption
+from holdfast.cli.app import STUDY
+from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
+from holdfast.experiments.reproduce_settings import ReproduceSettings
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from holdfast.experiments.reproduction import ReproduceSettings
 
-
-@app.command(
+@verb(
+    ReproduceSettings,
     short_help="Make the tables and figures of the five papers.",
-    rich_help_panel=STUDY,
-    epilog="\b\nExample:\n"
-    "  holdfast reproduce list\n"
-    "  holdfast reproduce all --scale smoke --model bundled --corpus mine.txt --resources light\n"
-    "  holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG\n"
-    "  holdfast reproduce adcl/table2 --scale small --model my-lm --corpus wiki --against pre-training=NP\n"
-    "  holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables",
+    panel=STUDY,
+    examples="""
+holdfast reproduce list
+holdfast reproduce all --scale smoke --model bundled --corpus mine.txt --resources light
+holdfast reproduce adcl/table1 --scale small --model my-lm --resources light --masked-lm my-lm --only AG
+holdfast reproduce adcl/table2 --scale small --model my-lm --corpus wiki --against pre-training=NP
+holdfast reproduce my-table.yaml --scale small --model my-lm --corpus wiki --seeds 3 --output runs/tables
+""",
 )
-def reproduce(
-    ctx: typer.Context,
-    tables: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TABLE...",
-            help="PAPER/TABLE, PAPER/FIGURE or FILE.yaml; PAPER or all for every table of it; or list.",
-        ),
-    ],
-    scale: Annotated[
-        str, typer.Option(help="smoke (minutes on two cores), small (hours) or paper (a GPU and up).")
-    ] = "smoke",
-    output: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder of the results; all reproductions keep and share their cells there."),
-    ] = Path("reproduced"),
-    model: Annotated[str | None, typer.Option(help="Model that encoders start from. [default: the scale's]")] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Corpus of the encoders, unless the table names one. [default: the scale's]"),
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions of every cell, from the encoder's training on.")] = 1,
-    only: Annotated[
-        str | None, typer.Option(help="Make only rows whose name contains one of these words, joined by commas.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ROW",
-            help="Compare the other rows with this one, on the same items; with AXIS=LABEL each with that which is "
-            "the same but for this label. [default: the table's, if it has one]",
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="STAGE.NAME=VALUE",
-            help="Override a setting of the scale: encoder.sentences=6400, attack.examples=100; repeatable.",
-        ),
-    ] = None,
-    vectors: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Word vectors as text, for the rows of GloVe.")
-    ] = None,
-    translators: Annotated[
-        str | None,
-        typer.Option(
-            metavar="THERE,BACK",
-            help="Two translation models, into another language and back, for the rows of BTCL: "
-            "Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.",
-        ),
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Cells to make at once. [default: one on each GPU, or one]")] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print the cells to make and the expected time, and make nothing.")
-    ] = False,
-    so_far: Annotated[
-        bool, typer.Option("--so-far", help="Write the table of the finished cells, and make nothing.")
-    ] = False,
-    resources: Annotated[
-        str, typer.Option(metavar="SET", help="Resources of the attacks: paper or light; see `holdfast doctor`.")
-    ] = "paper",
-    synonyms: SynonymsOption = None,
-    wordnet: WordNetOption = None,
-    tagger: TaggerOption = None,
-    masked_lm: MaskedLMOption = None,
-    similarity: SimilarityOption = None,
-    data: DataFolder = None,
-    as_json: AsJson = False,
-) -> None:
+def reproduce(settings: ReproduceSettings, call: Call) -> None:
     """Make tables and figures of a paper: train, fine-tune, attack and measure what is not there yet, cell by cell."""
-    from holdfast.attacks.resources import choose
-    from holdfast.data.folder import data_folder
     from holdfast.experiments.definition import tables_named
-    from holdfast.experiments.reproduction import ReproduceSettings, describe_tables
+
+    if tuple(settings.table) == ("list",):
+        _list(as_json=call.as_json)
+        return
+    names = tables_named(settings.table)
+    if settings.only and len(names) > 1:
+        raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
+    if settings.against is not None and len(names) > 1:
+        raise UserError(f"--against is a row of one table, and {len(names)} are to be made: leave it out")
+    every = [replace(settings, table=name) for name in names]
+    if len({one.result_file for one in every}) < len(every):
+        raise UserError("two of the tables would write the same result: give their files different names")
+    if settings.plan:
+        _print_plan(every, as_json=call.as_json)
+    else:
+        _make(every, call)
+
+
+def _list(*, as_json: bool) -> None:
+    """Print all tables that can be reproduced by name."""
+    from holdfast.experiments.reproduction import describe_tables
+
+    known = describe_tables()
+    if as_json:
+        print_json(known)
+        return
+    rows = [[t["table"], t["kind"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in known]
+    console().print(table(["name", "kind", "what it shows", "source", "size"], rows))
+
+
+def _make(every: list[ReproduceSettings], call: Call) -> None:
+    """Make the tables one after the other, and print each."""
     from holdfast.experiments.reproduction import reproduce as run
 
-    if tables == ["list"]:
-        known = describe_tables()
-        if as_json:
-            print_json(known)
-        else:
-            rows = [[t["table"], t["kind"], t["title"], t["source"], f"{t['rows']} × {t['columns']}"] for t in known]
-            console().print(table(["name", "kind", "what it shows", "source", "size"], rows))
-        return
-    data_folder(data)  # raises an error for a missing data folder before anything is loaded
-    names = tables_named(tables)
-    if only is not None and len(names) > 1:
-        raise UserError(f"--only is of the rows of one table, and {len(names)} are to be made: leave it out")
-    if against is not None and len(names) > 1:
-        raise UserError(f"--against is a row of one table, and {len(names)} are to be made: leave it out")
-    named = {"synonyms": synonyms, "wordnet": wordnet, "tagger": tagger, "masked_lm": masked_lm}
-    first = ReproduceSettings(
-        table=names[0],
-        scale=scale,
-        output=output,
-        model=model,
-        corpus=corpus,
-        data=data,
-        resources=choose(resources, **named, similarity=similarity),
-        seeds=seeds,
-        only=[word.strip() for word in (only or "").split(",") if word.strip()],
-        vectors=vectors,
-        translators=_two(translators),
-        jobs=jobs,
-        changes=set_ or (),
-        against=against,
-        so_far=so_far,
-    )
-    every = [replace(first, table=name) for name in names]
-    if len({settings.result_file for settings in every}) < len(every):
-        raise UserError("two of the tables would write the same result: give their files different names")
-    if plan:
-        _print_plan(every, as_json=as_json)
-        return
-    progress = progress_console(ctx, as_json)
     results = {}
     for number, settings in enumerate(every, start=1):
         if len(every) > 1:
-            progress.print(f"{settings.table}: table {number} of {len(every)}", markup=False, highlight=False)
+            call.progress.print(f"{settings.table}: table {number} of {len(every)}", markup=False, highlight=False)
         with work_quietly():
-            result = results[settings.result_file] = run(settings, console=progress, command=ctx.obj)
+            result = results[settings.result_file] = run(settings, console=call.progress, command=call.command)
             pictures = _pictures(settings.result_file, result)
-        if not as_json:
-            _tell(settings.result_file, result, pictures)
-    if as_json:
+        if not call.as_json:
+            _print_result(settings.result_file, result, pictures)
+    if call.as_json:
         print_json(next(iter(results.values())) if len(results) == 1 else list(results.values()))
     if len(results) > 1:
-        index = _write_index(output / f"tables-{scale}.md", results)
-        progress.print(f"{len(results)} tables: {index}", markup=False, highlight=False)
-
-
-def _two(translators: str | None) -> tuple[str, str] | None:
-    if translators is None:
-        return None
-    names = [name.strip() for name in translators.split(",")]
-    if len(names) != 2 or not all(names):
-        raise UserError(f"--translators {translators}: give two models, THERE,BACK")
-    return names[0], names[1]
+        index = _write_index(every[0].output / f"tables-{every[0].scale}.md", results)
+        call.progress.print(f"{len(results)} tables: {index}", markup=False, highlight=False)
 
 
 def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
@@ -194,7 +105,7 @@ def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
     out.print(f"about {duration(known)} by what cells alike took, one at a time{rest}", highlight=False)
 
 
-def _tell(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
+def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
     """Print a table, its notes, and its path."""
     from holdfast.experiments.render import differences_notes, notes, reasons, text_lines
 

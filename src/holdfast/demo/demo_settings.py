@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from holdfast.model_lookup import BUNDLED_MODEL
+from holdfast.settings import PYTHON_ONLY, Folder
 
 METHODS = ("simcse", "robustembed")
 """The trained methods: the plain contrastive baseline, and contrastive training with adversarial positives."""
@@ -25,28 +27,28 @@ class DemoSettings:
     """Settings of a demo.
 
     Attributes:
-        model: the original model, a masked language model or a SentenceTransformer.
-        output: the demo's folder, new or empty, or that of a stopped demo.
-        corpus: training sentences of the encoders; None: the prose of this Python installation.
-        steps: optimiser steps of each encoder.
-        batch_size: sentences per step.
-        epochs: passes of each classifier over its sentences.
-        learning_rate: learning rate of the classifiers; a small model with a new head needs a higher one.
-        attacked: number of sentences of the test split that each recipe attacks.
-        audited: number of sentences that the audit attacks.
-        seed: random seed of all draws.
+        model: Masked LM or encoder to start from.
+        output: New folder for everything that the demo makes, or that of a stopped demo.
+        corpus: Training sentences of the encoders; None: the prose of this Python installation.
+        steps: Optimiser steps of each encoder.
+        batch_size: Sentences per step.
+        epochs: Passes of each classifier over its sentences.
+        learning_rate: Learning rate of the classifiers; a small model with a new head needs a higher one.
+        attacked: Sentences of the test split that each recipe attacks.
+        audited: Sentences that the audit attacks.
+        seed: Random seed of all draws.
     """
 
     model: str = BUNDLED_MODEL
-    output: Path = Path("holdfast-demo")
-    corpus: Sequence[str] | None = None
-    steps: int = 60
-    batch_size: int = 64
-    epochs: float = 6.0
-    learning_rate: float = 1e-4
-    attacked: int = 60
-    audited: int = 20
-    seed: int = 42
+    output: Folder = Path("holdfast-demo")
+    corpus: Annotated[Sequence[str] | None, PYTHON_ONLY] = None
+    steps: Annotated[int, PYTHON_ONLY] = 60
+    batch_size: Annotated[int, PYTHON_ONLY] = 64
+    epochs: Annotated[float, PYTHON_ONLY] = 6.0
+    learning_rate: Annotated[float, PYTHON_ONLY] = 1e-4
+    attacked: Annotated[int, PYTHON_ONLY] = 60
+    audited: Annotated[int, PYTHON_ONLY] = 20
+    seed: Annotated[int, PYTHON_ONLY] = 42
 
     def file(self, name: str) -> Path:
         """Return the path of a file or folder of the demo."""

@@ -99,7 +99,7 @@ def measure_encoder(stage: DemoStage, name: str, probe: Probe) -> dict[str, Any]
 
 def train_classifier(stage: DemoStage, name: str) -> dict[str, Any]:
     """Fine-tune a classifier on the labelled sentences, in the folder of its name."""
-    from holdfast.classifiers.finetune import finetune
+    from holdfast.classifiers.finetune_run import finetune
     from holdfast.classifiers.finetune_settings import FinetuneSettings
 
     settings = stage.settings
@@ -125,8 +125,9 @@ def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]
         name: the classifier's name.
         judge: the sentence encoder and the minimum cosine that define similar sentences.
     """
-    from holdfast.attacks.attack_run import AttackSettings, attack
-    from holdfast.attacks.resources import LIGHT
+    from holdfast.attacks.attack_run import attack
+    from holdfast.attacks.attack_settings import AttackSettings
+    from holdfast.attacks.resource_names import LIGHT
 
     settings = stage.settings
     output = settings.attack_file(name)

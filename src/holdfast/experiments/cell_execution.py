@@ -182,7 +182,8 @@ def _finetune(work: Work) -> None:
 
 
 def _attack(work: Work) -> None:
-    from holdfast.attacks.attack_run import AttackSettings, attack
+    from holdfast.attacks.attack_run import attack
+    from holdfast.attacks.attack_settings import AttackSettings
 
     not_asked = ("data", "resources", "recipe")
     settings = {name: value for name, value in work.cell.settings.items() if name not in not_asked}

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from holdfast.attacks.attack_run import AttackSettings
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.recipe_choice import make_recipes
-from holdfast.attacks.resources import PAPER, ResourceNames, synonyms_at
+from holdfast.attacks.resource_names import PAPER, ResourceNames
+from holdfast.attacks.resources import synonyms_at
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.baselines.registry import BASELINES
 from holdfast.classifiers.defences import all_options

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks.resources import ResourceNames, synonyms_file, wordnet_folder
+from holdfast.attacks.resource_names import ResourceNames
+from holdfast.attacks.resources import synonyms_file, wordnet_folder
 from holdfast.attacks.text_similarity import USE_HANDLES, split_spec
 from holdfast.classifiers.training_data import ATTACK_SETS
 from holdfast.data.folder import data_folder

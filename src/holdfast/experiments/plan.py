@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.durations import Durations, what
-from holdfast.experiments.reproduction import ReproduceSettings, cells_of
+from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.experiments.reproduction import cells_of
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.resources import PAPER, ResourceNames
 from holdfast.errors import EndsRun, UserError, one_of
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_execution import make
@@ -19,6 +16,7 @@ from holdfast.experiments.differences import differences
 from holdfast.experiments.durations import time_left
 from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
 from holdfast.experiments.render import latex, markdown
+from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.scales import Scale, read_scale
 from holdfast.experiments.table_rows import Entry, average_rows, result_of, value_row
 from holdfast.files import InUse, exclusive, output_lock, write_text
@@ -30,51 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NOT_YET = "not made yet"
-
-
-@dataclass(frozen=True)
-class ReproduceSettings:
-    """Settings of a reproduction.
-
-    Attributes:
-        table: a table's name, or a YAML file.
-        scale: "smoke", "small" or "paper".
-        output: the folder of all reproductions; cells are kept in it and shared between tables.
-        model: the model that encoders start from; None: the scale's.
-        corpus: the training corpus of encoders; None: the scale's.
-        data: the data folder.
-        resources: of the attacks.
-        seeds: number of seeds; each repeats the work from the encoder's training on; attacks use the same texts.
-        only: keep only the rows whose name contains one of these.
-        vectors: word vectors for GloVe's rows.
-        translators: two translation models, into another language and back, for BTCL's rows.
-        jobs: number of cells made at the same time; None: one per GPU, or one without a GPU.
-        changes: changes to the scale, such as "encoder.sentences=6400".
-        against: the row that others are compared with, or AXIS=LABEL; None: the table's own, if it has one.
-        so_far: make nothing; the table shows the finished cells.
-    """
-
-    table: str
-    scale: str
-    output: Path
-    model: str | None = None
-    corpus: str | None = None
-    data: Path | None = None
-    resources: ResourceNames = PAPER
-    seeds: int = 1
-    only: Sequence[str] = ()
-    vectors: Path | None = None
-    translators: tuple[str, str] | None = None
-    jobs: int | None = None
-    changes: Sequence[str] = ()
-    against: str | None = None
-    so_far: bool = False
-
-    @property
-    def result_file(self) -> Path:
-        """The path of the result, named after the table or its file; the table is beside it as .md and .tex."""
-        name = self.table.replace("/", "-") if self.table in known_tables() else Path(self.table).stem
-        return self.output / f"{name}-{self.scale}.json"
 
 
 @exclusive(lambda settings: output_lock(settings.result_file))
@@ -92,7 +45,7 @@ def reproduce(
     from rich.console import Console
 
     console = console or Console(quiet=True)
-    command = ["holdfast", "reproduce", settings.table] if command is None else command
+    command = ["holdfast", "reproduce", settings.name] if command is None else command
     definition, scale, setting = _read(settings)
     model, corpus = setting.model, setting.corpus
     identity = model_identity(resolve_model(model)) if model is not None else {"model_sha256": "", "model_files": {}}
@@ -124,7 +77,7 @@ def reproduce(
             "only": list(settings.only),
             "seeds": settings.seeds,
             "corpus": corpus,
-            "resources": dict(vars(settings.resources)),
+            "resources": dict(vars(settings.resource_names)),
             "columns": [*definition.columns, *definition.averages],
             "against": settings.against or definition.against,
         },
@@ -158,14 +111,14 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
     """Read the definition and the scale, and return them with the inputs that all cells share."""
     one_of("--scale", settings.scale, SCALES)
     check_numbers(settings)
-    definition = read_definition(settings.table, settings.scale)
+    definition = read_definition(settings.name, settings.scale)
     scale = read_scale(settings.scale, settings.changes)
     model, corpus = settings.model or scale.model, settings.corpus or scale.corpus
     setting = Setting(
         model,
         corpus,
         settings.data,
-        settings.resources,
+        settings.resource_names,
         scale.tasks,
         scale.says,
         settings.vectors,

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from holdfast.hardening.hardening_run import HardenSettings, harden
+from typing import TYPE_CHECKING
 
-__all__ = ["HardenSettings", "harden"]
+from holdfast.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from holdfast.hardening.harden_settings import HardenSettings as HardenSettings
+    from holdfast.hardening.hardening_run import harden as harden
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "HardenSettings": "harden_settings",
+        "harden": "hardening_run",
+    },
+)

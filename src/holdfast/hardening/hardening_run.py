@@ -4,117 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.audit_run import is_of, materials
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
 from holdfast.files import exclusive, locked, made_for
 from holdfast.hardening import sts_cost
+from holdfast.hardening.harden_settings import AUTO, HardenSettings
 from holdfast.launch import is_first_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.number_ranges import check_numbers
 from holdfast.progress import stage
 from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
 from holdfast.runs.run_record import RUN
-from holdfast.training.train_config import TrainConfig
 from holdfast.training.training_run import train
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-METHOD = "anchored"
 BEFORE, AFTER = "audit-before.json", "audit-after.json"
 RESULT_FILE = "harden.json"
-AUTO, NONE = "auto", "none"
-MAX_LENGTH = 64
-"""Maximum number of tokens of a training sentence: real texts are longer than the papers' limit of 32."""
-
-
-@dataclass(frozen=True)
-class HardenSettings:
-    """Settings of a hardening.
-
-    Attributes:
-        model: the encoder in use: a SentenceTransformer.
-        corpus: sentences similar to the encoder's inputs, without labels.
-        output: a new folder for the hardened model.
-        synonyms: sources of synonyms to harden against: "neighbours" (the data folder's lists), "wordnet" or a file, or
-            several joined by commas; "auto": those of the first two that are available; "none": typing errors only.
-        options: options of the method, by name (`holdfast.objectives.Anchored`).
-        column: the corpus column that holds the sentences.
-        data: the data folder.
-        pooling: pooling of a raw masked LM.
-        epochs: passes over the corpus.
-        max_steps: optimiser steps, in place of epochs.
-        batch_size: sentences per step.
-        learning_rate: peak learning rate.
-        max_length: tokens per sentence in training.
-        seed: random seed of the order, the changes of texts and the audits' draws.
-        precision: "auto", "fp32" or "bf16".
-        save_steps: steps between checkpoints.
-        audited: audit both models, and measure them on the seven STS test sets if these are in ``data``.
-        texts: texts of the audits, as for ``holdfast audit``.
-        examples: number of texts attacked in an audit.
-        masked_lm: masked LM of the audits.
-    """
-
-    model: str
-    corpus: str
-    output: Path
-    synonyms: str = AUTO
-    options: Mapping[str, Any] = field(default_factory=dict)
-    column: str | None = None
-    data: Path | None = None
-    pooling: str | None = None
-    epochs: float | None = None
-    max_steps: int | None = None
-    batch_size: int | None = None
-    learning_rate: float | None = None
-    max_length: int = MAX_LENGTH
-    seed: int = 42
-    precision: str = "auto"
-    save_steps: int | None = None
-    audited: bool = True
-    texts: str | None = None
-    examples: int = 100
-    masked_lm: str | None = None
-
-    def sources_of_synonyms(self) -> list[Path]:
-        """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
-        if self.synonyms == NONE or (self.synonyms == AUTO and "synonyms" in self.options):
-            return []
-        return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
-
-    def training(self) -> TrainConfig:
-        """Return the configuration of the training."""
-        options = dict(self.options)
-        if found := self.sources_of_synonyms():
-            options["synonyms"] = ",".join(map(str, found))
-        return TrainConfig(
-            METHOD,
-            self.model,
-            self.corpus,
-            self.output,
-            options=options,
-            column=self.column,
-            data=self.data,
-            pooling=self.pooling,
-            epochs=self.epochs,
-            max_steps=self.max_steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            max_length=self.max_length,
-            seed=self.seed,
-            precision=self.precision,  # type: ignore[arg-type]
-            selection="last",  # the selected model must not depend on the data sets that are available
-            save_steps=self.save_steps,
-            report_sts=False,
-        )
 
 
 @contextlib.contextmanager

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.launch import require_single_process
 from holdfast.number_ranges import check_numbers, in_range
-from holdfast.option_parsing import expanded, fitted
+from holdfast.option_parsing import expanded
 from holdfast.precision import Precision
-from holdfast.training.config_file import config_entries
+from holdfast.settings import Folder, Spelling
 
 Export = Literal["fp32", "fp16"]
 
@@ -30,43 +29,45 @@ class PretrainSettings:
     """Settings of a pretraining run.
 
     Attributes:
-        corpus: source of the sentences (see :func:`holdfast.data.corpus.read_corpus`).
-        output: the run's folder; the finished model is this folder.
-        model: a masked LM to continue, as a folder or hub name; None: a new model of the shape below.
-        layers: number of layers of a new model; None: 4.
-        hidden: hidden size of a new model; None: 256.
-        heads: attention heads of a new model; None: 4.
-        intermediate: size of the feed-forward layers of a new model; None: four times ``hidden``.
-        vocabulary: size of a WordPiece vocabulary trained on the corpus, for a new model; None: 12,000.
-        tokenizer: an existing tokeniser, as a folder or hub name, in place of a new vocabulary.
-        max_steps: number of optimiser steps.
-        epochs: passes over the corpus, in place of max_steps; 1 if none of max_steps, epochs and hours is given.
-        hours: duration of the training, in place of steps; the learning rate follows the elapsed share of it.
-        batch_tokens: tokens per optimiser step, [CLS] and [SEP] included.
-        learning_rate: peak learning rate, after a linear warm-up; it then falls linearly to 0.
-        warmup_share: share of the run for the warm-up.
-        weight_decay: weight decay of all weights except biases and layer norms.
-        dropout: dropout probability in training; None: 0.1 for a new model, else the model's own. It does not change
-            the finished model's configuration, which has 0.1 or the model's own.
-        mask_share: probability that a token is predicted.
-        whole_words: mask all pieces of a word or none.
-        max_length: maximum tokens per sentence, and number of positions of a new model.
-        held_out: sentences to measure perplexity on, excluded from training.
-        column: corpus column with the sentences.
-        data: folder of local data sets.
-        max_chars: maximum length of a corpus line, in characters.
-        seed: random seed (weights, order, masks, dropout).
-        precision: "auto" (bf16 if the machine is faster with it), "fp32" or "bf16".
-        eval_steps: steps between evaluations on the held-out sentences.
-        save_steps: steps between checkpoints; None: 500, and the checkpoints are removed when the run succeeds.
-        keep_checkpoints: number of checkpoints to keep.
-        export: precision of the stored weights, "fp32" or "fp16".
-        attribution: origin and licence of the corpus, for the model card; None: those of a known corpus.
-        prompts: sentences with a mask token; card and result show their five most probable words.
+        corpus: Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin).
+        output: Folder of the run and of the finished model.
+        model: A masked LM to continue: a folder or a hub name; None: a new one.
+        layers: Layers of a new model; None: 4.
+        hidden: Width of a new model; None: 256.
+        heads: Attention heads of a new model; None: 4.
+        intermediate: Width of the feed-forward layers of a new model; None: 4 x hidden.
+        vocabulary: Size of a new model's WordPiece vocabulary, trained on the corpus; None: 12000.
+        tokenizer: Folder or hub model whose tokeniser is used instead of a new vocabulary.
+        max_steps: Optimiser steps, in place of --epochs.
+        epochs: Passes over the corpus; None: 1.
+        hours: Duration, in place of --epochs; the learning rate follows the elapsed share of it.
+        batch_tokens: Tokens per optimiser step, special tokens included.
+        learning_rate: Peak learning rate; it rises and falls linearly.
+        warmup_share: Share of the run in which the learning rate rises.
+        weight_decay: Weight decay of AdamW, except of biases and layer norms.
+        dropout: Dropout in training; the configuration of the finished model does not change; None: 0.1, or that of
+            --model.
+        mask_share: Share of the tokens to predict.
+        whole_words: Mask whole words, not pieces.
+        max_length: Tokens per sentence, and positions of a new model.
+        held_out: Sentences to measure perplexity on, which are kept out of training; as --corpus.
+        column: Column of the corpus that holds the sentences.
+        data: Folder of local data sets; None: $HOLDFAST_DATA, else the hub.
+        max_chars: Longest line of the corpus, in characters.
+        seed: Random seed.
+        precision: auto (bf16 where the machine computes it fast), fp32 or bf16.
+        eval_steps: Steps between measurements on the held-out sentences.
+        save_steps: Steps between checkpoints; None: 500, removed when the run ends well.
+        keep_checkpoints: Checkpoints to keep.
+        export: Precision of the stored weights: fp32 or fp16.
+        attribution: Source and licence of the corpus, for the model card; None: those of a known corpus.
+        prompts: A sentence with [MASK] to show filled in; repeatable.
     """
 
+    EXCLUSIVE: ClassVar = (_LENGTHS, ("vocabulary", "tokenizer"))
+
     corpus: str
-    output: Path
+    output: Folder
     model: str | None = None
     layers: int | None = None
     hidden: int | None = None
@@ -87,7 +88,7 @@ class PretrainSettings:
     max_length: int = 128
     held_out: str | None = None
     column: str | None = None
-    data: Path | None = None
+    data: Folder | None = None
     max_chars: int = 10_000
     seed: int = 42
     precision: Precision = "auto"
@@ -96,7 +97,7 @@ class PretrainSettings:
     keep_checkpoints: int = 2
     export: Export = "fp32"
     attribution: str | None = None
-    prompts: tuple[str, ...] = ()
+    prompts: Annotated[tuple[str, ...], Spelling(flag="--prompt", repeated=True)] = ()
 
     def completed(self) -> PretrainSettings:
         """Return the settings, completed by the defaults that depend on other settings.
@@ -116,6 +117,23 @@ class PretrainSettings:
         settings = replace(self, **chosen)
         settings._check_numbers()
         return settings
+
+    @staticmethod
+    def find_config(config: str) -> Path:
+        """Return the path of a configuration file, or of the packaged recipe of that name.
+
+        Raises:
+            UserError: neither exists.
+        """
+        path = expanded(config)
+        if path.exists():
+            return path
+        folder = Path(str(resources.files("holdfast.pretraining"))) / "recipes"
+        known = sorted(file.stem for file in folder.glob("*.yaml"))
+        if config in known:
+            return folder / f"{config}.yaml"
+        hint = did_you_mean(config, known)
+        raise UserError(f"no configuration file and no recipe is called {config!r}{hint}; recipes: {', '.join(known)}")
 
     def _check_choices(self) -> None:
         one_of("--precision", self.precision, get_args(Precision))
@@ -138,50 +156,6 @@ class PretrainSettings:
         in_range("max_length", self.max_length, least=3)
         if self.hidden is not None and self.heads is not None and self.hidden % self.heads:
             raise UserError(f"--hidden {self.hidden} cannot be divided over --heads {self.heads}")
-
-
-def pretrain_settings(config: str | None, given: Mapping[str, Any]) -> PretrainSettings:
-    """Return the settings of a run; the command line takes precedence over the configuration file.
-
-    Args:
-        config: a YAML file with the names of settings as keys, or the name of a recipe that comes with the package.
-        given: settings from the command line, by name.
-
-    Raises:
-        UserError: the file cannot be read, a key is unknown, a value has a wrong type (with ``file:line``), or a
-            required setting is missing.
-    """
-    hints = get_type_hints(PretrainSettings)
-    values: dict[str, Any] = {}
-    if config is not None:
-        for key, value, where in config_entries(recipe_path(config), hints):
-            values[key] = fitted(f"{where}: {key}", value, hints[key], key)
-    for group in (_LENGTHS, ("vocabulary", "tokenizer")):
-        if any(name in given for name in group):  # overrides the alternatives in the file
-            values = {key: value for key, value in values.items() if key not in group}
-    for key, value in given.items():
-        values[key] = fitted(f"--{key.replace('_', '-')}", value, hints[key], key)
-    for name in ("corpus", "output"):
-        if name not in values:
-            raise UserError(f"missing: --{name} (on the command line or in --config)")
-    return PretrainSettings(**values)
-
-
-def recipe_path(config: str) -> Path:
-    """Return the path of a configuration file, or of the packaged recipe of that name.
-
-    Raises:
-        UserError: neither exists.
-    """
-    path = expanded(config)
-    if path.exists():
-        return path
-    folder = Path(str(resources.files("holdfast.pretraining"))) / "recipes"
-    known = sorted(file.stem for file in folder.glob("*.yaml"))
-    if config in known:
-        return folder / f"{config}.yaml"
-    hint = did_you_mean(config, known)
-    raise UserError(f"no configuration file and no recipe is called {config!r}{hint}; recipes: {', '.join(known)}")
 
 
 def _exclude(*names: str) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from holdfast.data.registry import is_local
 from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.number_ranges import check_numbers
-from holdfast.objectives import Objective
 from holdfast.precision import Precision
+from holdfast.settings import ARGUMENT, Assignments, Folder
+
+if TYPE_CHECKING:
+    from holdfast.objectives import Objective
 
 Selection = Literal["auto", "stsb-dev", "last"]
 
@@ -22,44 +24,47 @@ class TrainConfig:
     """Settings of a training run.
 
     Attributes:
-        method: name of a method, such as "robustembed", or your own class, "FILE.py:Class" or "module:Class".
-        model: the encoder to start from: a folder or hub name of a masked LM or a SentenceTransformer.
-        corpus: source of the sentences (see :func:`holdfast.data.corpus.read_corpus`).
-        output: the run's folder; the finished model is this folder.
-        options: options of the method, by name; text values are parsed.
-        preset: a preset of the method, such as "as_released".
-        column: corpus column with the sentences.
-        positive_column: corpus column with a positive of each sentence; None: the method makes its own positives.
-        data: folder of labelled data (STS-B dev for selection, the STS test sets for the report).
-        pooling: pooling of a raw masked LM: "cls", "mean", "max" or "prompt".
-        epochs: passes over the corpus; None: the method's default.
-        max_steps: number of optimiser steps; replaces epochs.
-        batch_size: sentences per contrastive batch, over all processes; None: the method's default.
-        accumulate: batches per optimiser step (gradient accumulation).
-        learning_rate: peak learning rate; falls linearly to 0, without warm-up; None: the method's default.
-        max_length: tokens per sentence in training. Evaluation and the exported model use the model's own limit.
-        seed: random seed (head, order of the corpus, dropout, attacks).
-        precision: "auto" (bf16 if the machine is faster with it), "fp32" or "bf16".
-        selection: which weights are kept. "stsb-dev": those of the best step on STS-B dev; "last": those of the last
-            step; "auto": "stsb-dev" if the data is in ``data``, else "last" (the run reports which).
-        eval_steps: steps between evaluations on STS-B dev.
-        save_steps: steps between checkpoints; None: 500, and the checkpoints are removed when the run succeeds.
-        keep_checkpoints: number of checkpoints to keep.
-        max_grad_norm: the gradients of model and objective together are clipped to this norm; 0: no clipping.
-        report_to: loggers of the trainer, such as "tensorboard" or "wandb".
-        report_sts: evaluate the finished model on the seven STS test sets if they are in ``data``.
-        max_chars: maximum length of a corpus line, in characters.
+        method: simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored (see `holdfast
+            methods`), or a class of your own: FILE.py:Class or module:Class.
+        model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name or bundled.
+        corpus: Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin).
+        output: Folder of the run and of the finished model.
+        options: Option of the method; repeatable.
+        preset: Preset of the method, such as as_released.
+        column: Column of the corpus that holds the sentences.
+        positive_column: Column of the corpus that holds a positive of each sentence, for methods that take positives.
+        data: Folder of labelled data sets: STS-B dev for the selection, the STS test sets for the report; None:
+            $HOLDFAST_DATA, else the hub.
+        pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        epochs: Passes over the corpus; None: the method's.
+        max_steps: Optimiser steps, in place of --epochs.
+        batch_size: Sentences contrasted with one another, over all processes; None: the method's.
+        accumulate: Batches per optimiser step.
+        learning_rate: Peak learning rate; it falls linearly to 0, without warm-up; None: the method's.
+        max_length: Tokens per sentence in training; evaluation and the finished model use the model's own limit.
+        seed: Random seed.
+        precision: auto (bf16 where the machine computes it fast), fp32 or bf16.
+        selection: stsb-dev (keep the best step on STS-B dev), last, or auto (stsb-dev if its data is at hand).
+        eval_steps: Steps between evaluations on STS-B dev.
+        save_steps: Steps between checkpoints; None: 500, removed when the run ends well.
+        keep_checkpoints: Checkpoints to keep.
+        max_grad_norm: Largest norm of the gradient, to which it is clipped; 0: no clipping.
+        report_to: Loggers, joined by commas: tensorboard, wandb, ...
+        report_sts: Measure the finished model on STS where its data is at hand.
+        max_chars: Longest line of the corpus, in characters.
     """
 
-    method: str
+    EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
+
+    method: Annotated[str, ARGUMENT]
     model: str
     corpus: str
-    output: Path
-    options: Mapping[str, Any] = field(default_factory=dict)
+    output: Folder
+    options: Assignments = field(default_factory=dict)
     preset: str | None = None
     column: str | None = None
     positive_column: str | None = None
-    data: Path | None = None
+    data: Folder | None = None
     pooling: str | None = None
     epochs: float | None = None
     max_steps: int | None = None
@@ -84,6 +89,8 @@ class TrainConfig:
         Raises:
             UserError: a value is out of range.
         """
+        from holdfast.objectives import Objective
+
         defaults = {**Objective.TRAINING, **objective.TRAINING}
         chosen = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         config = replace(self, output=Path(self.output), **chosen)
@@ -109,3 +116,17 @@ def _check(config: TrainConfig) -> None:
         raise UserError(f"--batch-size {config.batch_size} cannot be divided over {processes()} processes")
     if config.max_length < 3:
         raise UserError(f"--max-length {config.max_length}: at least 3 tokens are needed to hold one word")
+    for name in config.report_to:
+        _check_logger(name)
+
+
+def _check_logger(name: str) -> None:
+    """Refuse a logger that the trainer does not know or that is not installed, before the model is loaded."""
+    from transformers.integrations.integration_utils import (
+        INTEGRATION_TO_CALLBACK,
+        get_available_reporting_integrations,
+    )
+
+    one_of("--report-to", name, tuple(INTEGRATION_TO_CALLBACK))
+    if name not in get_available_reporting_integrations():
+        raise UserError(f"--report-to {name}: {name} is not installed: pip install {name.replace('_', '-')}")

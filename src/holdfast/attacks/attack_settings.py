@@ -1,0 +1,75 @@
+"""The settings of an attack run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from holdfast.attacks.resource_names import ResourceOptions
+from holdfast.data.labels import parse_label_map
+from holdfast.model_lookup import CALL_BATCH
+from holdfast.precision import Precision
+from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling
+
+Goal = Literal["auto", "class", "score", "drift", "neighbours"]
+
+SIDE_BY_SIDE = 64
+"""Number of parallel attacks. More attacks fill larger batches, which helps on a GPU more than on a CPU."""
+
+
+@dataclass(frozen=True)
+class AttackSettings(ResourceOptions):
+    """Settings of an attack run.
+
+    Attributes:
+        model: A classifier, an encoder, or call:package.module:function (list of texts -> scores of classes, or
+            vectors).
+        recipes: Recipes, or FILE.py:Class, joined by commas; `holdfast recipes` lists them.
+        task: sst2, mr, ag_news, textfooler/mr, snli, ...: wrong classes; stsb, sickr: wrong scores.
+        texts: Sentences without labels in place of a task, as for --corpus of train.
+        search: For --goal neighbours: corpus to search, as for --corpus of train; None: all of --texts, or of the
+            task's split.
+        split: Split of the task; None: test, else dev, else all.
+        goal: class (another class), score (a similarity further from people's), drift (a vector far from where it was),
+            neighbours (the nearest texts lost), or auto: by the data.
+        examples: Attack this many examples, drawn with --seed; None: all.
+        constants: Constant of a recipe: candidates=20, or pwws.same_tag=true; repeatable.
+        threshold: For --goal drift: cosine below which an attack succeeds; None: half-way to other texts.
+        k: For --goal neighbours: neighbours to displace.
+        margin: For --goal score: required increase of the error, in points of 5.
+        similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
+        precision: Precision of the search: auto, fp32 or bf16. Every success is confirmed in fp32.
+        seed: Random seed of --examples, of recipes that draw at random, and of the intervals.
+        data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        output: Result file; FILE.examples.jsonl holds the texts, too. Without it, a stopped run cannot be resumed.
+        side_by_side: Examples attacked at once.
+        call_batch: For call:...: largest number of texts in one call.
+        processes: Processes that share the examples on this machine.
+        device: Device of the model.
+        label_map: The task's class for each class of the model: NEGATIVE=neg,POSITIVE=pos; None: matched by name.
+    """
+
+    model: Annotated[str, ARGUMENT]
+    recipes: Sequence[str] = ("textfooler", "textbugger", "pwws", "bae-r", "bertattack", "geometry")
+    task: str | None = None
+    texts: str | None = None
+    search: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    split: str | None = None
+    goal: Goal = "auto"
+    examples: int | None = None
+    constants: Assignments = field(default_factory=dict)
+    threshold: float | None = None
+    k: int = 5
+    margin: float = 1.0
+    similarity: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
+    precision: Precision = "auto"
+    seed: int = 42
+    data: Folder | None = None
+    output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
+    side_by_side: int = SIDE_BY_SIDE
+    call_batch: int = CALL_BATCH
+    processes: int = 1
+    device: Annotated[str | None, PYTHON_ONLY] = None
+    label_map: Annotated[Mapping[str, str] | None, Spelling(metavar="MODEL=TASK,...", parse=parse_label_map)] = None

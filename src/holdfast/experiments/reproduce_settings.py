@@ -1,0 +1,75 @@
+"""The settings of a reproduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from holdfast.attacks.resource_names import ResourceOptions
+from holdfast.errors import UserError
+from holdfast.experiments.definition import known_tables
+from holdfast.settings import Folder, Spelling
+
+
+def _two(words: str) -> tuple[str, str]:
+    there, _, back = (name.strip() for name in words.partition(","))
+    if not there or not back or "," in back:
+        raise UserError(f"--translators {words}: give two models, THERE,BACK")
+    return there, back
+
+
+@dataclass(frozen=True)
+class ReproduceSettings(ResourceOptions):
+    """Settings of a reproduction.
+
+    Attributes:
+        table: PAPER/TABLE, PAPER/FIGURE or FILE.yaml; PAPER or all for every table of it; or list.
+        scale: smoke (minutes on two cores), small (hours) or paper (a GPU and up).
+        output: Folder of the results; all reproductions keep and share their cells there.
+        model: Model that encoders start from; None: the scale's.
+        corpus: Corpus of the encoders, unless the table names one; None: the scale's.
+        data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        similarity: use, use-large, or a SentenceTransformer; @0.8 after it: threshold; None: that of --resources.
+        seeds: Repetitions of every cell, from the encoder's training on; attacks use the same texts.
+        only: Make only rows whose name contains one of these words, joined by commas; None: all.
+        vectors: Word vectors as text, for the rows of GloVe.
+        translators: Two translation models, into another language and back, for the rows of BTCL:
+            Helsinki-NLP/opus-mt-en-de,Helsinki-NLP/opus-mt-de-en.
+        jobs: Cells to make at once; None: one on each GPU, or one.
+        changes: Override a setting of the scale: encoder.sentences=6400, attack.examples=100; repeatable.
+        against: Compare the other rows with this one, on the same items; with AXIS=LABEL each with that which is the
+            same but for this label; None: the table's, if it has one.
+        plan: Print the cells to make and the expected time, and make nothing.
+        so_far: Write the table of the finished cells, and make nothing.
+    """
+
+    table: Annotated[str | tuple[str, ...], Spelling(argument=True, metavar="TABLE...", repeated=True)]
+    scale: str = "smoke"
+    output: Folder = Path("reproduced")
+    model: str | None = None
+    corpus: str | None = None
+    data: Folder | None = None
+    similarity: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
+    seeds: int = 1
+    only: Sequence[str] = ()
+    vectors: Annotated[Path | None, Spelling(metavar="FILE")] = None
+    translators: Annotated[tuple[str, str] | None, Spelling(metavar="THERE,BACK", parse=_two)] = None
+    jobs: int | None = None
+    changes: Annotated[Sequence[str], Spelling(flag="--set", metavar="STAGE.NAME=VALUE", repeated=True)] = ()
+    against: Annotated[str | None, Spelling(metavar="ROW")] = None
+    plan: bool = False
+    so_far: bool = False
+
+    @property
+    def name(self) -> str:
+        """The table, where it is a single one."""
+        assert isinstance(self.table, str)
+        return self.table
+
+    @property
+    def result_file(self) -> Path:
+        """The path of the result, named after the table or its file; the table is beside it as .md and .tex."""
+        name = self.name.replace("/", "-") if self.name in known_tables() else Path(self.name).stem
+        return self.output / f"{name}-{self.scale}.json"

