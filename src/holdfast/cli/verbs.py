@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import typer
 
 from holdfast.cli.app import AsJson, Resume, app, example
-from holdfast.cli.console import progress_console
+from holdfast.cli.console import print_json, progress_console
 from holdfast.data.folder import data_folder
+from holdfast.errors import UserError
+from holdfast.files import output_lock
 from holdfast.option_parsing import expanded
+from holdfast.results import write_result
 from holdfast.settings import Option, options_of, read_settings
 
 if TYPE_CHECKING:
@@ -48,6 +51,29 @@ class Call:
     def progress(self) -> Reporter:
         """The console for progress."""
         return progress_console(self.context, self.as_json)
+
+    def lock(self, output: Path | None) -> None:
+        """Take the lock of a result file until the verb ends.
+
+        Raises:
+            UserError: it is a folder, a parent of it is a file, or another process writes it.
+        """
+        if output is not None and output.is_dir():
+            raise UserError(f"{output} is a folder; --output takes a file")
+        if output is not None:
+            place = next((parent for parent in output.absolute().parents if parent.exists()), None)
+            if place is not None and not place.is_dir():
+                raise UserError(f"cannot write {output}: {place} is a file, not a folder")
+        self.context.with_resource(output_lock(output))
+
+    def finish(self, result: dict[str, Any], output: Path | None, show: Callable[[], None]) -> None:
+        """Write a result to its file, and print it: as JSON, or by ``show`` for people."""
+        if output is not None:
+            write_result(output, result)
+        if self.as_json:
+            print_json(result)
+        else:
+            show()
 
 
 def verb(
