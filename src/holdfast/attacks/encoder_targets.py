@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import LossGradient
-from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
+from holdfast.attacks.targets import Output, Target, Texts, characters_seen, unknown_token
 from holdfast.edits.words import Words
 from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
@@ -37,7 +37,7 @@ Unit = npt.NDArray[np.float64]
 Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
 
 
-class EncoderTarget(abc.ABC):
+class EncoderTarget(Target):
     """A sentence encoder as a target; the output for a text is its normalised vector.
 
     Args:
@@ -51,14 +51,6 @@ class EncoderTarget(abc.ABC):
         self.model, self.source = model, source
         self.has_gradients = not isinstance(model, VectorFunction)
         self.unknown = unknown_token(model.tokenizer)
-
-    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Accept all examples."""
-        return [None] * len(examples)
-
-    def unreachable(self, example: Example) -> str | None:
-        """Return None: any vector may be reached."""
-        return None
 
     def seen(self, example: Example) -> int:
         """Return the position of the end of the last token that the model reads."""
@@ -105,7 +97,7 @@ class EncoderTarget(abc.ABC):
         from holdfast.encoder import Encoder
 
         if isinstance(self.model, VectorFunction):
-            raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
+            return super().gradients(questions)
         # Without the template's bias, which is used in training only: `vectors` returns the vectors used at inference.
         encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]

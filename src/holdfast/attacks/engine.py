@@ -42,7 +42,7 @@ MOST_KEPT = 1 << 28
 """Characters of texts held by the attacks above which further ones wait: 256 MB, more for non-ASCII texts."""
 
 
-MOST_ASKED = 1 << 31
+MOST_RANKED = 1 << 31
 """Maximum characters of all copies of a text with one word deleted, by which recipes rank the words: 2 GB."""
 
 
@@ -59,13 +59,13 @@ class _Running:
     passes: int = 1
     request: Request | None = None  # None: the answer is there, and the attack waits to continue
     answer: Any = None  # a search begins with None
-    asked: int = 0
+    cached: int = 0
     pending: int = 0
 
     @property
     def kept(self) -> int:
         """Characters of the texts in the pending request and of those whose outputs are kept until the attack ends."""
-        return self.asked + self.pending
+        return self.cached + self.pending
 
     def advance(self) -> bool:
         """Send the answer; return True if the attack continues."""
@@ -76,7 +76,7 @@ class _Running:
             return False
         self.pending = characters(self.request)
         if isinstance(self.request, (Query, Vectorise)):
-            self.asked, self.pending = self.asked + self.pending, 0
+            self.cached, self.pending = self.cached + self.pending, 0
         return True
 
 
@@ -114,13 +114,13 @@ class Engine:
     def under_way(self) -> UnderWay:
         """Return the state of the running attacks; may be called from another thread."""
         running = tuple(self._running)
-        trials = [attack.state for attack in running]
+        states = [attack.state for attack in running]
         return UnderWay(
             len(running),
-            sum(state.tried for state in trials),
-            sum(len(state.places) for state in trials),
+            sum(state.tried for state in states),
+            sum(len(state.places) for state in states),
             sum(attack.queries for attack in running),
-            sum(state.tried / max(len(state.places), 1) for state in trials),
+            sum(state.tried / max(len(state.places), 1) for state in states),
         )
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
@@ -166,20 +166,16 @@ class Engine:
     def _start(self, recipe: Recipe, examples: Sequence[Example]) -> Iterator[_Running | Attempt]:
         """Query the original texts, and start an attack for each example that can be attacked."""
         reasons = [_refusal(example) for example in examples]
-        asked = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
-        prepared = dict(zip((example.number for example in asked), self.target.prepare(asked), strict=True))
-        asked = [example for example in asked if prepared[example.number] is None]
-        outputs = dict(
-            zip(
-                (e.number for e in asked),
-                self._outputs([self.target.model_input(e, e.text) for e in asked], exact=True),
-                strict=True,
-            )
-        )
+        accepted = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
+        refused = dict(zip((example.number for example in accepted), self.target.prepare(accepted), strict=True))
+        accepted = [example for example in accepted if refused[example.number] is None]
+        inputs = [self.target.model_input(example, example.text) for example in accepted]
+        numbers = [example.number for example in accepted]
+        outputs = dict(zip(numbers, self._outputs(inputs, exact=True), strict=True))
         for example, reason in zip(examples, reasons, strict=True):
-            why = reason or prepared[example.number]
-            if why is not None:
-                yield skipped(example, recipe.NAME, why)
+            reason = reason or refused[example.number]
+            if reason is not None:
+                yield skipped(example, recipe.NAME, reason)
             else:
                 yield self._begin(recipe, example, outputs[example.number])
 
@@ -200,11 +196,11 @@ class Engine:
         if verdict.reached:
             reached = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
             return self._attempt(attack, reason=reached)
-        if (why := self.target.unreachable(example)) is not None:
-            return self._attempt(attack, reason=why)
+        if (reason := self.target.unreachable(example)) is not None:
+            return self._attempt(attack, reason=reason)
         if not state.places:
             return self._attempt(attack, reason="it holds no word that may be changed")
-        if len(state.places) * len(example.text) > MOST_ASKED:
+        if len(state.places) * len(example.text) > MOST_RANKED:
             return self._attempt(attack, reason="it is too long: a copy of it for each of its words fills the memory")
         if state.budget == 0:
             return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
@@ -263,9 +259,9 @@ class Engine:
         if not self.memory:
             for attack in attacks:
                 attack.outputs.clear()
-        self._learn(attacks, exact=not self.bf16, only_reached=False)
+        self._compute(attacks, exact=not self.bf16, only_reached=False)
         if self.bf16:
-            self._learn(attacks, exact=True, only_reached=True)
+            self._compute(attacks, exact=True, only_reached=True)
         answers = []
         for attack in attacks:
             texts = attack.request.texts  # type: ignore[union-attr]
@@ -273,7 +269,7 @@ class Engine:
             answers.append([self.target.verdict(attack.state.example, attack.outputs[text]) for text in texts])
         return answers
 
-    def _learn(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
+    def _compute(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
         """Compute and store the outputs of requested texts that are not known yet."""
         new: list[tuple[_Running, str]] = []
         for attack in attacks:
@@ -281,10 +277,10 @@ class Engine:
             for text in dict.fromkeys(texts):
                 if only_reached:
                     verdict = self.target.verdict(attack.state.example, attack.outputs[text])
-                    wanted = verdict.reached and text not in attack.confirmed
+                    unknown = verdict.reached and text not in attack.confirmed
                 else:
-                    wanted = text not in attack.outputs
-                if wanted:
+                    unknown = text not in attack.outputs
+                if unknown:
                     new.append((attack, text))
         outputs = self._outputs(
             [self.target.model_input(attack.state.example, text) for attack, text in new], exact=exact

@@ -29,7 +29,7 @@ holdfast attack my-encoder --texts questions.txt --goal neighbours --search docu
 """,
 )
 def attack(settings: AttackSettings, call: Call) -> None:
-    """Change texts word by word until a model fails, and tell how often and how easily it does."""
+    """Change texts word by word until a model fails; report how often and how easily it does."""
     from holdfast.attacks.attack_run import attack as run
 
     if not settings.recipes:
