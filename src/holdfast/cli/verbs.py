@@ -14,11 +14,9 @@ import typer
 
 from holdfast.cli.app import AsJson, Resume, app, example
 from holdfast.cli.console import print_json, progress_console
-from holdfast.data.folder import data_folder
 from holdfast.errors import UserError
 from holdfast.files import output_lock
 from holdfast.option_parsing import expanded
-from holdfast.results import write_result
 from holdfast.settings import Option, options_of, read_settings
 
 if TYPE_CHECKING:
@@ -69,6 +67,8 @@ class Call:
     def finish(self, result: dict[str, Any], output: Path | None, show: Callable[[], None]) -> None:
         """Write a result to its file, and print it: as JSON, or by ``show`` for people."""
         if output is not None:
+            from holdfast.results import write_result
+
             write_result(output, result)
         if self.as_json:
             print_json(result)
@@ -102,6 +102,8 @@ def verb(
             }
             made = read_settings(settings, given, None if config is None else find(config))
             if hasattr(made, "data"):
+                from holdfast.data.folder import data_folder
+
                 data_folder(made.data)  # raises an error for a missing folder before anything is read
             run(made, Call(ctx, words["as_json"], words.get("resume", False)))
 
