@@ -86,7 +86,7 @@ def test_another_corpus_is_searched_and_neighbours_are_shown(
         (["--texts", "mine.txt", "--search", "blank.txt"], "blank.txt"),
         (["--texts", "mine.txt", "--search", "othrs.txt"], "others.txt"),
         (["--texts", "few.txt"], "few.txt has 4 different texts, and to displace 2 neighbours, more than 4"),
-        (["--texts", "mine.txt", "--search", "few.txt"], "few.txt holds 4 different texts"),
+        (["--texts", "mine.txt", "--search", "few.txt"], "few.txt has 4 different texts"),
         (["--texts", "mine.txt", "--k", "20"], "mine.txt has 40 different texts, and to displace 20"),
         (["--texts", "-", "--search", "-"], "only once"),
         (["--texts", "mine.txt", "--search", "-", "--processes", "2", "--output", "r.json"], "by one process only"),

@@ -265,9 +265,13 @@ def test_slopes_are_the_gradients_of_the_cross_entropy(target: ClassifierTarget,
 def test_of_a_pair_only_the_attacked_text_has_importance(target: ClassifierTarget) -> None:
     example = Example(0, ("the dog sings", "a cat eats"), 1, 0)
     (slope,) = target.gradients([(example, Words.of("a cat eats"))])
-    (alone,) = target.gradients([(Example(0, ("a cat eats", "the dog sings"), 0, 0), Words.of("a cat eats"))])
+    first = Example(0, ("a cat eats", "the dog sings"), 0, 0)
+    (alone,) = target.gradients([(first, Words.of("a cat eats"))])
     assert all(value > 0.0 for value in slope.importance)
     assert slope.importance != pytest.approx(alone.importance)
+    both = target.gradients([(example, Words.of("a cat eats")), (first, Words.of("a cat eats"))])
+    assert both[0].importance == pytest.approx(slope.importance)
+    assert both[1].importance == pytest.approx(alone.importance)
 
 
 def test_geometry_equals_the_attack_that_trains(

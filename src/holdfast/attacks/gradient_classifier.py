@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.hooks import RemovableHandle
 
 from holdfast.adversary.geometry import BatchGradients
 from holdfast.adversary.token_batches import in_batches
@@ -42,6 +42,10 @@ class GradientClassifier:
         self._model, self._tokenizer, self._max_tokens, self._source = model, tokenizer, max_tokens, source
         self._device = next(model.parameters()).device
         self.layer = classification_layer(model, model.config.num_labels, source)
+        # Its output enters the first layer. ELECTRA projects its embeddings; GPT-2 has word embeddings only.
+        base = model.base_model
+        module = getattr(base, "embeddings_project", None) or getattr(base, "embeddings", None)
+        self._embedding: nn.Module = module or model.get_input_embeddings()
 
     def tokenised(self, texts: Sequence[Text]) -> Any:
         """Tokenise texts or pairs without padding, with the character offsets of the tokens."""
@@ -51,7 +55,7 @@ class GradientClassifier:
         )
 
     def gradients(
-        self, encoded: Any, features: dict[str, Tensor], rows: Sequence[int], attacked: int, loss: Loss
+        self, encoded: Any, features: dict[str, Tensor], rows: Sequence[int], attacked: Sequence[int], loss: Loss
     ) -> BatchGradients:
         """Return z, and the gradients at z and at the input of the first layer, in one pass.
 
@@ -59,19 +63,26 @@ class GradientClassifier:
             encoded: output of :meth:`tokenised`.
             features: the padded rows.
             rows: their numbers in ``encoded``.
-            attacked: 0 or 1, which text of a pair is attacked; tokens of the other text have the span (0, 0).
+            attacked: for each row, the index of the attacked text; tokens of the other text have the span (0, 0).
             loss: returns a scalar from the logits (n, classes).
         """
-        with torch.enable_grad(), self._first_layer_input() as embedded, self._layer_input() as entering:
+        embedded: list[Tensor] = []
+        entering: list[Tensor] = []
+
+        def as_leaf(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            embedded.append(output.detach().requires_grad_())
+            return embedded[-1]
+
+        with torch.enable_grad(), self._embedding.register_forward_hook(as_leaf), self._record_inputs(entering):
             value = loss(self._model(**features).logits)
             direction, tokens = torch.autograd.grad(value, [entering[0], embedded[0]])
         tokens = tokens * features["attention_mask"].unsqueeze(-1)
         offsets = [
             [
-                span if sequence == attacked else (0, 0)
+                span if sequence == text else (0, 0)
                 for sequence, span in zip(encoded.sequence_ids(row), encoded["offset_mapping"][row], strict=True)
             ]
-            for row in rows
+            for row, text in zip(rows, attacked, strict=True)
         ]
         return BatchGradients(entering[0].detach().float(), direction.float(), tokens, offsets)
 
@@ -81,42 +92,20 @@ class GradientClassifier:
         encoded = tokenise(self._tokenizer, texts, self._max_tokens)
         order: list[int] = []
         logits: list[Tensor] = []
-        with self._layer_input() as entering:
+        entering: list[Tensor] = []
+        with self._record_inputs(entering):
             for rows, features in in_batches(self._tokenizer, encoded, self._device):
                 logits.append(self._model(**features).logits.float())
                 order += rows
         back = torch.tensor(order).argsort()
         return torch.cat(entering).float()[back], torch.cat(logits)[back]
 
-    @contextlib.contextmanager
-    def _first_layer_input(self) -> Iterator[list[Tensor]]:
-        """Record the input of the first layer, as a leaf of the graph.
-
-        It is the output of the embedding module; a model without such a module (GPT-2) has only word embeddings.
-        """
-        base = self._model.base_model
-        # ELECTRA projects its embeddings to the hidden size.
-        module = getattr(base, "embeddings_project", None) or getattr(base, "embeddings", None)
-        embedded: list[Tensor] = []
-
-        def keep(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
-            embedded.append(output.detach().requires_grad_())
-            return embedded[-1]
-
-        handle = (module or self._model.get_input_embeddings()).register_forward_hook(keep)
-        try:
-            yield embedded
-        finally:
-            handle.remove()
-
-    @contextlib.contextmanager
-    def _layer_input(self) -> Iterator[list[Tensor]]:
-        """Record the inputs of the classification layer, one entry per pass.
+    def _record_inputs(self, entering: list[Tensor]) -> RemovableHandle:
+        """Append the inputs of the classification layer to a list, one entry per pass, until the handle is removed.
 
         Raises:
             UserError: the layer is applied to each token, as in decoders, so that no single vector represents the text.
         """
-        entering: list[Tensor] = []
 
         def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:
             if args[0].dim() != 2:
@@ -125,11 +114,7 @@ class GradientClassifier:
                 )
             entering.append(args[0])
 
-        handle = self.layer.register_forward_pre_hook(keep)
-        try:
-            yield entering
-        finally:
-            handle.remove()
+        return self.layer.register_forward_pre_hook(keep)
 
 
 Loss = Callable[[Tensor], Tensor]
@@ -168,7 +153,8 @@ def cross_entropy_gradients(
                 logits = torch.stack([logits[:, list(group)].logsumexp(dim=1) for group in groups], dim=1)
             return F.cross_entropy(logits, labels, reduction="sum")
 
-        gradients = model.gradients(encoded, features, rows, questions[0][0].attacked, loss)
+        attacked = [questions[row][0].attacked for row in rows]
+        gradients = model.gradients(encoded, features, rows, attacked, loss)
         by_row |= zip(rows, LossGradient.of_batch(gradients, [questions[row][1] for row in rows]), strict=True)
     return [by_row[row] for row in range(len(questions))]
 

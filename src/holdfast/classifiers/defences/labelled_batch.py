@@ -41,7 +41,7 @@ class LabelledBatch:
         every = range(len(texts))
         features = padded(self._tokenizer, encoded, every, self._labels.device)
         labels = self._labels[list(rows)]
-        attacked = len(self._originals[0]) - 1
+        attacked = [len(self._originals[row]) - 1 for row in rows]
         return self._classifier.gradients(encoded, features, every, attacked, lambda logits: task_loss(logits, labels))
 
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
