@@ -23,7 +23,7 @@ from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, cut_rows, inpu
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
-from holdfast.models import keep_reading, load_sentence_transformer
+from holdfast.models import load_sentence_transformer, store_notices
 from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
@@ -297,7 +297,7 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
         model, report = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-    keep_reading(model, reading.message)
+    store_notices(model, reading.notices)
     _refuse_unfilled(model, report["missing_keys"], spec)
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)

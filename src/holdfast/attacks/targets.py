@@ -180,7 +180,7 @@ class CallableTarget(Target):
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return logits; probabilities become log-probabilities, as decided by the first answer of the function."""
         outputs: list[Output] = [None] * len(texts)
-        for places, scores in self._function.answers([text[0] if len(text) == 1 else text for text in texts]):
+        for places, scores in self._function.outputs([text[0] if len(text) == 1 else text for text in texts]):
             for place, logits in zip(places, self._logits(scores), strict=True):
                 outputs[place] = logits.copy()  # a view would keep the whole call in memory
         return outputs

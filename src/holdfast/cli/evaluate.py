@@ -52,7 +52,7 @@ holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --out
 )
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
-    from holdfast.distributed import meeting, own_device
+    from holdfast.distributed import own_device, process_group
     from holdfast.evaluation.evaluation_result import asked, evaluation
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.input_limits import cut_lines
@@ -62,7 +62,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
 
     names = task_names(settings.tasks)
     call.lock(settings.output)
-    with work_quietly(), meeting():
+    with work_quietly(), process_group():
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
             encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())

@@ -224,12 +224,12 @@ def _protocol(
     outcome: str,
     plane: Plane | None,
 ) -> dict[str, Any]:
-    from holdfast.input_limits import reading
+    from holdfast.input_limits import input_protocol
 
     protocol: dict[str, Any] = {
         "precision": precision,
         "pooling": pooling,
-        **reading(encoder),
+        **input_protocol(encoder),
         **read_as(encoder),
         "spectrum": "of normalised vectors, centred",
     }

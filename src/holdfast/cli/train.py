@@ -26,8 +26,8 @@ holdfast train simcse --config simcse.yaml --seed 1 --set temperature=0.1 --outp
 )
 def train(settings: TrainConfig, call: Call) -> None:
     """Train a sentence encoder without labels."""
+    from holdfast.runs.duplicate_shares import duplicates_after
     from holdfast.training import training_run
-    from holdfast.training.duplicates import duplicates_after
 
     with work_quietly():
         result = training_run.train(settings, resume=call.resume, console=call.progress, command=call.command)

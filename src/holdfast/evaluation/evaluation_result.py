@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
-from holdfast.input_limits import reading
+from holdfast.input_limits import input_protocol
 from holdfast.models import read_as
 from holdfast.results import new_result
 
@@ -65,7 +65,7 @@ def evaluation(
         protocol={
             **asked,
             **_made_by([row["task"] for row in rows]),
-            **reading(encoder),
+            **input_protocol(encoder),
             **read_as(encoder),
         },
         seed=None,

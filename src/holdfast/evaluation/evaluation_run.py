@@ -85,7 +85,7 @@ def evaluate_tasks(
     """Return a row of results per task: similarity first, then transfer, then the shape of the space.
 
     Each row has the number of texts that exceed the model's length limit: ``truncated: {texts, of, tokens}``. If
-    several processes have joined (`holdfast.distributed.meeting`), they share the encoding; only the first process
+    several processes have joined (`holdfast.distributed`), they share the encoding; only the first process
     computes scores, and the others return no rows.
 
     Args:

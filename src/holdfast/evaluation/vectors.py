@@ -35,7 +35,7 @@ class Encoded:
     def truncated(self, asked: Iterable[str]) -> dict[str, Any]:
         """Return the number of cut texts among some distinct texts, in the form of `Cuts.record`."""
         distinct = set(asked)
-        return Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.which or set()))).record()
+        return Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.kept or set()))).record()
 
 
 def encode_once(
@@ -56,6 +56,6 @@ def encode_once(
         shared: divide the work among the processes that have joined; see `encode_sentences`.
     """
     distinct = list(dict.fromkeys(sentences))
-    cuts = Cuts(which=set())
+    cuts = Cuts(kept=set())
     vectors = encode_sentences(model, distinct, precision=precision, progress=progress, shared=shared, cuts=cuts)
     return Encoded(distinct, vectors, cuts)

@@ -35,7 +35,7 @@ from typing import Any
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.experiments.baseline_rows import baselines
-from holdfast.experiments.cell_schema import MOST_DIGITS, says, texts_wrong
+from holdfast.experiments.cell_schema import MOST_DIGITS, read_pipeline, texts_wrong
 from holdfast.experiments.cell_schema import STAGES as STAGES
 from holdfast.experiments.figures import FIGURES as FIGURES
 from holdfast.experiments.figures import read_figure
@@ -236,7 +236,7 @@ class _DefinitionReader:
             if not file.mapping((key,)):
                 raise file.wrong((key,), f"the table has no {key}")
         for at in self._all_said():
-            says(file, at)
+            read_pipeline(file, at)
         self._check_skip()
         self._check_row_names()
         self._check_against()
@@ -304,7 +304,7 @@ class _DefinitionReader:
             for axis in file.mapping((*at, "rows")):
                 file.known((*at, "rows", axis), file.mapping(("rows", axis)), "label")
             for place in self._all_said(at):
-                says(file, place)
+                read_pipeline(file, place)
 
     def _check_cells(self, definition: Definition, scale: str) -> None:
         """Check that every cell to be made has a measure, and that the texts of an inspection fit its kind."""
@@ -336,7 +336,7 @@ class _DefinitionReader:
         for name in file.mapping(("cells",)):
             file.known(("cells", name), [*file.mapping(("columns",)), WHOLE_ROW], "column")
         return {
-            name: {column: says(file, ("cells", name, column)) for column in file.mapping(("cells", name))}
+            name: {column: read_pipeline(file, ("cells", name, column)) for column in file.mapping(("cells", name))}
             for name in file.mapping(("cells",))
         }
 

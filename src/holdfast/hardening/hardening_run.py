@@ -11,7 +11,7 @@ from holdfast.audit import AuditSettings, audit
 from holdfast.audit.audit_run import is_of, materials
 from holdfast.errors import EndsRun, UserError
 from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
-from holdfast.files import exclusive, locked, made_for
+from holdfast.files import created_folder, exclusive, locked
 from holdfast.hardening import sts_cost
 from holdfast.hardening.harden_settings import AUTO, HardenSettings
 from holdfast.launch import is_first_process
@@ -34,7 +34,7 @@ def _alone(output: Path) -> Iterator[None]:
     """Lock the output for this run, audits included; the training also locks the folder itself."""
     with contextlib.ExitStack() as stack:
         if is_first_process():
-            stack.enter_context(made_for(output.parent))
+            stack.enter_context(created_folder(output.parent))
             stack.enter_context(locked(output.parent / f".{output.name}.lock", output))
         yield
 

@@ -1,16 +1,12 @@
-"""Progress display of the training of a language model."""
+"""Progress bar of the training of a language model."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
-from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.pretraining.pretrain_trainer import Clock
 from holdfast.pretraining.step_order import StepOrder
 from holdfast.progress import Stage, duration
-from holdfast.runs.training_progress import TrainingProgress
 
 
 class PretrainStage(Stage):
@@ -55,27 +51,3 @@ class PretrainStage(Stage):
         """Return the time left, as text."""
         left = max(self.clock.seconds - self.clock.elapsed, 0.0)
         return f"ETA {duration(left)}" if self.clock.leads else super().left()
-
-
-class PretrainProgress(TrainingProgress):
-    """Callback that shows a pretraining: a bar on a terminal, else a line per log record and every few seconds.
-
-    Args:
-        console: console to draw on.
-        order: gives the tokens of each step.
-        clock: clock of the run, which may end it.
-    """
-
-    def __init__(self, console: Console, order: StepOrder, clock: Clock) -> None:
-        super().__init__(console, 1)
-        self.stage = PretrainStage(console, order, clock)
-
-    def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the measurements on the held-out sentences, as text."""
-        return f"held-out perplexity {metrics['eval_perplexity']:.2f}, {metrics['eval_masked_accuracy']:.1f} % right"
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the measurements; without a terminal, print a line."""
-        super().on_evaluate(args, state, control, **kwargs)
-        if not self.console.is_terminal:
-            self.stage.tell()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UserError
-from holdfast.files import locked, made_for, output_lock, remove_temporary, write_text
+from holdfast.files import created_folder, locked, output_lock, remove_temporary, write_text
 from holdfast.number_ranges import in_range
 from holdfast.report.contents import make_contents
 from holdfast.report.result_sources import read_sources
@@ -83,7 +83,7 @@ def write_report(
             from holdfast.report.plots import FORMATS, write_plots
 
             names = [f"*.{kind}" for kind in FORMATS]
-            with made_for(plots), locked(plots / ".plots.lock", plots):
+            with created_folder(plots), locked(plots / ".plots.lock", plots):
                 remove_temporary(plots, *names)
                 drawn = write_plots(contents.figures, plots)
     return Written(

@@ -60,6 +60,8 @@ class ADV(Defence):
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
     )
     EPOCHS: ClassVar = 4.0
+    NEEDS_MASKED_LM: ClassVar = True
+    FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class ADV(Defence):
             )
         self._tokenizer, self._texts, self._max_length = training.tokenizer, training.texts, training.max_length
         if not self._tokenizer.is_fast:
-            raise UserError("adv needs the character offsets of tokens: use a model with a fast tokeniser")
+            raise UserError("adv needs the word of each token, and this model's tokeniser does not give it")
         lm = MaskedLM(self.masked_lm or str(training.model.name_or_path)).to(training.model.device)
         if self.word_vectors is None:
             similarity: Any = EmbeddingSimilarity(lm, threshold=self.min_similarity)
