@@ -166,7 +166,8 @@ def small_result(**more: Any) -> dict[str, Any]:
 
 def _results() -> list[Kind]:
     from holdfast.evaluation.adversarial_space import read_pairs
-    from holdfast.evaluation.pairing import compare, read_side
+    from holdfast.evaluation.pairing.compare_inputs import read_side
+    from holdfast.evaluation.pairing.rows import compare
     from holdfast.report import write_report
     from holdfast.results import to_json
 

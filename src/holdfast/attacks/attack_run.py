@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from holdfast import launch
 from holdfast.attacks.attack_inputs import (
@@ -39,6 +39,7 @@ from holdfast.input_limits import cut_line
 from holdfast.model_lookup import CALL
 from holdfast.number_ranges import check_numbers
 from holdfast.option_parsing import paths_in
+from holdfast.precision import ResolvedPrecision
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result, write_result
@@ -224,7 +225,7 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
     return launch.rank(), max(launch.processes(), settings.processes)
 
 
-def _precision(settings: AttackSettings, model: AttackedModel) -> Literal["fp32", "bf16"]:
+def _precision(settings: AttackSettings, model: AttackedModel) -> ResolvedPrecision:
     import torch
 
     if settings.model.startswith(CALL):

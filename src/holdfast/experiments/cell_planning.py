@@ -35,7 +35,7 @@ from holdfast.experiments.translations import POSITIVE_COLUMN
 from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
 from holdfast.option_parsing import fitted
-from holdfast.precision import Precision, auto_here
+from holdfast.precision import Precision, ResolvedPrecision, auto_here
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.train_config import TrainConfig
 from holdfast.user_classes import is_user_class
@@ -120,11 +120,11 @@ class Planner:
         self.identity = Identities(setting.data)
 
     @functools.cached_property
-    def _auto(self) -> Precision:
+    def _auto(self) -> ResolvedPrecision:
         """The precision that "auto" means on this machine; determined once, and only if a cell needs it."""
         return auto_here()
 
-    def _precision(self, precision: Precision) -> Precision:
+    def _precision(self, precision: Precision) -> ResolvedPrecision:
         """Resolve "auto" to the precision of this machine: a cell computed in another precision has another key."""
         return self._auto if precision == "auto" else precision
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.audit_run import is_of, materials
 from holdfast.errors import EndsRun, UserError
-from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
+from holdfast.evaluation.pairing.audited import is_paired
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.files import created_folder, exclusive, locked
 from holdfast.hardening import sts_cost
 from holdfast.hardening.harden_settings import AUTO, HardenSettings
