@@ -47,9 +47,7 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(
-            f"cannot keep anything in {folder} ({error.strerror}): set HOLDFAST_CACHE to a folder"
-        ) from error
+        raise UserError(f"cannot write to {folder} ({error.strerror}): set HOLDFAST_CACHE to another folder") from error
     return folder
 
 

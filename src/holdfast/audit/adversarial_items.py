@@ -10,7 +10,8 @@ from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, Retriev
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
-from holdfast.attacks.recipes import Recipe, Typos
+from holdfast.attacks.recipes import Recipe
+from holdfast.attacks.recipes.typos import Typos
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
 from holdfast.audit.item_rows import Item, absent, item

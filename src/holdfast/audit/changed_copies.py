@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.attack_state import TAGGED_AROUND, changeable
+from holdfast.attacks.attack_state import changeable
+from holdfast.attacks.constraints import TAGGED_AROUND
 from holdfast.attacks.targets import characters_seen
 from holdfast.audit.vector_movement import Copy
 from holdfast.edits.synonyms import Synonyms, draw_synonym

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
-from holdfast.adversary.encoder_victim import recovered_texts, with_texts
+from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.backbone import Features
 from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms

@@ -32,10 +32,8 @@ class Typos(Recipe):
 
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the typing error that reaches the goal or comes closest."""
-        budget = self.budget(state)
-        for place in (yield from by_deletion(state)):
-            if len(state.changed) >= budget:
-                return
+        order = yield from by_deletion(state)
+        for place in state.within_budget(order):
             errors = typing_errors(state.words.words[place], state.rng, KINDS, self.tries)
-            if (yield from take_best(state, place, [(error, None) for error in errors])):
+            if (yield from take_best(state, place, errors)):
                 return
