@@ -37,8 +37,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     Differences from the base class: a step calls backward on each loss that the defence yields for a batch, and the
     defence's state is saved in checkpoints and restored; the order of the texts depends on seed and epoch only, so that
-    a resumed run continues bit-exactly; a complete checkpoint is sealed with hashes; a loss that is not finite stops
-    the run before the weights are changed; an evaluation gives the score on the selection part.
+    a resumed run continues bit-exactly; an evaluation gives the score on the selection part.
 
     Args:
         model: the classifier.

@@ -109,9 +109,11 @@ class ConSERT(ContrastiveObjective):
         self.views: tuple[View, View] = (first_view, second_view)
         self.token_cutoff, self.feature_cutoff, self.dropout = token_cutoff, feature_cutoff, dropout
         self.radius, self.attack_norm, self.encoder_dropout = radius, attack_norm, encoder_dropout
+        tokenizer = self.encoder.model.tokenizer
+        framing = sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id})  # such as [CLS] and [SEP]
         # Moved with the module, but not saved: it follows from the tokeniser.
         self.framing_tokens: Tensor
-        self.register_buffer("framing_tokens", _framing_tokens(self.encoder.model.tokenizer), persistent=False)
+        self.register_buffer("framing_tokens", torch.tensor(framing), persistent=False)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run the pass of both views; return ``{"contrastive": scalar}``."""
@@ -201,11 +203,6 @@ def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
         return None
     by_process = equal.view(len(equal), -1, rows)  # (B, processes, B); the keys of a process are view after view
     return by_process.repeat_interleave(2, dim=1).flatten(1).repeat(2, 1)
-
-
-def _framing_tokens(tokenizer: Any) -> Tensor:
-    """Return the ids of the special tokens such as [CLS] and [SEP], without [UNK]."""
-    return torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}))
 
 
 def _joined_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -43,11 +43,6 @@ class L2PCSR(ContrastiveObjective):
     The loss is then the InfoNCE of the two views under the last masks (eq. 9, with two misprints: the minus sign and
     the positive in the denominator are missing). Without masks it is SimCSE.
 
-    Padding is masked in attention and never weakened; the first and the last token can be weakened. Dropout is on in
-    every pass: the masks of the embeddings are drawn once, those of the layers in each pass; the last pass repeats
-    those of the first (the random state is restored), so that ``attack_loss_rise`` compares the same dropout masks.
-    With prompt pooling each view has its own template, and the template's bias is never weakened.
-
     Args:
         layers: k, number of weakened outputs, including that of the embedding layer.
         steps: t, number of ascent steps of the probabilities.
@@ -62,7 +57,8 @@ class L2PCSR(ContrastiveObjective):
         continuous: use the probabilities themselves as masks (Table 3, "Continual Mask").
         as_released: reproduce the masks of the authors' code; see ``PRESETS["as_released"]``.
 
-    Sources of the defaults, and differences from the release: ``docs/methods/l2p-csr.md``.
+    Sources of the defaults, choices where the paper is open, and differences from the release:
+    ``docs/methods/l2p-csr.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.

@@ -59,10 +59,6 @@ class RobustEmbed(ContrastiveObjective):
 
     Inputs:
         A column of sentences, (B,). Returns ``{"robust", "adversarial"}``, the two terms of eq. 8.
-
-    Two one-step methods are presets, implemented from their descriptions: ``preset="uscal"`` (Miao et al. 2021: one
-    step along the L2-normalised gradient; its result is the positive) and ``preset="atcl"`` (Rima et al. 2022: one
-    step along the gradient's sign).
     """
 
     TITLE: ClassVar = "RobustEmbed"
@@ -85,7 +81,7 @@ class RobustEmbed(ContrastiveObjective):
             "duplicates": "keep",
             "as_released": True,
         },
-        # One gradient step, L2 or sign, whose result is the positive; re-implemented from the papers' descriptions.
+        # Miao et al. 2021, Rima et al. 2022: one gradient step, L2 or sign, whose result is the positive.
         "uscal": {
             "pgd_steps": 1,
             "fgsm_steps": 0,
@@ -235,7 +231,7 @@ def _clean_negatives(
 
 
 def _encode_twice_embedded(encoder: Encoder, sentences: Features, embeddings: Tensor) -> Tensor:
-    """Encode as in the release: embeddings are fed as word embeddings; positions, LayerNorm, dropout are applied twice."""
+    """Encode embeddings as if they were word embeddings: positions, LayerNorm and dropout are applied twice."""
     rows = len(embeddings)
     # The release's batch is (target rows, perturbed rows) while the masks are interleaved.
     borrowed = (rows + torch.arange(rows, device=embeddings.device)) // 2

@@ -35,10 +35,9 @@ class VAdvCSE(ContrastiveObjective):
         g = \nabla_r F, \quad r^0 \sim N(0, \sigma^2 I)
 
     with K ascent steps, sign(g) in place of g/‖g‖₂ for the L∞ ball (appendix A), and :math:`\hat\theta` a constant copy
-    of the parameters: the clean side has no gradient, the perturbed side has, through the head and h. r is added to
-    the first view of each sentence. The head's batch normalisation uses the statistics of the clean pass for the
-    perturbed pass too, with their gradient: otherwise the distribution of a sentence would depend on the perturbations
-    of the others, and F could be lowered by smaller weights of the head. With λ = 0 it is SimCSE with the same head.
+    of the parameters: the clean side has no gradient. r is added to the first view of each sentence. The head's batch
+    normalisation uses the statistics of the clean pass for the perturbed pass too, with their gradient. With λ = 0 it
+    is SimCSE with the same head.
 
     Args:
         regularisation: λ, weight of F in the loss; 0: no attack.

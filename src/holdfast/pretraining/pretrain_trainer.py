@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     Differences from ``transformers.Trainer``: a step makes a backward pass for each of its groups, whose gradients add
     up to that of the mean over all places of the step; groups and masks are functions of seed and step, so that a
-    resumed run continues bit-exactly; the learning rate follows the steps or a clock; a complete checkpoint is sealed
-    with hashes; a loss that is not finite stops the run before the weights are updated.
+    resumed run continues bit-exactly; the learning rate follows the steps or a clock.
 
     Args:
         model: the masked language model.
@@ -84,7 +84,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         warmup: share of the run for the warm-up.
         clock: measures the time of the run; if it has a limit, it ends the run, and the learning rate follows it
             instead of the number of steps.
-        keep_checkpoints: number of checkpoints to keep while training.
+        keep_checkpoints: as in `Resumable`.
         **kwargs: as for ``transformers.Trainer``.
     """
 
@@ -107,7 +107,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return a loader of the steps in order; a resumed run skips step numbers without loading data."""
-        return self.loader(self.steps, BatchSampler(SequentialSampler(self.steps), 1, drop_last=False), _the_only)
+        return self.loader(self.steps, BatchSampler(SequentialSampler(self.steps), 1, drop_last=False), itemgetter(0))
 
     def begin_training(self) -> None:
         """Start the clock."""
@@ -189,8 +189,3 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         super()._load_from_checkpoint(checkpoint_path)
         saved = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
         self.clock.set(saved["elapsed"])
-
-
-def _the_only(items: list[list[Group]]) -> list[Group]:
-    (groups,) = items
-    return groups

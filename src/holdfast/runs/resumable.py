@@ -23,7 +23,7 @@ class Resumable:
     """Mixin for a ``transformers.Trainer``: sealed checkpoints, one autocast region per step, and hooks.
 
     It must come before the trainer in the bases. A complete checkpoint is sealed with hashes. A run can also be resumed
-    from a checkpoint of its last step.
+    from a checkpoint of its last step. A loss that is not finite stops the run before the weights are updated.
 
     Attributes:
         keep_checkpoints: number of checkpoints to keep while training.

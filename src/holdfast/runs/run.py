@@ -57,6 +57,8 @@ _MODEL_FILES = ("modules.json", "config.json")
 class Run:
     """One training in its folder, which can be resumed at any point.
 
+    A folder with other files, a loss that is not finite or a full disk ends it with a ``UserError``.
+
     Args:
         verb: command that makes such runs, such as "train".
         folder: folder of the run, and of the finished model.

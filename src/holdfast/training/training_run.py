@@ -50,15 +50,10 @@ def train(
 ) -> dict[str, Any]:
     """Train with the settings ``config`` and return the result, which is also written to ``OUTPUT/results.json``.
 
-    Args:
-        config: settings of the run.
-        resume: resume the run in ``config.output``; the final weights are the same as without the interruption.
-        console: console for progress; None: no output.
-        command: words of the command, for the result; None: those of this process.
+    ``resume``, ``console`` and ``command`` are those of `Run`. A resumed run gives the weights of an unbroken one.
 
     Raises:
-        UserError: a mistake in the configuration or the data, an output folder with other files, a loss that is not
-            finite, or a full disk.
+        UserError: an error in the settings or the data, or as in `Run`.
     """
     run = Run(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
