@@ -11,12 +11,13 @@ from torch.nn import functional as F
 from torch.utils.hooks import RemovableHandle
 
 from holdfast.adversary.token_batches import in_batches
-from holdfast.edits.synonyms import Similarity
+from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.edits.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
 from holdfast.model_lookup import resolve_model
+from holdfast.option_parsing import expanded
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
@@ -199,6 +200,13 @@ class Fillers:
             raise ValueError(f"at least one candidate is needed, got a limit of {limit}")
         self.masked_lm, self.similarity, self.limit = masked_lm, similarity, limit
         self.source = f"masked LM {masked_lm.source}; {similarity.source}"
+
+    @classmethod
+    def filtered(cls, masked_lm: MaskedLM, word_vectors: str | None, threshold: float, *, limit: int) -> Fillers:
+        """Return candidates that are similar by a file of word vectors or neighbour lists, or by the embeddings."""
+        if word_vectors is None:
+            return cls(masked_lm, EmbeddingSimilarity(masked_lm, threshold=threshold), limit=limit)
+        return cls(masked_lm, read_similarity(expanded(word_vectors), threshold=threshold), limit=limit)
 
     def candidates(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
         """Return at most T other words for the word ``places[i]`` of each sentence, most probable first."""

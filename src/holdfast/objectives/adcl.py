@@ -13,17 +13,15 @@ from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
 from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.adversary.key_queue import KeyQueue
-from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
+from holdfast.adversary.masked_lm import Fillers, MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
-from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_positive, check_words
-from holdfast.option_parsing import expanded
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]
@@ -130,8 +128,7 @@ class ADCL(Objective):
         self.attack: GeometryAttack | None = None
         if positives == "geometry":
             self._masked_lm = _masked_lm(self.encoder, masked_lm)
-            similarity = _similarity(self._masked_lm, word_vectors, min_similarity)
-            fillers = Fillers(self._masked_lm, similarity, limit=candidates)
+            fillers = Fillers.filtered(self._masked_lm, word_vectors, min_similarity, limit=candidates)
             self.attack = GeometryAttack(fillers, iterations, max_share, "sum-l1" if as_released else "mean-l2")
 
     def check_columns(self, columns: int) -> None:
@@ -286,9 +283,3 @@ def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
     if not name:
         raise UserError("the model does not know where it was loaded from: name a masked language model by masked_lm=")
     return MaskedLM(name)
-
-
-def _similarity(masked_lm: MaskedLM, word_vectors: str | None, threshold: float) -> Similarity:
-    if word_vectors is None:
-        return EmbeddingSimilarity(masked_lm, threshold=threshold)
-    return read_similarity(expanded(word_vectors), threshold=threshold)

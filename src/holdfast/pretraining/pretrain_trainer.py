@@ -10,7 +10,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
@@ -130,22 +129,11 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         return scheduler
 
     def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
-        """Make a backward pass for each group; return the mean loss over the step's places, detached.
-
-        Raises:
-            UserError: the loss is not finite; the optimiser step is not made.
-        """
+        """Make a backward pass for each group, as `backward_each`; return the mean loss over the step's places."""
         model.train()
         groups = [group for group in self._prepare_inputs(inputs) if len(group["labels"])]
         count = sum(len(group["labels"]) for group in groups)
-        total = torch.zeros((), device=self.args.device)
-        for group in groups:
-            with self.compute_loss_context_manager():
-                loss = loss_of(model, group) / count
-            self.accelerator.backward(loss)
-            total += loss.detach()
-        self.check_finite(total)  # once for all groups, since it synchronises with the device
-        return total
+        return self.backward_each(loss_of(model, group) / count for group in groups)
 
     def _prepare_inputs(self, inputs: list[Group]) -> list[Group]:
         return [{name: self._prepare_input(value) for name, value in group.items()} for group in inputs]

@@ -41,12 +41,14 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name and both values of each setting that differs between the records of two runs."""
-    for name in sorted({*before, *now} - _MAY_DIFFER):
+def differences(
+    before: dict[str, Any], now: dict[str, Any], within: str = "", *, partial: bool = False
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name and both values of each setting that differs between two records; ``partial``: those of ``now``."""
+    for name in sorted((now.keys() if partial else {*before, *now}) - _MAY_DIFFER):
         was, given = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(given, dict):
-            yield from differences(was, given, f"{within}{name} ")
+            yield from differences(was, given, f"{within}{name} ", partial=partial)
         elif was != given:
             yield f"{within}{name}", was, given
 

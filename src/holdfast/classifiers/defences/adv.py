@@ -9,16 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.geometry import GeometryAttack, Importance
-from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
+from holdfast.adversary.masked_lm import Fillers, MaskedLM
 from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
 from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.defences.labelled_batch import LabelledBatch
 from holdfast.classifiers.losses import task_loss
-from holdfast.edits.synonyms import read_similarity
 from holdfast.encoder import attacking
 from holdfast.errors import UserError
-from holdfast.option_parsing import expanded
 
 
 class ADV(Defence):
@@ -95,20 +93,15 @@ class ADV(Defence):
         if not self._tokenizer.is_fast:
             raise UserError("adv needs the word of each token, and this model's tokeniser does not give it")
         lm = MaskedLM(self.masked_lm or str(training.model.name_or_path)).to(training.model.device)
-        if self.word_vectors is None:
-            similarity: Any = EmbeddingSimilarity(lm, threshold=self.min_similarity)
-        else:
-            similarity = read_similarity(expanded(self.word_vectors), threshold=self.min_similarity)
-        fillers = Fillers(lm, similarity, limit=self.candidates)
+        fillers = Fillers.filtered(lm, self.word_vectors, self.min_similarity, limit=self.candidates)
         self.attack = GeometryAttack(fillers, self.iterations, self.max_share, self.importance)
 
     def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield one loss: of the batch, and after the clean epochs also of its adversarial texts."""
-        if moment.epoch < self.clean_epochs:
-            yield task_loss(model(**batch.features).logits, batch.labels)
-            return
         texts = [self._texts[row] for row in batch.rows]
-        changed = self.adversaries(getattr(model, "module", model), texts, batch.labels)
+        changed: Mapping[int, Text] = {}
+        if moment.epoch >= self.clean_epochs:
+            changed = self.adversaries(getattr(model, "module", model), texts, batch.labels)
         if not changed:
             yield task_loss(model(**batch.features).logits, batch.labels)
             return
