@@ -155,13 +155,9 @@ class ADCL(Objective):
         return {"contrastive": self.compute_loss(z, keys, counts)}
 
     def compute_loss(self, z: Tensor, keys: Tensor, counts: Tensor | None = None) -> Tensor:
-        """Compute eq. 1 with the current queue as negatives.
+        """Compute eq. 1 for queries z and their own keys, both (B, c), with the current queue as negatives.
 
-        Args:
-            z: queries, (B, c).
-            keys: their own keys, (B, c).
-            counts: (B, Q), true for the keys in the queue that are negatives of a query, as returned by
-                `equal_in_queue`; None: all keys in the queue.
+        ``counts``, (B, Q), is true for the queued keys that are negatives of a query (`equal_in_queue`); None: all.
         """
         return info_nce(
             z,

@@ -129,14 +129,7 @@ class Objective(nn.Module, ABC):
 
         The result is the argument ``equal`` of `info_nce`. Two rows are equal if they share a text, sentence or
         positive. The share of sentences with a duplicate is logged as ``duplicates``. With several processes all must
-        call it together.
-
-        Args:
-            sentences: features of this process's sentences.
-            positives: features of their positives, if the data has a second column.
-
-        Returns:
-            None with ``duplicates="keep"``.
+        call it together. With ``duplicates="keep"`` the result is None.
         """
         texts = _hashes_of(sentences, positives)
         joined, _ = gather_keys(texts)
@@ -151,15 +144,7 @@ class Objective(nn.Module, ABC):
 
         Empty slots are excluded and, with ``duplicates="mask"``, also keys of texts equal to the query's. The share of
         sentences with a duplicate in the queue is logged as ``duplicates_in_queue``. With several processes all must
-        call it together.
-
-        Args:
-            queue: queue of old keys.
-            sentences: features of this process's sentences.
-            positives: features of their positives, if the data has a second column.
-
-        Returns:
-            The mask (B, Q); and the hashes of the texts, (B, columns), to push into the queue with their keys.
+        call it together. The hashes (B, columns) are to be pushed into the queue with their keys.
         """
         texts = _hashes_of(sentences, positives)
         equal = queue.equal_to(texts)

@@ -157,14 +157,7 @@ class RobustEmbed(ContrastiveObjective):
     def compute_loss(
         self, z: Tensor, z_positive: Tensor, z_adversarial: Tensor, equal: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Compute the two terms of eq. 8.
-
-        Args:
-            z: projected vectors of x, (B, d).
-            z_positive: projected vectors of x⁺.
-            z_adversarial: projected vectors of x_adv.
-            equal: (B, N), as returned by `equal_texts`.
-        """
+        """Compute the two terms of eq. 8 from projected vectors of x, x⁺ and x_adv, all (B, d)."""
         clean, offset = gather_keys(z_positive)
         perturbed, _ = gather_keys(z_adversarial)
         robust = {"both": [clean, perturbed], "clean": [clean], "adversarial": [perturbed]}[self.positives]

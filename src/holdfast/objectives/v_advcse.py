@@ -133,14 +133,7 @@ class VAdvCSE(ContrastiveObjective):
     def compute_loss(
         self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor, equal: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Compute the two terms of eq. 10.
-
-        Args:
-            z: projected vectors of x, (B, d).
-            z_positive: projected vectors of the positives.
-            z_perturbed: projected vectors of x + r.
-            equal: (B, N), as returned by `equal_texts`.
-        """
+        """Compute the two terms of eq. 10 from projected vectors of x, its positive and x + r, all (B, d)."""
         clean = z.detach() if self.stop_gradient else z
         with full_precision(z):
             between = _released_js if self.as_released else divergence_between

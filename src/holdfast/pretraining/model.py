@@ -132,12 +132,7 @@ def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
 
 @torch.no_grad()
 def measure(model: Any, groups: list[Group], *, bf16: bool) -> dict[str, float]:
-    """Measure how well the model predicts held-out tokens.
-
-    Args:
-        model: the model; its mode (training or evaluation) is restored.
-        groups: as returned by `held_out_groups`.
-        bf16: compute in automatic mixed precision.
+    """Measure how well the model predicts the tokens of `held_out_groups`, with ``bf16`` in mixed precision.
 
     Returns:
         ``loss``, the mean cross-entropy in nats; ``perplexity``, its exponential; ``masked_accuracy`` ×100.

@@ -60,12 +60,7 @@ class Clock:
 
 
 def rate_factor(share: float, warmup: float) -> float:
-    """Return the factor of the peak learning rate: a linear rise in the warm-up, then a linear fall to 0.
-
-    Args:
-        share: share of the run that is over, from 0 to 1.
-        warmup: share of the run for the warm-up.
-    """
+    """Return the factor of the peak learning rate: a linear rise in the warm-up, then a linear fall to 0, by shares."""
     return share / warmup if share < warmup else (1 - share) / (1 - warmup)
 
 

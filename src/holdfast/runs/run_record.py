@@ -44,7 +44,7 @@ def read_record(path: Path) -> dict[str, Any]:
 def differences(
     before: dict[str, Any], now: dict[str, Any], within: str = "", *, partial: bool = False
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name and both values of each setting that differs between two records; ``partial``: those of ``now``."""
+    """Yield the name and both values of each setting that differs; with ``partial`` only of those in ``now``."""
     for name in sorted((now.keys() if partial else {*before, *now}) - _MAY_DIFFER):
         was, given = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(given, dict):
@@ -73,12 +73,7 @@ def digest_in(folder: Path) -> str | None:
 
 
 def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
-    """Refuse a file that names another run than that of its folder.
-
-    Args:
-        path: the file, for the message.
-        named: the run that the file names; None: it names none (files of earlier versions).
-        run: the run of the folder; None: unknown.
+    """Refuse a file that is ``named`` as of another run than the ``run`` of its folder; None: unknown.
 
     Raises:
         UserError: the runs differ; the message names both.
