@@ -139,13 +139,11 @@ class MaskedLM:
         return pieces
 
     def _whole_words(self) -> list[str | None]:
-        """Return, for each token of the vocabulary, the content word that this single token encodes, or None.
-
-        The text of each token is tokenised again, so that this works with every kind of tokeniser.
-        """
+        """Return, for each token of the vocabulary, the content word that this single token encodes, or None."""
         words: list[str | None] = [None] * self.model.config.vocab_size
         surfaces = {token: self.tokenizer.decode([token]).strip() for token in self.tokenizer.get_vocab().values()}
         content = [(token, surface) for token, surface in sorted(surfaces.items()) if is_content_word(surface)]
+        # The text of each token is tokenised again, so that this works with every kind of tokeniser.
         for (token, surface), pieces in zip(content, self.pieces([word for _, word in content]), strict=True):
             if pieces == [token]:
                 words[token] = surface
@@ -232,10 +230,7 @@ def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _head_at(model: Any, positions: Tensor) -> RemovableHandle:
-    """Apply the masked-LM head to one position per row until the handle is removed.
-
-    On all positions it costs more than the layers.
-    """
+    """Apply the masked-LM head, which costs more than the layers, to one position per row; undone by the handle."""
 
     def pick(_module: nn.Module, _args: Any, output: Any) -> Any:
         hidden = output.last_hidden_state

@@ -60,7 +60,7 @@ class Clock:
 
 
 def rate_factor(share: float, warmup: float) -> float:
-    """Return the factor of the peak learning rate: a linear rise in the warm-up, then a linear fall to 0, by shares."""
+    """Return the factor of the peak learning rate at a share of the run: linear up to ``warmup``, then down to 0."""
     return share / warmup if share < warmup else (1 - share) / (1 - warmup)
 
 

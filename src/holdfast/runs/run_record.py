@@ -73,7 +73,7 @@ def digest_in(folder: Path) -> str | None:
 
 
 def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
-    """Refuse a file that is ``named`` as of another run than the ``run`` of its folder; None: unknown.
+    """Refuse a file that names another run (``named``) than that of its folder (``run``); None: unknown.
 
     Raises:
         UserError: the runs differ; the message names both.
