@@ -183,8 +183,6 @@ class ADCL(Objective):
     ) -> Features:
         """Return the sentences with words replaced so that the loss against their own keys (B, c) rises.
 
-        ``counts`` is (B, Q), as for `compute_loss`.
-
         The texts are decoded from the token ids. A row whose text would not give the same ids again (an unknown token,
         a truncated word) is not attacked; the share of such rows is the diagnostic ``unattacked``.
         """

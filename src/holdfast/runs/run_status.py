@@ -84,11 +84,7 @@ class Standing:
 
 
 def standing_of(folder: Path, now: float | None = None) -> Standing:
-    """Return the state of the run in ``folder``.
-
-    Args:
-        folder: folder of the run; may not exist yet.
-        now: time in seconds since 1970; None: the current time.
+    """Return the state of the run in ``folder``, which may not exist yet, at the time ``now`` (seconds since 1970).
 
     Raises:
         UserError: ``folder`` is a file or cannot be read, or its log belongs to another run than its record.

@@ -46,9 +46,9 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
 
 
 def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments for a class whose options are its keyword-only arguments; ``owner`` is its name.
+    """Return the keyword arguments for a class whose options are its keyword-only arguments.
 
-    Text in ``settings`` is parsed as YAML, according to the option's type ("1e-3", "true", "inf").
+    ``owner`` names it in messages. Text is parsed as YAML, according to the option's type ("1e-3", "true", "inf").
 
     Raises:
         UserError: unknown option (the message suggests the nearest name), or a value of a wrong type.

@@ -112,15 +112,7 @@ class ADV(Defence):
         yield task_loss(model(**features).logits, labels)
 
     def adversaries(self, model: Any, texts: Sequence[Text], labels: Tensor) -> Mapping[int, Text]:
-        """Return the texts that the attack has changed, by the number of the original.
-
-        The model and the random state are restored.
-
-        Args:
-            model: a Hugging Face sequence classifier, in any mode.
-            texts: n texts or pairs.
-            labels: (n,), the labels of the texts.
-        """
+        """Return the texts that the attack has changed, by the number of the original; the model's mode is restored."""
         assert self.attack is not None  # begin() has been called
         with attacking(model):
             rows = LabelledBatch(model, self._tokenizer, texts, labels, self._max_length).unfinished()
