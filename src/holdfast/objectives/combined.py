@@ -70,6 +70,7 @@ class Combined(ContrastiveObjective):
         weakening_layers: k, number of weakened outputs: of the embeddings and of the first k−1 layers.
         weakening_steps: t, ascent steps of the probabilities of the masks.
         regularisation: λ, weight of F, the Jensen-Shannon divergence; 0: no virtual adversary.
+        head: "tanh", "bn" or "none".
         duplicates: "mask": equal texts in batch and queue are not used as negatives of each other; "keep": they are,
             as in the papers.
 

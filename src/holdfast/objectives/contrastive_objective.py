@@ -20,8 +20,7 @@ class ContrastiveObjective(Objective):
     Args:
         model: the ``SentenceTransformer`` to train.
         temperature: τ.
-        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), "none", or where a method takes it "bn"
-            for V-advCSE's head with batch normalisation (its Table 4).
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
     """
 

@@ -23,6 +23,11 @@ class SimCSE(ContrastiveObjective):
     (SimCSE, eq. 4) with :math:`z = g(h)`, h the sentence vector, g the train-only head and sim the cosine. With
     several processes the keys :math:`z_j^+` of all of them are joined, with gradient.
 
+    Args:
+        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), "none", or "bn" for V-advCSE's head with
+            batch normalisation (its Table 4). With "bn" each of the two views is a batch, joined over all processes,
+            with its own statistics; the running ones move once per step, by the average of the views.
+
     Sources of the defaults, and differences from the release: ``docs/methods/simcse.md``.
 
     Inputs:

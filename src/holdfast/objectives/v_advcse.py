@@ -50,6 +50,7 @@ class VAdvCSE(ContrastiveObjective):
         step_size: η, length of a step in the ball's norm. None: ε.
         init_std: σ of r⁰ ~ N(0, σ²I). None: chosen so that ‖r⁰‖ is about ε/10 for every sentence.
         stop_gradient: treat the clean side of F as constant; false: it has a gradient too, as in the release.
+        head: "bn" for the paper's head with batch normalisation, "tanh" for SimCSE's, or "none".
         as_released: reproduce the attack and the loss of the authors' code; see ``PRESETS["as_released"]``.
 
     Sources of the defaults, and differences from the release: ``docs/methods/v-advcse.md``.
