@@ -174,7 +174,7 @@ def test_seconds_per_example_are_those_of_the_attack_alone_also_of_a_run_that_wa
 
         monkeypatch.setattr(module, name, slower)
 
-    for name in ("load_training_data", "load_victim", "_result"):
+    for name in ("load_inputs", "load_attacked_model", "_result"):
         slow(attack_run, name)
     finished = 0
 

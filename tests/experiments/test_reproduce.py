@@ -300,15 +300,15 @@ def test_the_list_names_every_table() -> None:
 
 DIE = """
 import os, signal, sys
-from holdfast.experiments import work
-count, real = int(sys.argv[1]), work.do
+from holdfast.experiments import cell_execution
+count, real = int(sys.argv[1]), cell_execution.do
 def do(cell, *rest):
     global count
     if count == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     count -= 1
     real(cell, *rest)
-work.do = do
+cell_execution.do = do
 from holdfast.cli import main
 sys.exit(main(sys.argv[2:]))
 """

@@ -163,4 +163,4 @@ def test_nothing_goes_by_the_wall_clock() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if "time.time(" in line or "datetime.now(" in line or ".today(" in line
     }
-    assert uses == {"results.py", "files.py", "report/html.py", "training/progress.py", "training/watching.py"}
+    assert uses == {"results.py", "files.py", "report/html.py", "runs/training_progress.py", "runs/run_status.py"}
