@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,13 @@ WORDS = [
     *("runs", "sleeps", "eats", "plays", "sings", "on", "under", "in"),
     *("park", "house", "bed", "red", "big", "old"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imports_are_not_searched_for_garbage() -> None:
+    """Every training of the libraries collects garbage, and would look through all that was imported, for a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,7 @@ class _Deadly:
         return os._exit, (9,)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"encoder SimCSE, seed 7; the same command goes on .* smaller --jobs"):
         make_one(tmp_path, _Deadly())
@@ -129,6 +130,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_whoever_is_stopped_stops_what_it_started(tmp_path: Path) -> None:
     signalled_when_it_began(tmp_path, signal.SIGINT)
@@ -143,6 +145,7 @@ def killed_while_another_is_busy(folder: str) -> None:
     make_one(Path(folder), _Long(Path(folder)))
 
 
+@pytest.mark.slow
 def test_no_process_outlives_one_that_is_killed(tmp_path: Path, warm: WarmPython) -> None:
     run = warm.run(Path(__file__), str(tmp_path), function="killed_while_another_is_busy")
     assert run.returncode == -signal.SIGKILL, run.stderr
