@@ -6,6 +6,7 @@ another as under torchrun, and may be killed.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -106,6 +107,8 @@ def serve() -> None:
     """Fork what each line asks for, wait for it, and answer with its return code."""
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what was imported is not searched for garbage in each process
     for line in sys.stdin:
         request = json.loads(line)
         running = set()

@@ -136,6 +136,7 @@ def test_a_command_for_machines_says_nothing(command: Callable[..., Child], monk
 def test_a_stop_within_a_library_ends_the_process_at_once(
     number: int, code: int, command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     checking(monkeypatch, wait_in_a_library)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")
@@ -156,6 +157,7 @@ def test_what_ends_by_itself_after_a_stop_is_given_the_time(
             time.sleep(2.5)  # longer than a call into a library may go on
             (tmp_path / "cleaned").touch()
 
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     checking(monkeypatch, work)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")
@@ -183,6 +185,7 @@ def test_a_signal_that_is_read_late_is_not_taken_for_one_that_nobody_saw(
 
     real = select.select
     monkeypatch.setattr(heartbeat, "select", SimpleNamespace(select=late))
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     checking(monkeypatch, work)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")
