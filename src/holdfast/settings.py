@@ -82,10 +82,10 @@ class Option:
 
 
 def options_of(settings: type) -> list[Option]:
-    """Return the options that a settings class declares, in the order of its fields."""
+    """Return the options that a settings class declares, in the order of its fields; inherited ones are the last."""
     hints, meanings = get_type_hints(settings, include_extras=True), documented_arguments(settings, "Attributes")
     found = []
-    for declared in fields(settings):
+    for declared in sorted(fields(settings), key=lambda field: field.name not in settings.__annotations__):
         hint, spelling = _parts(hints[declared.name])
         if not spelling.python_only:
             default = declared.default if declared.default_factory is MISSING else None
@@ -153,6 +153,8 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
 def _from_command_line(option: Option, value: Any, in_file: Any) -> Any:
     if option.spelling.assignments:
         return {**(in_file or {}), **split_settings(value)}
+    if option.spelling.repeated:
+        return tuple(value)
     if option.spelling.parse is not None:
         return option.spelling.parse(value)
     return fitted(option.flag, value, option.hint, option.name)

@@ -244,18 +244,3 @@ def _protocol(
             **context.record,
         }
     return found
-
-
-def check_output(output: Path | None) -> None:
-    """Check that a result can be written to a file, before the work starts.
-
-    Raises:
-        UserError: it is a folder, or a parent of it is a file.
-    """
-    if output is None:
-        return
-    if output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
-    place = next((parent for parent in output.absolute().parents if parent.exists()), None)
-    if place is not None and not place.is_dir():
-        raise UserError(f"cannot write {output}: {place} is a file, not a folder")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, get_args
 
-from holdfast.data.tasks import Task, task_named
 from holdfast.errors import UserError, one_of
 from holdfast.launch import require_single_process
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import Precision
-from holdfast.runs.run_log import RESULT_FILE
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
+
+if TYPE_CHECKING:
+    from holdfast.data.tasks import Task
 
 _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_steps")
 
@@ -74,6 +75,8 @@ class FinetuneSettings:
     @property
     def result_file(self) -> Path:
         """The file of the result."""
+        from holdfast.runs.run_log import RESULT_FILE
+
         return self.output if self.output.suffix == ".json" else self.output / RESULT_FILE
 
     def completed(self) -> FinetuneSettings:
@@ -96,6 +99,7 @@ class FinetuneSettings:
             UserError: a setting is not valid.
         """
         from holdfast.classifiers.defences import DEFENCES, make_defence
+        from holdfast.data.tasks import task_named
 
         task = task_named(self.task)
         if task.kind == "attack":

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.cli.app import AUDIT
-from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.diff import marked
 from holdfast.cli.verbs import Call, verb
-from holdfast.files import output_lock
 from holdfast.model_lookup import CALL
 
 if TYPE_CHECKING:
@@ -35,19 +34,11 @@ holdfast audit call:my_service:embed --texts mine.txt
 def audit(settings: AuditSettings, call: Call) -> None:
     """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
     from holdfast.audit.audit_run import audit as run
-    from holdfast.audit.audit_run import check_output
-    from holdfast.results import write_result
 
-    check_output(settings.output)
-    call.context.with_resource(output_lock(settings.output))
+    call.lock(settings.output)
     with work_quietly():
         result = run(settings, console=call.progress, command=call.command)
-    if settings.output is not None:
-        write_result(settings.output, result)
-    if call.as_json:
-        print_json(result)
-    else:
-        _print(result, settings.output)
+    call.finish(result, settings.output, lambda: _print(result, settings.output))
 
 
 def _print(result: Mapping[str, Any], output: Path | None) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from holdfast.cli.app import AUDIT, AsJson, app
+from holdfast.cli.app import AUDIT
 from holdfast.cli.audit import item_name
-from holdfast.cli.console import console, print_json, progress_console, table, work_quietly
+from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.error_lines import warn_changed
+from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
-from holdfast.files import output_lock
-from holdfast.number_ranges import in_range
+from holdfast.settings import Spelling
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,74 +22,73 @@ if TYPE_CHECKING:
     from holdfast.evaluation.pairing import Side
 
 
-@app.command(
+@dataclass(frozen=True)
+class CompareSettings:
+    """Settings of a comparison.
+
+    Attributes:
+        results: Results of evaluate, finetune, attack, transfer or audit. The first is the baseline. Join the seeds of
+            one side by commas.
+        resamples: Resamples of the bootstrap.
+        seed: Random seed of the bootstrap.
+        output: Write the result to this file.
+    """
+
+    results: Annotated[tuple[str, ...], Spelling(argument=True, repeated=True, metavar="A.json B.json [C.json...]")]
+    resamples: int = 2000
+    seed: int = 42
+    output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
+
+
+@verb(
+    CompareSettings,
     short_help="Compare results on the same items, with intervals and p-values.",
-    rich_help_panel=AUDIT,
-    epilog="\b\nExample:\n"
-    "  holdfast compare simcse.json robust.json\n"
-    "  holdfast compare simcse-1.json,simcse-2.json,simcse-3.json robust-1.json,robust-2.json,robust-3.json",
+    panel=AUDIT,
+    examples="""
+holdfast compare simcse.json robust.json
+holdfast compare simcse-1.json,simcse-2.json,simcse-3.json robust-1.json,robust-2.json,robust-3.json
+""",
 )
-def compare(
-    ctx: typer.Context,
-    results: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="A.json B.json [C.json...]",
-            help="Results of evaluate, finetune, attack, transfer or audit. The first is the baseline. Join "
-            "the seeds of one side by commas.",
-        ),
-    ],
-    resamples: Annotated[int, typer.Option(help="Resamples of the bootstrap.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 42,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
-    as_json: AsJson = False,
-) -> None:
+def compare(settings: CompareSettings, call: Call) -> None:
     """Compare models on the same items by paired statistics: differences, 95 % intervals and p-values."""
-    if len(results) < 2:
+    if len(settings.results) < 2:
         raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
-    in_range("resamples", resamples)
-    in_range("seed", seed)
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
-    ctx.with_resource(output_lock(output))
+    call.lock(settings.output)
     from holdfast.evaluation.pairing import compare as run
     from holdfast.evaluation.pairing import read_side
     from holdfast.progress import stage
-    from holdfast.results import write_result
 
     with work_quietly():
-        message = progress_console(ctx, as_json)
         began = time.monotonic()
-        baseline, *others = [read_side(words) for words in results]
+        baseline, *others = [read_side(words) for words in settings.results]
         warn_changed(source.path for side in (baseline, *others) for source in side.sources if source.changed)
         rows: list[dict[str, Any]] = []
         notes: list[list[str]] = []
         for number, other in enumerate(others, start=1):
-            with stage(message, f"resampling {other.name}", announce=False):
-                found, left_out = run(baseline, other, seed=seed, resamples=resamples)
+            with stage(call.progress, f"resampling {other.name}", announce=False):
+                found, left_out = run(baseline, other, seed=settings.seed, resamples=settings.resamples)
             rows += [{**row, "against": number} for row in found]
             notes.append(left_out)
-        result = _result([baseline, *others], rows, notes, resamples, seed, time.monotonic() - began, ctx.obj)
-    if output is not None:
-        write_result(output, result)
-    if as_json:
-        print_json(result)
-        return
+        result = _result([baseline, *others], rows, notes, settings, time.monotonic() - began, call.command)
+    call.finish(result, settings.output, lambda: _show(baseline, others, result, notes))
+
+
+def _show(baseline: Side, others: Sequence[Side], result: Mapping[str, Any], notes: Sequence[Sequence[str]]) -> None:
     out = console()
+    rows = result["results"]
     for number, (other, lines) in enumerate(zip(others, notes, strict=True), start=1):
         out.print(f"A  {_named(baseline)}\nB  {_named(other)}", markup=False, highlight=False)
         out.print(_table([row for row in rows if row["against"] == number]))
         for line in lines:
             out.print(line, markup=False, highlight=False)
-    out.print(_legend(rows, resamples), markup=False, highlight=False)
+    out.print(_legend(rows, result["protocol"]["resamples"]), markup=False, highlight=False)
 
 
 def _result(
     sides: Sequence[Side],
     rows: Sequence[dict[str, Any]],
     notes: Sequence[Sequence[str]],
-    resamples: int,
-    seed: int,
+    settings: CompareSettings,
     seconds: float,
     command: Sequence[str],
 ) -> dict[str, Any]:
@@ -108,11 +106,11 @@ def _result(
             "results": [[str(source.path) for source in side.sources] for side in sides],
             "interval": f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %",
             "p": "two-sided; mcnemar: exact, one model a side; bootstrap: twice the smaller tail, one more in each",
-            "resamples": resamples,
+            "resamples": settings.resamples,
             **({"notes": [list(lines) for lines in notes]} if any(notes) else {}),
             **({"changed_after_written": changed} if changed else {}),
         },
-        seed=seed,
+        seed=settings.seed,
         results=rows,
         timing={"compare_seconds": seconds},
     )

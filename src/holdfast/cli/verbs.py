@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import typer
 
 from holdfast.cli.app import AsJson, Resume, app, example
-from holdfast.cli.console import progress_console
-from holdfast.data.folder import data_folder
+from holdfast.cli.console import print_json, progress_console
+from holdfast.errors import UserError
+from holdfast.files import output_lock
 from holdfast.option_parsing import expanded
 from holdfast.settings import Option, options_of, read_settings
 
@@ -49,6 +50,31 @@ class Call:
         """The console for progress."""
         return progress_console(self.context, self.as_json)
 
+    def lock(self, output: Path | None) -> None:
+        """Take the lock of a result file until the verb ends.
+
+        Raises:
+            UserError: it is a folder, a parent of it is a file, or another process writes it.
+        """
+        if output is not None and output.is_dir():
+            raise UserError(f"{output} is a folder; --output takes a file")
+        if output is not None:
+            place = next((parent for parent in output.absolute().parents if parent.exists()), None)
+            if place is not None and not place.is_dir():
+                raise UserError(f"cannot write {output}: {place} is a file, not a folder")
+        self.context.with_resource(output_lock(output))
+
+    def finish(self, result: dict[str, Any], output: Path | None, show: Callable[[], None]) -> None:
+        """Write a result to its file, and print it: as JSON, or by ``show`` for people."""
+        if output is not None:
+            from holdfast.results import write_result
+
+            write_result(output, result)
+        if self.as_json:
+            print_json(result)
+        else:
+            show()
+
 
 def verb(
     settings: type[Any], *, short_help: str, panel: str, examples: str, before_examples: str = "", resumes: bool = False
@@ -76,6 +102,8 @@ def verb(
             }
             made = read_settings(settings, given, None if config is None else find(config))
             if hasattr(made, "data"):
+                from holdfast.data.folder import data_folder
+
                 data_folder(made.data)  # raises an error for a missing folder before anything is read
             run(made, Call(ctx, words["as_json"], words.get("resume", False)))
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from holdfast.attacks.resource_names import ResourceOptions
 from holdfast.errors import UserError
-from holdfast.experiments.definition import known_tables
 from holdfast.settings import Folder, Spelling
 
 
@@ -71,5 +70,7 @@ class ReproduceSettings(ResourceOptions):
     @property
     def result_file(self) -> Path:
         """The path of the result, named after the table or its file; the table is beside it as .md and .tex."""
+        from holdfast.experiments.definition import known_tables
+
         name = self.name.replace("/", "-") if self.name in known_tables() else Path(self.name).stem
         return self.output / f"{name}-{self.scale}.json"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
-from holdfast.data.registry import is_local
 from holdfast.errors import UserError, one_of
 from holdfast.launch import processes
 from holdfast.number_ranges import check_numbers
@@ -100,6 +99,8 @@ class TrainConfig:
 
 def resolved_selection(selection: Selection, data: Path | None) -> Literal["stsb-dev", "last"]:
     """Resolve "auto": "stsb-dev" if the data folder has STS-B dev, else "last"."""
+    from holdfast.data.registry import is_local
+
     if selection != "auto":
         return selection
     return "stsb-dev" if is_local("stsb", "dev", data) else "last"
