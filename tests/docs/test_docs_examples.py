@@ -143,13 +143,13 @@ def _check_words(words: list[str], where: str) -> None:
         with command.make_context("holdfast", list(rest)) as context:
             given = context.params
         if words[0] == "train" and ":" not in given["method"]:
-            method_options(given["method"], given["preset"], split_settings(given["set_"] or []))
+            method_options(given["method"], given["preset"], split_settings(given["options"] or []))
         if words[0] == "evaluate" and given.get("tasks"):
             task_names(given["tasks"])
     except Exception as error:
         pytest.fail(f"{where}: {one_line(error) or repr(error)}")
     if words[0] == "reproduce":
-        for name in tables_named(given["tables"]):
+        for name in tables_named(given["table"]):
             assert name in (*known_tables(), "list") or name.endswith(".yaml"), where
         assert given["scale"] in ("smoke", "small", "paper"), where
 
