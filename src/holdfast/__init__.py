@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.evaluation.sts import evaluate_sts as evaluate_sts
-    from holdfast.models import load_sentence_transformer as load_sentence_transformer
-    from holdfast.training.train_config import TrainConfig as TrainConfig
-    from holdfast.training.training_run import train as train
+    from holdfast.evaluation.sts import evaluate_sts
+    from holdfast.models import load_sentence_transformer
+    from holdfast.training.train_config import TrainConfig
+    from holdfast.training.training_run import train
 
 __version__ = "0.1.0"
+
+__all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
 
 __getattr__ = lazy_exports(
     __name__,

@@ -7,55 +7,43 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.attacks.attack_settings import AttackSettings as AttackSettings
-    from holdfast.attacks.encoder_targets import (
-        DriftTarget as DriftTarget,
-    )
-    from holdfast.attacks.encoder_targets import (
-        RetrievalTarget as RetrievalTarget,
-    )
-    from holdfast.attacks.encoder_targets import (
-        ScoredPairTarget as ScoredPairTarget,
-    )
-    from holdfast.attacks.engine import Engine as Engine
-    from holdfast.attacks.examples import Attempt as Attempt
-    from holdfast.attacks.examples import Example as Example
-    from holdfast.attacks.metrics import summarise as summarise
-    from holdfast.attacks.recipes import (
-        BAE as BAE,
-    )
-    from holdfast.attacks.recipes import (
-        PWWS as PWWS,
-    )
-    from holdfast.attacks.recipes import (
-        RECIPES as RECIPES,
-    )
-    from holdfast.attacks.recipes import (
-        BERTAttack as BERTAttack,
-    )
-    from holdfast.attacks.recipes import (
-        Geometry as Geometry,
-    )
-    from holdfast.attacks.recipes import (
-        Recipe as Recipe,
-    )
-    from holdfast.attacks.recipes import (
-        TextBugger as TextBugger,
-    )
-    from holdfast.attacks.recipes import (
-        TextFooler as TextFooler,
-    )
-    from holdfast.attacks.recipes import (
-        Typos as Typos,
-    )
-    from holdfast.attacks.resource_names import LIGHT as LIGHT
-    from holdfast.attacks.resource_names import PAPER as PAPER
-    from holdfast.attacks.resource_names import ResourceNames as ResourceNames
-    from holdfast.attacks.resources import Resources as Resources
-    from holdfast.attacks.targets import CallableTarget as CallableTarget
-    from holdfast.attacks.targets import ClassifierTarget as ClassifierTarget
+    from holdfast.attacks.attack_settings import AttackSettings
+    from holdfast.attacks.encoder_targets import DriftTarget, RetrievalTarget, ScoredPairTarget
+    from holdfast.attacks.engine import Engine
+    from holdfast.attacks.examples import Attempt, Example
+    from holdfast.attacks.metrics import summarise
+    from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
+    from holdfast.attacks.resource_names import LIGHT, PAPER, ResourceNames
+    from holdfast.attacks.resources import Resources
+    from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 
 _RECIPES = ("BAE", "PWWS", "RECIPES", "BERTAttack", "Geometry", "Recipe", "TextBugger", "TextFooler", "Typos")
+
+__all__ = [
+    "BAE",
+    "LIGHT",
+    "PAPER",
+    "PWWS",
+    "RECIPES",
+    "AttackSettings",
+    "Attempt",
+    "BERTAttack",
+    "CallableTarget",
+    "ClassifierTarget",
+    "DriftTarget",
+    "Engine",
+    "Example",
+    "Geometry",
+    "Recipe",
+    "ResourceNames",
+    "Resources",
+    "RetrievalTarget",
+    "ScoredPairTarget",
+    "TextBugger",
+    "TextFooler",
+    "Typos",
+    "summarise",
+]
 
 __getattr__ = lazy_exports(
     __name__,

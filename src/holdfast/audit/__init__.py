@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.audit.audit_run import audit as audit
-    from holdfast.audit.audit_settings import AuditSettings as AuditSettings
-    from holdfast.audit.verdicts import VERDICTS as VERDICTS
-    from holdfast.audit.verdicts import Verdict as Verdict
+    from holdfast.audit.audit_run import audit
+    from holdfast.audit.audit_settings import AuditSettings
+    from holdfast.audit.verdicts import VERDICTS, Verdict
+
+__all__ = ["VERDICTS", "AuditSettings", "Verdict", "audit"]
 
 __getattr__ = lazy_exports(
     __name__,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.classifiers.finetune_run import finetune as finetune
-    from holdfast.classifiers.finetune_settings import FinetuneSettings as FinetuneSettings
+    from holdfast.classifiers.finetune_run import finetune
+    from holdfast.classifiers.finetune_settings import FinetuneSettings
+
+__all__ = ["FinetuneSettings", "finetune"]
 
 __getattr__ = lazy_exports(
     __name__,

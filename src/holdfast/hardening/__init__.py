@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.hardening.harden_settings import HardenSettings as HardenSettings
-    from holdfast.hardening.hardening_run import harden as harden
+    from holdfast.hardening.harden_settings import HardenSettings
+    from holdfast.hardening.hardening_run import harden
+
+__all__ = ["HardenSettings", "harden"]
 
 __getattr__ = lazy_exports(
     __name__,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from holdfast.pretraining.pretrain_settings import PretrainSettings as PretrainSettings
-    from holdfast.pretraining.pretraining_run import pretrain as pretrain
+    from holdfast.pretraining.pretrain_settings import PretrainSettings
+    from holdfast.pretraining.pretraining_run import pretrain
+
+__all__ = ["PretrainSettings", "pretrain"]
 
 __getattr__ = lazy_exports(
     __name__,
