@@ -25,8 +25,8 @@ WORDS = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _imports_are_not_searched_for_garbage() -> None:
-    """Every training of the libraries collects garbage, and would look through all that was imported, for a second."""
+def _freeze_imported_objects() -> None:
+    """Keep the garbage collector from visiting all imported objects: each training of transformers runs it."""
     gc.collect()
     gc.freeze()
 

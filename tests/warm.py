@@ -108,7 +108,7 @@ def serve() -> None:
     for name in sys.argv[1:]:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # what was imported is not searched for garbage in each process
+    gc.freeze()  # the garbage collector of a forked process does not visit what was imported, nor copy its memory
     for line in sys.stdin:
         request = json.loads(line)
         running = set()
