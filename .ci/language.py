@@ -1,7 +1,8 @@
-"""Check the language of docstrings and help texts: python .ci/language.py.
+"""Check the language of docstrings, help texts and names: python .ci/language.py.
 
-A docstring says what its subject does ("Return …", "Encode …") or is ("The settings of a run."), and a help text names
-the thing that its option sets. Texts that open with a question word, or with "Of", make a reader guess the subject.
+A docstring opens with a verb ("Return …", "Encode …") or a noun phrase ("The settings of a run."), and so does the line
+of an attribute in an "Attributes:" section. A help text names the value that its option sets. A text that opens with a
+question word, or with "Of", does not name its subject. Names that hide their content are refused, too.
 """
 
 from __future__ import annotations
@@ -12,32 +13,51 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
 OPENINGS = re.compile(r"(What|Whether|How|Where|Of|Which|When|Who|Whose|That)\b")
+ATTRIBUTES = re.compile(r"^( *)Attributes:\n((?:\1 +.*\n|\s*\n)*)", re.MULTILINE)
+ATTRIBUTE = re.compile(r"^\w+: ")
+NAMES = {"told", "said", "slips"}
 
 
 def main() -> int:
-    """Return 0 where nothing is wrong; else print each place."""
-    wrong = [line for path in sorted(SOURCE.rglob("*.py")) for line in faults(path)]
-    for line in wrong:
+    """Print each fault, and return 1 if there is one."""
+    faults = [line for path in sorted((ROOT / "src").rglob("*.py")) for line in faults_of_file(path)]
+    for line in dict.fromkeys(faults):  # a name that stands twice in a line is one fault
         print(f"language: {line}", file=sys.stderr)
-    return bool(wrong)
+    return bool(faults)
 
 
-def faults(path: Path) -> Iterator[str]:
-    """Yield a line for each docstring and help text of a file that opens with such a word."""
+def faults_of_file(path: Path) -> Iterator[str]:
+    """Yield a line for each docstring, help text or name of a file that is refused."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Expr):  # a string that stands alone: of a module, class, function or attribute
-            texts = [node.value]
-        elif isinstance(node, ast.Call):
-            texts = [word.value for word in node.keywords if word.arg in ("help", "short_help")]
-        else:
-            continue
-        for value in texts:
-            text = _beginning(value)
+        place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        for name in names_of(node):
+            if NAMES & set(name.lower().split("_")):
+                yield f"{place}: the name {name!r} hides its content"
+        for text in texts_of(node):
             if found := OPENINGS.match(text):
-                place = f"{path.relative_to(SOURCE.parent)}:{value.lineno}"
                 yield f"{place}: opens with {found[0]!r}: {text.splitlines()[0][:80]}"
+
+
+def texts_of(node: ast.AST) -> Iterator[str]:
+    """Yield the docstring at a node, the lines of its attributes, or the help texts of a call."""
+    if isinstance(node, ast.Expr):  # a string that stands alone: of a module, class, function or attribute
+        text = _beginning(node.value)
+        yield text
+        for _, section in ATTRIBUTES.findall(text + "\n"):
+            for line in section.splitlines():
+                if ATTRIBUTE.match(line.strip()):
+                    yield line.strip().partition(": ")[2]
+    elif isinstance(node, ast.Call):
+        yield from (_beginning(word.value) for word in node.keywords if word.arg in ("help", "short_help"))
+
+
+def names_of(node: ast.AST) -> Iterator[str]:
+    """Yield the names at a node: of a variable, argument, attribute, keyword, function, class or import."""
+    for field in ("id", "arg", "attr", "name", "asname"):
+        if isinstance(name := getattr(node, field, None), str):
+            yield name
 
 
 def _beginning(value: ast.expr) -> str:

@@ -17,9 +17,9 @@ from holdfast.files import (
     atomic_path,
     exclusive,
     locked,
+    one_line_write_errors,
     read_object,
     sha256,
-    telling_write_errors,
     write_json,
     write_text,
 )
@@ -59,7 +59,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_other_errors_pass_through(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="a bug"), telling_write_errors(tmp_path / "x"):
+    with pytest.raises(RuntimeError, match="a bug"), one_line_write_errors(tmp_path / "x"):
         raise RuntimeError("a bug")
 
 
@@ -112,7 +112,7 @@ def test_what_a_run_writes_to_is_found_however_its_settings_are_given(tmp_path: 
     ],
 )
 def test_libraries_that_cannot_write_are_a_line(error: Exception, line: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=line), telling_write_errors(tmp_path / "file"):
+    with pytest.raises(UserError, match=line), one_line_write_errors(tmp_path / "file"):
         raise error
 
 
@@ -121,7 +121,7 @@ def test_a_disk_on_which_nothing_fits_is_full_whatever_a_library_says(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=4096))
-    with pytest.raises(UserError, match="no space left on the disk"), telling_write_errors(tmp_path / "file"):
+    with pytest.raises(UserError, match="no space left on the disk"), one_line_write_errors(tmp_path / "file"):
         raise RuntimeError("PytorchStreamWriter failed writing file data/0")
 
 

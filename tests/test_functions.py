@@ -82,5 +82,5 @@ def test_what_needs_a_model_takes_no_function(
     assert main(words) == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert "call:a:b is a function" in line
-    with pytest.raises(UserError, match="`holdfast attack` and `holdfast audit` take"):
+    with pytest.raises(UserError, match="`holdfast attack` and `holdfast audit` accept"):
         resolve_model("call:a:b")

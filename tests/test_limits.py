@@ -29,10 +29,10 @@ from holdfast.input_limits import (
     cut_lines,
     cut_rows,
     input_limit,
+    input_protocol,
     limited_to,
     lowered,
     lowered_line,
-    reading,
     set_limit,
     token_limit,
 )
@@ -140,7 +140,7 @@ def test_a_smaller_limit_stays(saved: Callable[..., Path], limit: int) -> None:
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        (2, "takes 2 tokens, of which its tokeniser adds 2 to every text: there is no room for a word"),
+        (2, "takes 2 tokens, and its tokeniser adds 2 special tokens: no word of a text fits"),
         (0, "its length limit is 0: set max_seq_length to a number of tokens"),
         (-4, "its length limit is -4"),
         ("long", "its length limit is 'long'"),
@@ -156,7 +156,7 @@ def test_a_classifier_without_room_for_a_word_is_refused(make_masked_lm: Callabl
     t.AutoModelForSequenceClassification.from_config(t.AutoConfig.from_pretrained(lm)).save_pretrained(tmp_path / "c")
     t.AutoTokenizer.from_pretrained(lm).save_pretrained(tmp_path / "c")
     for load, folder in ((load_classifier, tmp_path / "c"), (MaskedLM, lm)):
-        with pytest.raises(UserError, match="takes 2 tokens, of which its tokeniser adds 2"):
+        with pytest.raises(UserError, match="takes 2 tokens, and its tokeniser adds 2"):
             load(str(folder))
 
 
@@ -220,7 +220,7 @@ def static() -> SentenceTransformer:
 
 def test_static_vectors_have_no_limit(static: SentenceTransformer) -> None:
     assert input_limit(static) is None
-    assert reading(static) == {"max_seq_length": None, "dimensions": 4}
+    assert input_protocol(static) == {"max_seq_length": None, "dimensions": 4}
     set_limit(static, 5)
     with limited_to(static, 5):
         assert input_limit(static) is None
@@ -259,11 +259,11 @@ COUNTS = [*range(1, 14), 300]
 
 def test_the_cut_texts_are_counted_and_each_once(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
     model = make_encoder_model()
-    cuts = Cuts(which=set())
+    cuts = Cuts(kept=set())
     with limited_to(model, 10):
         encode_sentences(model, [*words(COUNTS), *words(COUNTS)], cuts=cuts)
     assert cuts.record() == {"texts": 6, "of": len(COUNTS), "tokens": 10}
-    assert cuts.which == {text for text in words(COUNTS) if len(text.split()) > 8}
+    assert cuts.kept == {text for text in words(COUNTS) if len(text.split()) > 8}
 
 
 def test_the_prompt_is_part_of_what_is_read(make_encoder_model: Callable[..., SentenceTransformer]) -> None:

@@ -21,7 +21,7 @@ from holdfast.adversary.masked_lm import MaskedLM
 from holdfast.adversary.translation import Translator
 from holdfast.attacks.classifier import load_classifier
 from holdfast.cli.console import work_quietly
-from holdfast.errors import Notice, UserError, message_of
+from holdfast.errors import Notice, UserError, emit_notice
 from holdfast.evaluation.evaluation_result import evaluation
 from holdfast.loading import quiet
 from holdfast.models import load_sentence_transformer
@@ -176,7 +176,7 @@ def test_what_a_library_warns_of_is_told(masked_lm: Path, tmp_path: Path) -> Non
 def test_notices_reach_standard_error_once(capfd: pytest.CaptureFixture[str]) -> None:
     with work_quietly():
         for line in ("a model is read as another", "a model is read as another", "a second line\nof two"):
-            message_of(line)
+            emit_notice(line)
         warnings.warn("of a library", UserWarning, stacklevel=1)
     told_lines = capfd.readouterr().err.splitlines()
     assert told_lines == ["holdfast: a model is read as another", "holdfast: a second line of two"]
@@ -240,5 +240,5 @@ def test_a_checkpoint_of_simcse_whose_head_would_be_dropped(masked_lm: Path) -> 
     with pytest.raises(UserError, match=r"holds a layer that its vectors pass through \(mlp\.dense\..*name a pooling"):
         load_sentence_transformer(str(masked_lm), device="cpu")
     model = load_sentence_transformer(str(masked_lm), pooling="cls", device="cpu")
-    (line,) = evaluation("it", model, [], asked={}, identity={})["protocol"]["read_as"]
+    (line,) = evaluation("it", model, [], options={}, identity={})["protocol"]["read_as"]
     assert "is read without mlp.dense.bias, mlp.dense.weight of its weights" in line

@@ -6,9 +6,11 @@ Train robust sentence encoders without labels, audit any encoder, and ship the r
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
+from holdfast.renamed import RenamedModules
 
 if TYPE_CHECKING:
     from holdfast.evaluation.sts import evaluate_sts
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
+
+sys.meta_path.append(RenamedModules)
 
 __getattr__ = lazy_exports(
     __name__,

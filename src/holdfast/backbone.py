@@ -123,7 +123,7 @@ def is_bert_shaped(layer: nn.Module) -> bool:
     # An additional part, such as another norm, a bottleneck or an adapter, would be skipped silently.
     if _parts(layer) != {"attention", "intermediate", "output"} or _parts(attention) != {"self", "output"}:
         return False
-    if any(_parts(each) != {"dense", "LayerNorm", "dropout"} for each in (layer.output, attention.output)):
+    if any(_parts(part) != {"dense", "LayerNorm", "dropout"} for part in (layer.output, attention.output)):
         return False
     linear = all(isinstance(getattr(inner, name, None), nn.Linear) for name in ("query", "key", "value"))
     return linear and hasattr(inner, "scaling") and not getattr(layer, "is_decoder", False)
@@ -157,9 +157,9 @@ def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Cal
         return projected.view(*projected.shape[:-1], heads, size).transpose(1, 2)
 
     def forward(hidden: Tensor, attention_mask: Tensor | None = None, *_: Any, **__: Any) -> Tensor:
-        at = position()
-        place = None if at is None else at[:, None, None].expand(-1, 1, hidden.shape[2])
-        token = hidden[:, :1] if place is None else hidden.gather(1, place)
+        positions = position()
+        index = None if positions is None else positions[:, None, None].expand(-1, 1, hidden.shape[2])
+        token = hidden[:, :1] if index is None else hidden.gather(1, index)
         scores = split(inner.query(token)) @ split(inner.key(hidden)).transpose(2, 3) * inner.scaling
         if attention_mask is not None:
             shown = attention_mask[:, :, :1]  # the same for every token: all attend to all tokens except padding
@@ -168,6 +168,6 @@ def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Cal
         context = (weights @ split(inner.value(hidden))).transpose(1, 2).flatten(2)
         attended = attention.output(context, token)
         result: Tensor = layer.output(layer.intermediate(attended), attended)
-        return result if place is None else result.new_zeros(hidden.shape).scatter(1, place, result)
+        return result if index is None else result.new_zeros(hidden.shape).scatter(1, index, result)
 
     return forward

@@ -21,7 +21,7 @@ from torch import Tensor
 from holdfast.errors import UserError
 from holdfast.launch import local_rank, number_here, processes
 
-_LETTING_GO = 0.2
+_RELEASE_SECONDS = 0.2
 """Seconds to wait after the end of a process group; see `leave_process_group`."""
 
 
@@ -32,7 +32,7 @@ def own_device() -> str | None:
 
 
 @contextlib.contextmanager
-def meeting() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Join the processes of a launcher in one group for the block; no effect with one process.
 
     Each process leaves when it is done: their last collective operation must be a barrier.
@@ -45,7 +45,7 @@ def meeting() -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
-        time.sleep(_LETTING_GO)
+        time.sleep(_RELEASE_SECONDS)
 
 
 def joined() -> bool:
@@ -88,9 +88,9 @@ def agree(text: str) -> bool:
     """Return True if ``text`` is the same in all processes."""
     if not joined():
         return True
-    said: list[str] = [""] * dist.get_world_size()
-    dist.all_gather_object(said, text)
-    return len(set(said)) == 1
+    texts: list[str] = [""] * dist.get_world_size()
+    dist.all_gather_object(texts, text)
+    return len(set(texts)) == 1
 
 
 def gather_keys(keys: Tensor) -> tuple[Tensor, int]:
@@ -161,4 +161,4 @@ def leave_process_group() -> None:
         return
     dist.barrier()
     dist.destroy_process_group()
-    time.sleep(_LETTING_GO)
+    time.sleep(_RELEASE_SECONDS)

@@ -88,9 +88,9 @@ class Encoder:
         self._attacking = False
         self._template_alone = False
         self._group: _Group | None = None
-        self._given: Tensor | None = None
+        self._given_embeddings: Tensor | None = None
         self._recording: Recording | None = None
-        self._asked: tuple[Tensor, bool] | None = None
+        self._token_check: tuple[Tensor, bool] | None = None
 
     @property
     def dimension(self) -> int:
@@ -131,7 +131,7 @@ class Encoder:
         vectors = torch.cat(parts)[order.argsort()]
         if self.prompt is not None and self._template_bias:
             vectors = vectors - self._biases(mask, views)
-        return self._in_use(vectors)
+        return self._truncated(vectors)
 
     def embed(self, features: Features, *, views: int = 1) -> Tensor:
         """Return the input of the first layer for the rows of all views, (views·B, L, d), after dropout, unperturbed.
@@ -178,15 +178,15 @@ class Encoder:
 
         if weakening is not None and not 0 < len(weakening) <= len(self.backbone.layers):
             raise ValueError(f"{len(weakening)} weakening masks do not fit {len(self.backbone.layers)} layers")
-        before = self._given
+        before = self._given_embeddings
         handles = [self.backbone.embedding.register_forward_hook(at_first_layer)]
         for layer, mask in zip(self.backbone.layers, (weakening or [])[1:], strict=False):
             handles.append(layer.register_forward_hook(after_layer(mask)))
         try:
-            self._given = before if embeddings is None else embeddings
+            self._given_embeddings = before if embeddings is None else embeddings
             yield
         finally:
-            self._given = before
+            self._given_embeddings = before
             for handle in handles:
                 handle.remove()
 
@@ -221,9 +221,9 @@ class Encoder:
 
         The result is cached for further passes over the same batch, to synchronise with a GPU only once.
         """
-        if self._asked is None or self._asked[0] is not mask:
-            self._asked = mask, bool(mask[:, 0].all())
-        return self._asked[1]
+        if self._token_check is None or self._token_check[0] is not mask:
+            self._token_check = mask, bool(mask[:, 0].all())
+        return self._token_check[1]
 
     def _in_views(self, features: Features, views: int) -> dict[str, Any]:
         """Return the rows of all views; in a prompt model each view has its own template."""
@@ -258,7 +258,7 @@ class Encoder:
         vectors: Tensor = biases[row_view, row_length]
         return vectors
 
-    def _in_use(self, vectors: Tensor) -> Tensor:
+    def _truncated(self, vectors: Tensor) -> Tensor:
         """Truncate vectors to the model's ``truncate_dim``, which its modules do not apply."""
         used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)
         return used
@@ -296,10 +296,10 @@ class Encoder:
 
         Each pass through the embedding creates a gradient of the size of the vocabulary, so one pass is cheaper.
         """
-        if len(groups) == 1 and self._given is None and self._recording is None:
+        if len(groups) == 1 and self._given_embeddings is None and self._recording is None:
             yield
             return
-        embeddings = self.backbone.embed(features) if self._given is None else self._given
+        embeddings = self.backbone.embed(features) if self._given_embeddings is None else self._given_embeddings
         if self._recording is not None:
             self._recording.embeddings = embeddings
         module: Any = self.backbone.embedding

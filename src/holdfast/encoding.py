@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, p
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import Cuts, cut_rows, input_limit
 from holdfast.models import evaluating, own_forward
+from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened
 from holdfast.user_functions import VectorFunction
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from holdfast.user_functions import SentenceEncoder
 
-Precision = Literal["fp32", "bf16"]
 Progress = Callable[[int, int], None]
 Vectors = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ def encode_sentences(
     model: SentenceEncoder,
     sentences: Sequence[str],
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     tokens_per_batch: int | None = None,
     progress: Progress | None = None,
     shared: bool = False,
@@ -74,16 +74,16 @@ def encode_sentences(
     distinct = list(dict.fromkeys(sentences))
     row = {sentence: index for index, sentence in enumerate(distinct)}
     if isinstance(model, VectorFunction):
-        vectors = model.vectors(distinct, most=tokens_per_batch, progress=progress)
+        vectors = model.vectors(distinct, limit=tokens_per_batch, progress=progress)
         return vectors[[row[sentence] for sentence in sentences]]
-    rank, world = _place() if shared else (0, 1)
+    rank, world = _rank_and_size() if shared else (0, 1)
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         if progress is not None:
             progress(min(done * world, total), total)  # assumes that the other processes are equally far
 
     batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch, share=(rank, world), cuts=cuts)
-    vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=tell)
+    vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=report)
     if world > 1:
         vectors = _summed(vectors)
     return vectors[[row[sentence] for sentence in sentences]]
@@ -117,7 +117,7 @@ def tokenise(
         tokens_per_batch = CPU_TOKENS_PER_BATCH if model.device.type == "cpu" else GPU_TOKENS_PER_BATCH
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
-    read = _without_unread(model, sentences)
+    read = _without_unread_ends(model, sentences)
     lengths = _token_lengths(model, read, sentences, cuts if cuts is not None else Cuts())
     rank, world = share
     for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
@@ -129,14 +129,16 @@ def encode_batches(
     batches: Iterable[Batch],
     total: int,
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> Vectors:
     """Return the vectors of tokenised sentences, (total, d) float32; zeros for rows in no batch."""
     from sentence_transformers.util import batch_to_device, truncate_embeddings
 
-    if precision not in get_args(Precision):
-        raise UserError(f"unknown precision {precision!r}{did_you_mean(precision, get_args(Precision))}: fp32 or bf16")
+    if precision not in get_args(ResolvedPrecision):
+        raise UserError(
+            f"unknown precision {precision!r}{did_you_mean(precision, get_args(ResolvedPrecision))}: fp32 or bf16"
+        )
     device = model.device
     vectors: Vectors | None = None
     done = 0
@@ -157,7 +159,7 @@ def encode_batches(
     return vectors
 
 
-def _place() -> tuple[int, int]:
+def _rank_and_size() -> tuple[int, int]:
     """Return the rank of this process in its group, and the size of the group; (0, 1) without a group."""
     import torch.distributed as dist
 
@@ -178,7 +180,7 @@ def _summed(vectors: Vectors) -> Vectors:
 
 
 @contextlib.contextmanager
-def measuring(model: torch.nn.Module, device: torch.device, precision: Precision) -> Iterator[None]:
+def measuring(model: torch.nn.Module, device: torch.device, precision: ResolvedPrecision) -> Iterator[None]:
     """Set evaluation mode without gradients, in the given precision, inside the block; restore the model afterwards.
 
     Args:
@@ -204,12 +206,12 @@ def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, A
     return dict(model.preprocess(sentences, prompt=default_prompt(model)))
 
 
-def _without_unread(model: SentenceTransformer, sentences: Sequence[str]) -> list[str]:
+def _without_unread_ends(model: SentenceTransformer, sentences: Sequence[str]) -> list[str]:
     """Return the sentences, very long ones without the ends that the model never reads."""
 
-    def count(some: list[str]) -> list[int]:
-        mask = _preprocess(model, some).get("attention_mask")
-        return [0] * len(some) if mask is None or mask.ndim != 2 else [int(length) for length in mask.sum(dim=1)]
+    def count(batch: list[str]) -> list[int]:
+        mask = _preprocess(model, batch).get("attention_mask")
+        return [0] * len(batch) if mask is None or mask.ndim != 2 else [int(length) for length in mask.sum(dim=1)]
 
     return shortened(sentences, input_limit(model), count)
 

@@ -43,7 +43,7 @@ class Notice(UserWarning):
         super().__init__(str(UserError(message)))
 
 
-def message_of(message: str) -> None:
+def emit_notice(message: str) -> None:
     """Emit a `Notice`."""
     warnings.warn(Notice(message), stacklevel=3)
 

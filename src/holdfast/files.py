@@ -34,7 +34,7 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _OF_RUST = re.compile(r"\(os error (\d+)\)")  # tokenizers raises Exception, safetensors its own error
 _OF_CPP = re.compile(r"basic_ios|iostream|PytorchStreamWriter|inline_container")  # torch.save, gives no reason
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
@@ -130,7 +130,7 @@ def remembered(memo: Path) -> dict[str, Any]:
     if "key" not in facts:
         return {}
     if facts["key"] != memo.stem:
-        raise EndsRun(f"{memo} is of {facts['key']!s:.32}, which is not its name: delete it, and it is made again")
+        raise EndsRun(f"{memo} holds the key {facts['key']!s:.32}, not its own name: delete it, and run again")
     return facts
 
 
@@ -170,7 +170,7 @@ def locked(lock: Path, target: Path) -> Iterator[None]:
         InUse: another process holds it.
         UserError: the file cannot be written or locked.
     """
-    handle = _take(lock, target)
+    handle = _acquire(lock, target)
     try:
         yield
     finally:
@@ -191,7 +191,7 @@ def output_lock(output: Path | None) -> Iterator[None]:
     if output is None or output.is_dir() or not is_first_process():
         yield
         return
-    with made_for(output.parent), locked(output.parent / f".{output.name}.lock", output):
+    with created_folder(output.parent), locked(output.parent / f".{output.name}.lock", output):
         name, stem = glob.escape(output.name), glob.escape(output.stem)
         remove_temporary(output.parent, name, f"{stem}.examples.jsonl", f".{name}.journal-*")
         yield
@@ -199,28 +199,28 @@ def output_lock(output: Path | None) -> Iterator[None]:
 
 def exclusive(
     held: Callable[[Any], AbstractContextManager[None]],
-) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
+) -> Callable[[Callable[Parameters, Returned]], Callable[Parameters, Returned]]:
     """Decorate a run so that it holds a context manager, such as a lock of its output, while it runs.
 
     Args:
         held: returns the context manager, given the settings, which are the first argument of the run.
     """
 
-    def decorate(run: Callable[Given, Returned]) -> Callable[Given, Returned]:
+    def decorate(run: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
         first = next(iter(inspect.signature(run).parameters))
 
         @functools.wraps(run)
-        def alone_with_it(*given: Given.args, **named: Given.kwargs) -> Returned:
-            with held(given[0] if given else named[first]):
-                return run(*given, **named)
+        def locked_run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+            with held(args[0] if args else kwargs[first]):
+                return run(*args, **kwargs)
 
-        return alone_with_it
+        return locked_run
 
     return decorate
 
 
 @contextlib.contextmanager
-def made_for(folder: Path) -> Iterator[None]:
+def created_folder(folder: Path) -> Iterator[None]:
     """Create a folder for the block; a folder created here is removed again if it is empty at the end.
 
     Raises:
@@ -239,7 +239,7 @@ def made_for(folder: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def _take(lock: Path, target: Path) -> int:
+def _acquire(lock: Path, target: Path) -> int:
     """Open and lock the file, write the holder into it, and return its handle."""
     import fcntl
 
@@ -254,7 +254,7 @@ def _take(lock: Path, target: Path) -> int:
             # Do not follow a link, which would overwrite another file.
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(handle, lock):
+            if _is_same_file(handle, lock):
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, json.dumps(holder).encode(), 0)
                 return handle
@@ -272,7 +272,7 @@ def _take(lock: Path, target: Path) -> int:
             raise cannot_write(lock, error) from error
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _is_same_file(handle: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), path.lstat())
     except FileNotFoundError:
@@ -281,14 +281,14 @@ def _is_at(handle: int, path: Path) -> bool:
 
 def _holder(handle: int) -> str:
     try:
-        message = json.loads(os.pread(handle, 4096, 0))
-        return f"process {message['pid']} on {message['host']} since {message['since']}"
+        holder = json.loads(os.pread(handle, 4096, 0))
+        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):  # it is being written
         return "another process"
 
 
 @contextlib.contextmanager
-def telling_write_errors(target: Path) -> Iterator[None]:
+def one_line_write_errors(target: Path) -> Iterator[None]:
     """Turn write errors of libraries, whose messages on a full disk differ, into one `UserError`.
 
     Raises:
@@ -311,8 +311,8 @@ def cannot_write(target: Path, error: Exception) -> EndsRun:
         return EndsRun(f"no space left on the disk while writing {target}: free some space and run again")
     if number is not None:
         return EndsRun(f"cannot write {target}: {os.strerror(number)}")
-    unsaid = " (perhaps a quota, or the limit of `ulimit -f`)" if _OF_CPP.search(str(error)) else ""
-    return EndsRun(f"cannot write {target}: {first_line(error)}{unsaid}")
+    hint = " (perhaps a quota, or the limit of `ulimit -f`)" if _OF_CPP.search(str(error)) else ""
+    return EndsRun(f"cannot write {target}: {first_line(error)}{hint}")
 
 
 def system_error(error: BaseException) -> int | None:

@@ -36,8 +36,8 @@ def token_limit(tokenizer: Any, model: nn.Module) -> int:
         tokenizer: the Hugging Face tokeniser of the model.
         model: a Hugging Face model, with a head or without.
     """
-    said = tokenizer.model_max_length
-    limit = UNLIMITED if said is None or said > UNLIMITED else int(said)
+    maximum = tokenizer.model_max_length
+    limit = UNLIMITED if maximum is None or maximum > UNLIMITED else int(maximum)
     configured = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     positions = configured if isinstance(configured, int) and configured > 0 else UNLIMITED  # XLNet has -1
     if limit == UNLIMITED:
@@ -106,13 +106,13 @@ def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:
         UserError: there is no padding token; the limit is not a number of tokens, or leaves no room for a word.
     """
     require_padding(tokenizer, model, spec)
-    said = tokenizer.model_max_length
-    if said is not None and (not isinstance(said, (int, float)) or not said >= 1):
-        raise UserError(f"{spec}: its length limit is {said!r}: set max_seq_length to a number of tokens")
-    limit, own = token_limit(tokenizer, model), tokenizer.num_special_tokens_to_add()
-    if limit <= own:
+    maximum = tokenizer.model_max_length
+    if maximum is not None and (not isinstance(maximum, (int, float)) or not maximum >= 1):
+        raise UserError(f"{spec}: its length limit is {maximum!r}: set max_seq_length to a number of tokens")
+    limit, special = token_limit(tokenizer, model), tokenizer.num_special_tokens_to_add()
+    if limit <= special:
         raise UserError(
-            f"{spec} takes {limit} tokens, of which its tokeniser adds {own} to every text: there is no room for a word"
+            f"{spec} takes {limit} tokens, and its tokeniser adds {special} special tokens: no word of a text fits"
         )
     return limit
 
@@ -140,7 +140,7 @@ def input_limit(model: SentenceTransformer) -> int | None:
     return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
-def reading(model: SentenceTransformer) -> dict[str, int | None]:
+def input_protocol(model: SentenceTransformer) -> dict[str, int | None]:
     """Return the entries of results on a model's input and output: ``{max_seq_length, dimensions}``.
 
     The dimensions are those of the vectors in use, after ``truncate_dim``.
@@ -154,8 +154,8 @@ def reading(model: SentenceTransformer) -> dict[str, int | None]:
 def set_limit(model: SentenceTransformer, tokens: int | None) -> None:
     """Set a model's length limit; no effect if its first module has none."""
     first: Any = next(iter(model.children()))
-    own = getattr(type(first), "max_seq_length", None)
-    if hasattr(first, "max_seq_length") and not (isinstance(own, property) and own.fset is None):
+    attribute = getattr(type(first), "max_seq_length", None)
+    if hasattr(first, "max_seq_length") and not (isinstance(attribute, property) and attribute.fset is None):
         model.max_seq_length = tokens
 
 
@@ -173,29 +173,29 @@ def limited_to(model: SentenceTransformer, tokens: int | None) -> Iterator[None]
         set_limit(model, before)
 
 
-def lowered(asked: int, model: SentenceTransformer, template: int = 0) -> int:
+def lowered(requested: int, model: SentenceTransformer, template: int = 0) -> int:
     """Return the length limit for ``--max-length``: never more than the model's own.
 
     Args:
-        asked: tokens of a text, without a template.
+        requested: tokens of a text, without a template.
         model: the model, with its own limit.
         template: tokens that the model's prompt adds to each text.
     """
     limit = input_limit(model)
-    return asked + template if limit is None else min(asked + template, limit)
+    return requested + template if limit is None else min(requested + template, limit)
 
 
-def lowered_line(asked: int, limit: int | None, spec: str) -> str | None:
+def lowered_line(requested: int, limit: int | None, spec: str) -> str | None:
     """Return a message if a model takes fewer tokens than ``--max-length``, else None.
 
     Args:
-        asked: tokens of a text.
+        requested: tokens of a text.
         limit: the model's limit, without its template; None: no limit.
         spec: the model as the user named it.
     """
-    if limit is None or limit >= asked:
+    if limit is None or limit >= requested:
         return None
-    return f"--max-length {asked}: {spec} takes {limit} tokens, texts are cut there"
+    return f"--max-length {requested}: {spec} takes {limit} tokens, texts are cut there"
 
 
 # --- truncated texts ---------------------------------------------------------------------------------------------
@@ -209,21 +209,21 @@ class Cuts:
         tokens: maximum number of tokens of the model; None: no limit.
         of: number of counted texts.
         texts: number of truncated texts among them.
-        which: the truncated texts; None: they are not kept.
+        kept: the truncated texts; None: only their number is counted.
     """
 
     tokens: int | None = None
     of: int = 0
     texts: int = 0
-    which: set[Text] | None = None
+    kept: set[Text] | None = None
 
     def add(self, texts: Sequence[Text], rows: Sequence[int], tokens: int | None) -> None:
         """Count ``texts``, of which those in ``rows`` were truncated at ``tokens``."""
         self.tokens = tokens
         self.of += len(texts)
         self.texts += len(rows)
-        if self.which is not None:
-            self.which.update(texts[row] for row in rows)
+        if self.kept is not None:
+            self.kept.update(texts[row] for row in rows)
 
     def record(self) -> dict[str, int | None]:
         """Return the count for results: ``{texts, of, tokens}``."""
@@ -245,9 +245,12 @@ def cut_line(truncated: Mapping[str, Any] | None) -> str | None:
 
 def cut_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a message for each row of results with truncated texts."""
-    said = [(row, cut_line(row.get("truncated"))) for row in rows]
-    names = [" ".join(str(row[part]) for part in ("task", "split", "recipe") if part in row) for row, _ in said]
-    return [f"{name}: {line}" for name, (_, line) in zip(names, said, strict=True) if line is not None]
+    lines = []
+    for row in rows:
+        if line := cut_line(row.get("truncated")):
+            name = " ".join(str(row[part]) for part in ("task", "split", "recipe") if part in row)
+            lines.append(f"{name}: {line}")
+    return lines
 
 
 def cut_rows(tokenizer: Any, texts: Sequence[Text], encoded: Mapping[str, Any], limit: int | None) -> list[int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import UserError, first_line, message_of
+from holdfast.errors import UserError, emit_notice, first_line
 from holdfast.model_folder import (
     TRANSFORMERS,
     WEIGHTS,
@@ -56,23 +56,23 @@ _LARGEST_TABLES = 1 << 28
 
 
 @dataclass
-class Reading:
+class LoadFindings:
     """Findings while a model was loaded.
 
     Attributes:
         left_out: tensors of the weights that the model does not use, except those of pre-training heads.
         missing: tensors of the model that are not in its weights.
-        message: notices on how the model is read, without its name.
+        notices: lines on how the model is read, without its name.
     """
 
     left_out: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    message: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
-    def tell(self, line: str, spec: str) -> None:
+    def notify(self, line: str, spec: str) -> None:
         """Emit a notice on the model that ``spec`` names."""
-        self.message.append(line)
-        message_of(f"{spec} {line}")
+        self.notices.append(line)
+        emit_notice(f"{spec} {line}")
 
 
 @contextlib.contextmanager
@@ -82,16 +82,16 @@ def quiet() -> Iterator[list[str]]:
     from transformers.utils import logging as hf_logging
 
     hf_bar, hub_bar = hf_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
-    heard = _Heard()
+    caught = _WarningCollector()
     loggers = [logging.getLogger(name) for name in _LIBRARIES]
     before = [(logger.level, logger.handlers, logger.propagate) for logger in loggers]
     hf_logging.disable_progress_bar()
     disable_progress_bars()
     for logger in loggers:
-        logger.handlers, logger.propagate = [heard], False
+        logger.handlers, logger.propagate = [caught], False
         logger.setLevel(logging.WARNING)
     try:
-        yield heard.lines
+        yield caught.lines
     finally:
         for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
             logger.handlers, logger.propagate = handlers, propagate
@@ -103,7 +103,7 @@ def quiet() -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def loading(folder: Path, spec: str) -> Iterator[Reading]:
+def loading(folder: Path, spec: str) -> Iterator[LoadFindings]:
     """Load without output and with size limits from the weights; report notices, and any error in one line.
 
     Args:
@@ -116,31 +116,31 @@ def loading(folder: Path, spec: str) -> Iterator[Reading]:
     Raises:
         UserError: the model cannot be loaded; the message names the cause.
     """
-    reading = Reading()
-    with quiet() as heard, _one_line_errors(folder, spec, heard), _within(folder, spec):
+    reading = LoadFindings()
+    with quiet() as caught, _one_line_errors(folder, spec, caught), _size_limited(folder, spec):
         yield reading
-    for name, kind, _ in sorted(_report(heard)):
+    for name, kind, _ in sorted(_report(caught)):
         if kind == "MISSING":
             reading.missing.append(name)
         elif kind == "UNEXPECTED" and not _USUAL_HEADS.match(name):
             reading.left_out.append(name)
-    for line in dict.fromkeys(message.strip().partition("\n")[0] for message in heard):
+    for line in dict.fromkeys(message.strip().partition("\n")[0] for message in caught):
         if not _PASSING.search(line):
-            reading.tell(f"is loaded with this warning: {line}", spec)
+            reading.notify(f"is loaded with this warning: {line}", spec)
 
 
-def warn_unused_weights(reading: Reading, spec: str) -> None:
+def warn_unused_weights(reading: LoadFindings, spec: str) -> None:
     """Report the tensors of a model's weights that are not used."""
     if names := reading.left_out:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        reading.tell(f"is read without {shown} of its weights: what it is read as has no place for them", spec)
+        reading.notify(f"is read without {shown} of its weights: what it is read as has no place for them", spec)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Headers:
     """The tensors in the headers of weights files: shapes by file and name."""
 
     shapes: dict[Path, dict[str, tuple[int, ...]]]
@@ -168,7 +168,7 @@ class _Held:
 
 
 @contextlib.contextmanager
-def _within(folder: Path, spec: str) -> Iterator[None]:
+def _size_limited(folder: Path, spec: str) -> Iterator[None]:
     """Refuse a model that is much larger than its weights: by its configuration, and while it is built."""
     from torch.nn.modules.module import (
         register_module_buffer_registration_hook,
@@ -176,20 +176,20 @@ def _within(folder: Path, spec: str) -> Iterator[None]:
     )
 
     modules = model_modules(folder, spec) if _is_model(folder) else []
-    held = _headers(weights_files(folder, spec) if modules else [])
+    headers = _headers(weights_files(folder, spec) if modules else [])
     for module in modules:
-        _check_settings(module, held, spec)
-    tensors, numbers = _COPIES * held.tensors + _SPARE_TENSORS, _COPIES * held.numbers + _SPARE_NUMBERS
+        _check_settings(module, headers, spec)
+    tensors, numbers = _COPIES * headers.tensors + _SPARE_TENSORS, _COPIES * headers.numbers + _SPARE_NUMBERS
     count = {"tensors": 0, "numbers": 0, "tables": 0}
 
     def parameter(_module: Any, name: str, value: torch.Tensor | None) -> None:
         count["tensors"] += 1
         count["numbers"] += 0 if value is None else value.numel()
         if count["tensors"] > tensors or count["numbers"] > numbers:
-            asked = f"{count['tensors']:,} tensors or more, of {count['numbers']:,} numbers or more"
+            requested = f"{count['tensors']:,} tensors or more, of {count['numbers']:,} numbers or more"
             raise UserError(
-                f"{spec}: the weights do not match config.json: it asks for {asked} (at {name}), and the weights hold "
-                f"{held.tensors:,} tensors of {held.numbers:,} numbers"
+                f"{spec}: the weights do not match config.json: it asks for {requested} (at {name}), and the weights "
+                f"hold {headers.tensors:,} tensors of {headers.numbers:,} numbers"
             )
 
     def table(_module: Any, name: str, value: torch.Tensor | None) -> None:
@@ -210,36 +210,36 @@ def _is_model(folder: Path) -> bool:
     return (folder / "modules.json").is_file() or (folder / "config.json").is_file()
 
 
-def _headers(files: list[Path]) -> _Held:
+def _headers(files: list[Path]) -> _Headers:
     from safetensors import safe_open
 
     shapes: dict[Path, dict[str, tuple[int, ...]]] = {}
     for path in files:
         with safe_open(str(path), framework="pt") as file:
             shapes[path] = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    return _Held(shapes)
+    return _Headers(shapes)
 
 
-def _check_settings(module: Module, held: _Held, spec: str) -> None:
+def _check_settings(module: Module, headers: _Headers, spec: str) -> None:
     """Refuse settings that ask for more than the weights contain, before the model is built."""
     path = config_file(module)
     if not path.is_file():
         return
     settings = read_json_object(path)
-    own = held.shapes.get(module.folder / WEIGHTS, {})
+    own = headers.shapes.get(module.folder / WEIGHTS, {})
     if module.kind in TRANSFORMERS:
         for key, value in _numbers(settings):
-            if _LAYERS.search(key) and value > max(_MOST_LAYERS_UNSEEN, held.tensors):
+            if _LAYERS.search(key) and value > max(_MOST_LAYERS_UNSEEN, headers.tensors):
                 raise UserError(
                     f"{spec}: the weights do not match config.json: it asks for {value:,} layers ({key}), and the "
-                    f"weights hold {held.tensors:,} tensors"
+                    f"weights hold {headers.tensors:,} tensors"
                 )
             if _HEADS.search(key) and value < 1:
                 raise UserError(f"{spec}: config.json asks for {value:,} attention heads ({key}): at least 1 is needed")
-            if key == "num_labels" and value > max(_MOST_LABELS_UNSEEN, held.longest):
+            if key == "num_labels" and value > max(_MOST_LABELS_UNSEEN, headers.longest):
                 raise UserError(
                     f"{spec}: the weights do not match config.json: it asks for {value:,} labels (num_labels), and no "
-                    f"tensor is longer than {held.longest:,}"
+                    f"tensor is longer than {headers.longest:,}"
                 )
     elif own:
         _check_module(module.kind, settings, own, f"{spec}: the weights do not match {path.parent.name}/{path.name}")
@@ -247,10 +247,10 @@ def _check_settings(module: Module, held: _Held, spec: str) -> None:
 
 def _check_module(kind: str, settings: dict[str, Any], own: dict[str, tuple[int, ...]], where: str) -> None:
     if kind == "Dense" and "linear.weight" in own:
-        asked, found = (settings.get("out_features"), settings.get("in_features")), own["linear.weight"]
-        if asked != found:
-            raise UserError(f"{where}: linear.weight is {_shape(found)}, and it asks for {_shape(asked)}")
-    largest = max(_LONGEST_UNSEEN, _Held({Path(): own}).longest)
+        requested, found = (settings.get("out_features"), settings.get("in_features")), own["linear.weight"]
+        if requested != found:
+            raise UserError(f"{where}: linear.weight is {_shape(found)}, and it asks for {_shape(requested)}")
+    largest = max(_LONGEST_UNSEEN, _Headers({Path(): own}).longest)
     for key, value in _numbers(settings):
         if key != "max_seq_length" and value > largest:
             raise UserError(f"{where}: it asks for {value:,} ({key}), and no tensor is longer than {largest:,}")
@@ -276,7 +276,7 @@ def _shape(lengths: Any) -> str:
 
 
 @contextlib.contextmanager
-def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None]:
+def _one_line_errors(folder: Path, spec: str, caught: list[str]) -> Iterator[None]:
     """Turn any error of the loaders into one line that names the cause."""
     import torch
     from safetensors import SafetensorError
@@ -291,11 +291,12 @@ def _one_line_errors(folder: Path, spec: str, heard: list[str]) -> Iterator[None
         raise
     # Four libraries read these files and raise a dozen unrelated classes of errors; the cause stays attached.
     except Exception as error:
-        for name, kind, details in _report(heard):
+        for name, kind, details in _report(caught):
             if kind == "MISMATCH" and (shapes := _SHAPES.search(details)):
-                found, asked = (_shape(part.split(", ")) for part in shapes.groups())
+                found, requested = (_shape(part.split(", ")) for part in shapes.groups())
                 raise UserError(
-                    f"{spec}: the weights do not match config.json: {name} is {found}, and config.json asks for {asked}"
+                    f"{spec}: the weights do not match config.json: {name} is {found}, and config.json asks "
+                    f"for {requested}"
                 ) from error
         # The loaders' messages on a damaged JSON file are misleading; its name and line are more useful.
         for file in sorted(folder.glob("*.json")):
@@ -336,7 +337,7 @@ def _cause(folder: Path, error: Exception) -> str:
 # --- warnings of the libraries ---------------------------------------------------------------------------------------
 
 
-class _Heard(logging.Handler):
+class _WarningCollector(logging.Handler):
     """A logging handler that keeps the warnings."""
 
     def __init__(self) -> None:
@@ -348,9 +349,9 @@ class _Heard(logging.Handler):
             self.lines.append(_COLOUR.sub("", record.getMessage()))
 
 
-def _report(heard: list[str]) -> list[tuple[str, str, str]]:
+def _report(caught: list[str]) -> list[tuple[str, str, str]]:
     """Return the rows of transformers' load reports: name of the tensor, status, and details."""
     rows = [
-        _REPORT_ROW.fullmatch(line.strip()) for text in heard if "LOAD REPORT" in text for line in text.splitlines()
+        _REPORT_ROW.fullmatch(line.strip()) for text in caught if "LOAD REPORT" in text for line in text.splitlines()
     ]
     return [(row[1], row[2], row[3]) for row in rows if row]

@@ -56,9 +56,7 @@ def resolve_model(spec: str) -> Path:
             not the known ones, or this copy of holdfast has no bundled model.
     """
     if spec.startswith(CALL):
-        raise UserError(
-            f"{spec} is a function, which `holdfast attack` and `holdfast audit` take; a model is wanted here"
-        )
+        raise UserError(f"{spec} is a function, which only `holdfast attack` and `holdfast audit` accept: give a model")
     if not spec.strip():
         raise UserError("the model's name is empty: give a folder, a hub name, or " + PYPI_MODEL)
     if spec == BUNDLED_MODEL:
@@ -151,7 +149,7 @@ def _folders(path: Path) -> list[tuple[Path, bool]]:
     return [(path, False), *((folder, True) for folder in sorted(below))]
 
 
-# --- finding -----------------------------------------------------------------------------------------------------
+# --- lookup ------------------------------------------------------------------------------------------------------
 
 
 def _pypi_model(spec: str) -> Path:
@@ -212,11 +210,11 @@ def _download(spec: str) -> Path:
     except RepositoryNotFoundError as error:
         raise UserError(f"no model folder and no hub model is called {spec!r}{_nearest_here(spec)}") from error
     except LocalEntryNotFoundError as error:
-        offline = "may not be asked while HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set"
-        why = offline if is_offline_mode() else "cannot be reached from here"
+        offline = "is switched off by HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE"
+        status = offline if is_offline_mode() else "cannot be reached from here"
         raise UserError(
-            f"no folder is called {spec!r}{_nearest_here(spec)}, and the Hugging Face hub {why} "
-            f"to look for a model of that name: give a model folder, or {PYPI_MODEL}"
+            f"no folder is called {spec!r}{_nearest_here(spec)}, and the Hugging Face hub "
+            f"{status}: give a model folder, or {PYPI_MODEL}"
         ) from error
     except OSError as error:
         raise UserError(f"could not download the hub model {spec}: {first_line(error)}") from error

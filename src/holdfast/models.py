@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import settle_limits
-from holdfast.loading import Reading, loading, warn_unused_weights
+from holdfast.loading import LoadFindings, loading, warn_unused_weights
 from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
 from holdfast.model_lookup import resolve_model
 
@@ -61,7 +61,7 @@ def load_sentence_transformer(
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
     _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
-    _notify_reading(model, reading, spec, pooling=pooling, own_modules=own_modules)
+    _notify_alternatives(model, reading, spec, pooling=pooling, own_modules=own_modules)
     if not own_modules and pooling == "prompt":
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
@@ -71,26 +71,26 @@ def load_sentence_transformer(
             f"{spec} is a SentenceTransformer whose pooling is {own or 'none'}: leave pooling out, or give a raw "
             f"masked language model to use {pooling}"
         )
-    keep_reading(model, reading.message)
+    store_notices(model, reading.notices)
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
-    moved: SentenceTransformer = model.to(device or _best_device())
-    return moved
+    on_device: SentenceTransformer = model.to(device or _best_device())
+    return on_device
 
 
-def keep_reading(model: Any, lines: list[str]) -> None:
+def store_notices(model: Any, lines: list[str]) -> None:
     """Store the notices on how a model is read in the model, for `read_as`.
 
     Args:
         model: the loaded model.
-        lines: `Reading.message`.
+        lines: `LoadFindings.message`.
     """
     setattr(model, _READ_AS, lines)
 
 
 def read_as(model: Any) -> dict[str, list[str]]:
     """Return the notices on how a model was read, for a result's protocol: ``{read_as: lines}``, or empty."""
-    message = getattr(model, _READ_AS, None)
-    return {"read_as": list(message)} if message else {}
+    notices = getattr(model, _READ_AS, None)
+    return {"read_as": list(notices)} if notices else {}
 
 
 @contextlib.contextmanager
@@ -112,12 +112,12 @@ def own_forward(model: torch.nn.Module) -> Iterator[None]:
     For a training in bf16, accelerate replaces the model's forward by one that enables bf16 autocast, even inside a
     region where autocast is disabled, and does not remove it.
     """
-    trained = vars(model).pop("forward", None) if "_original_forward" in vars(model) else None
+    training_forward = vars(model).pop("forward", None) if "_original_forward" in vars(model) else None
     try:
         yield
     finally:
-        if trained is not None:
-            model.forward = trained
+        if training_forward is not None:
+            model.forward = training_forward
 
 
 @contextlib.contextmanager
@@ -191,7 +191,7 @@ def _best_device() -> str:
     return str(get_device_name())
 
 
-def _settle_unfilled_weights(model: SentenceTransformer, reading: Reading, spec: str) -> None:
+def _settle_unfilled_weights(model: SentenceTransformer, reading: LoadFindings, spec: str) -> None:
     """Refuse a model with parameters that are in no weights file: they would be random, without an error.
 
     transformers marks the parameters filled from a file, and reports the others. If it does neither (another release of
@@ -238,16 +238,16 @@ def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
     """Refuse a model saved as another kind, unless a pooling selects its transformer."""
     if kind == SENTENCE_TRANSFORMER or pooling is not None:
         return
-    why = {
+    reason = {
         "CrossEncoder": "it scores pairs of texts and has no sentence vectors",
         "SparseEncoder": "its vectors are sparse ones over a vocabulary",
         "MultiVectorEncoder": "it has a vector for each token and none for the sentence",
     }.get(kind, "holdfast measures sentence encoders")
-    raise UserError(f"{spec} is a {kind}: {why}; name a pooling (cls, mean or max) to read its transformer alone")
+    raise UserError(f"{spec} is a {kind}: {reason}; name a pooling (cls, mean or max) to read its transformer alone")
 
 
-def _notify_reading(
-    model: SentenceTransformer, reading: Reading, spec: str, *, pooling: str | None, own_modules: bool
+def _notify_alternatives(
+    model: SentenceTransformer, reading: LoadFindings, spec: str, *, pooling: str | None, own_modules: bool
 ) -> None:
     """Report how a model is read if there are alternatives; refuse it if none of them is clearly right.
 
@@ -268,4 +268,6 @@ def _notify_reading(
             routes = ", ".join(module.sub_modules)
             if module.default_route is None:
                 raise UserError(f"{spec} routes texts ({routes}) and has no default_route to encode plain texts by")
-            reading.tell(f"routes texts ({routes}): all are encoded by its default route, {module.default_route}", spec)
+            reading.notify(
+                f"routes texts ({routes}): all are encoded by its default route, {module.default_route}", spec
+            )

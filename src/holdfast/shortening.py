@@ -39,7 +39,7 @@ def _shortened(text: str, half: int, limit: int, count: Callable[[list[str]], li
 def shortened_for(tokenizer: Any, texts: Sequence[str], limit: int) -> list[str]:
     """Return `shortened` texts for a tokeniser that truncates at ``limit`` tokens."""
 
-    def count(some: list[str]) -> list[int]:
-        return [len(ids) for ids in tokenizer(some, truncation=True, max_length=limit, verbose=False)["input_ids"]]
+    def count(batch: list[str]) -> list[int]:
+        return [len(ids) for ids in tokenizer(batch, truncation=True, max_length=limit, verbose=False)["input_ids"]]
 
     return shortened(texts, limit, count)

@@ -17,12 +17,12 @@ from typing import TextIO
 
 # Characters that a terminal interprets: controls except tab and line feed, also 8-bit ones (C1); line and paragraph
 # separators; embeddings, overrides and isolates of bidirectional text. And surrogates, which are not valid text.
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
     r"""Return ``text`` with every character that a terminal would interpret escaped, such as ``\x1b``."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def json_escaped(text: str, encoding: str = "utf-8") -> str:
@@ -30,7 +30,7 @@ def json_escaped(text: str, encoding: str = "utf-8") -> str:
     if not encoding.lower().startswith("utf"):
         text = re.sub(r"[^\x00-\x7f]", _json_escape, text)
     # Line feeds and spaces are JSON's layout; other controls are already escaped in JSON.
-    return _OBEYED.sub(_json_escape, text)
+    return _CONTROLS.sub(_json_escape, text)
 
 
 def _json_escape(found: re.Match[str]) -> str:
@@ -46,19 +46,19 @@ class _Raw(io.TextIOBase):
         self._lossy = lossy
 
     def write(self, text: str) -> int:
-        with self._losing():
+        with self._ignoring_errors():
             if self._stream is None:
                 raise BrokenPipeError(errno.EPIPE, "the stream is closed")
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._losing():
+        with self._ignoring_errors():
             if self._stream is not None:
                 self._stream.flush()
 
     @contextlib.contextmanager
-    def _losing(self) -> Iterator[None]:
+    def _ignoring_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError:

@@ -42,31 +42,31 @@ class Batched:
         self._function, self._call_batch = function, call_batch
         self._columns: int | None = None
 
-    def answers(
-        self, texts: Sequence[Any], *, most: int | None = None
+    def outputs(
+        self, texts: Sequence[Any], *, limit: int | None = None
     ) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
         """Yield, for each call, the indices of its texts and the output (texts, numbers); longest texts first.
 
         Args:
             texts: n texts, or pairs.
-            most: a lower limit of texts per call; None: ``call_batch``.
+            limit: a lower limit of texts per call; None: ``call_batch``.
 
         Raises:
             UserError: the function fails, or its output is not one row of finite numbers per text, all of the length
                 of the first row.
         """
         order = sorted(range(len(texts)), key=lambda place: -_length(texts[place]))
-        size = self._call_batch if most is None else min(most, self._call_batch)
+        size = self._call_batch if limit is None else min(limit, self._call_batch)
         for start in range(0, len(order), size):
             places = order[start : start + size]
-            yield places, self._answer([texts[place] for place in places])
+            yield places, self._output([texts[place] for place in places])
 
-    def _answer(self, texts: list[Any]) -> npt.NDArray[np.float64]:
+    def _output(self, texts: list[Any]) -> npt.NDArray[np.float64]:
         try:
             rows = np.asarray(self._function(texts), dtype=np.float64)
         except Exception as error:  # any error of the user's function
-            what = f"{type(error).__name__}: {error}"
-            raise UserError(f"{self.name} failed, or returned no array of numbers: {what}") from error
+            cause = f"{type(error).__name__}: {error}"
+            raise UserError(f"{self.name} failed, or returned no array of numbers: {cause}") from error
         if rows.ndim != 2 or len(rows) != len(texts):
             raise UserError(
                 f"{self.name} returned an array of shape {rows.shape} for {len(texts)} texts: it must return one row "
@@ -121,26 +121,26 @@ class VectorFunction:
         self,
         texts: Sequence[str],
         *,
-        most: int | None = None,
+        limit: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> npt.NDArray[np.float32]:
         """Return the vectors of n texts, (n, d).
 
         Args:
             texts: n different texts.
-            most: a lower limit of texts per call; None: ``call_batch``.
+            limit: a lower limit of texts per call; None: ``call_batch``.
             progress: called with (texts done, n) after each call.
         """
-        found = np.empty((0, 0), dtype=np.float32)
+        vectors = np.empty((0, 0), dtype=np.float32)
         done = 0
-        for places, rows in self._function.answers(texts, most=most):
+        for places, rows in self._function.outputs(texts, limit=limit):
             if not done:
-                found = np.empty((len(texts), rows.shape[1]), dtype=np.float32)
-            found[places] = rows
+                vectors = np.empty((len(texts), rows.shape[1]), dtype=np.float32)
+            vectors[places] = rows
             done += len(places)
             if progress is not None:
                 progress(done, len(texts))
-        return found
+        return vectors
 
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from audited import run
 from scipy.stats import spearmanr
 
 from holdfast.attacks.encoder_targets import DriftTarget, halfway
-from holdfast.audit import audited_texts, changed_copies, item_rows, natural_items, verdicts
+from holdfast.audit import audited_texts, changed_copies, natural_items, verdicts
 from holdfast.audit import vector_movement as spaces
 from holdfast.edits.characters import KEYBOARD
 from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
+from holdfast.evaluation.intervals import mean_interval, rate_interval, spearman_interval
 from holdfast.models import load_sentence_transformer
 
 # --- numbers -----------------------------------------------------------------------------------------------------
@@ -61,18 +62,18 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
 
 def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
     values = np.random.default_rng(0).normal(3.0, 2.0, size=400)
-    low, high = item_rows.bootstrap(values, 1)
+    low, high = mean_interval(values, seed=1)
     half = 1.96 * values.std() / math.sqrt(400)
     assert low == pytest.approx(values.mean() - half, abs=0.03)
     assert high == pytest.approx(values.mean() + half, abs=0.03)
-    assert item_rows.bootstrap(values, 1) == (low, high)
-    assert item_rows.bootstrap([1.0, 1.0], 1) == (1.0, 1.0)
+    assert mean_interval(values, seed=1) == (low, high)
+    assert mean_interval([1.0, 1.0], seed=1) == (1.0, 1.0)
     some = np.array([True, False, True, True])
-    assert item_rows.rate_interval(some, 1) == item_rows.bootstrap(some, 1)
+    assert rate_interval(some, seed=1) == mean_interval(some, seed=1)
     # Of n that are all alike Clopper and Pearson's: nobody can be certain after ten.
-    low, high = item_rows.rate_interval(np.zeros(10, dtype=bool), 1)
+    low, high = rate_interval(np.zeros(10, dtype=bool), seed=1)
     assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
-    low, high = item_rows.rate_interval(np.ones(10, dtype=bool), 1)
+    low, high = rate_interval(np.ones(10, dtype=bool), seed=1)
     assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
 
 
@@ -83,9 +84,11 @@ def test_the_interval_of_spearman_is_that_of_its_pairs() -> None:
     second = 0.6 * first + 0.8 * rng.normal(size=600)
     rho = spearmanr(first, second).statistic
     half = 100 * 1.96 * (1 - rho**2) * math.sqrt((1 + rho**2 / 2) / (600 - 3))
-    found = natural_items._spearman_interval(first, second, 1)
-    assert found["spearman_low"] < 100 * rho < found["spearman_high"]
-    assert found["spearman_high"] - found["spearman_low"] == pytest.approx(2 * half, rel=0.08)
+    interval = spearman_interval(first, second, seed=1)
+    assert interval is not None
+    assert interval[0] < 100 * rho < interval[1]
+    assert interval[1] - interval[0] == pytest.approx(2 * half, rel=0.08)
+    assert spearman_interval([1.0, 1.0], [0.1, 0.2], seed=1) is None, "equal scores have no correlation"
 
 
 def test_alignment_is_of_the_pairs_that_mean_the_same(here: Path) -> None:

@@ -18,6 +18,7 @@ from transformers import TrainerCallback
 from holdfast.classifiers import FinetuneSettings, classifier_trainer, finetune
 from holdfast.option_parsing import split_settings
 from holdfast.runs import resumable, run_folder
+from holdfast.runs.best_weights import KeepBest
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -25,28 +26,37 @@ def die(*_: Any, **__: Any) -> None:
 
 
 class DieAt(TrainerCallback):
-    def __init__(self, event: str, step: int) -> None:
-        self.event, self.step = event, step
+    def __init__(self, step: int) -> None:
+        self.step = step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.event == "step" and state.global_step == self.step:
+        if state.global_step == self.step:
             die()
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.event == "best" and state.global_step == self.step:
+
+def die_after_the_best_weights(step: int) -> None:
+    on_evaluate = KeepBest.on_evaluate
+
+    def patched(self: KeepBest, args: Any, state: Any, control: Any, **named: Any) -> None:
+        on_evaluate(self, args, state, control, **named)
+        if state.global_step == step:
             die()
+
+    KeepBest.on_evaluate = patched  # type: ignore[method-assign]
 
 
 def main() -> None:
     model, data, output, point, *defended = sys.argv[1:]
     defence, *options = defended or ["none"]
     event, _, number = point.partition("-")
-    if event in ("step", "best"):
+    if event == "best":
+        die_after_the_best_weights(int(number))
+    if event == "step":
         original = classifier_trainer.ClassifierTrainer.__init__
 
         def patched(self: Any, **kwargs: Any) -> None:
             original(self, **kwargs)
-            self.add_callback(DieAt(event, int(number)))
+            self.add_callback(DieAt(int(number)))
 
         classifier_trainer.ClassifierTrainer.__init__ = patched  # type: ignore[method-assign]
     if event == "saving":

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from holdfast.attacks.classifier import load_classifier
 from holdfast.classifiers import FinetuneSettings, finetune
-from holdfast.classifiers.initial_model import Start, new_classifier
+from holdfast.classifiers.initial_model import InitialModel, new_classifier
 from holdfast.classifiers.training_data import TrainingData, load_training_data
 from holdfast.cli import main
 from holdfast.errors import UserError
@@ -57,7 +57,7 @@ def task(data: Path) -> Callable[..., TrainingData]:
     return made
 
 
-def start(model: Path, material: TrainingData) -> Start:
+def start(model: Path, material: TrainingData) -> InitialModel:
     torch.manual_seed(7)
     return new_classifier(str(model), material, 16)
 
@@ -221,7 +221,7 @@ def test_a_split_that_lacks_a_class_and_labels_that_stand_for_none_are_noted(dat
 
 def test_the_class_score_is_a_class(data: Path) -> None:
     write(data / "mine.tsv", [(f"word {n}", "score") for n in range(60)])
-    with pytest.raises(UserError, match="there is one class only, 'score'"):
+    with pytest.raises(UserError, match="the only class is 'score'"):
         load_training_data(str(data / "mine.tsv"), train_split=None, examples=None, seed=0, data=data)
 
 

@@ -266,12 +266,12 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"train_split": "trian"}, "did you mean 'train'"),
     ({"task": "imdb"}, "imdb/train.tsv.gz does not exist"),
     ({"examples": 1}, "no text of the class"),
-    ({"task": "trec"}, "of 32 training texts there is no text of the class 'ABBR'"),
-    ({"task": "one-class.tsv"}, "one-class.tsv all: there is one class only, 'x'"),
-    ({"task": "one-score.tsv"}, "the 80 training texts do not differ in score"),
-    ({"task": "one-premise.tsv"}, "no text is left to select by, and pairs with the same first text stay together"),
+    ({"task": "trec"}, "no text of the class 'ABBR' among 32 training texts"),
+    ({"task": "one-class.tsv"}, "one-class.tsv all: the only class is 'x'"),
+    ({"task": "one-score.tsv"}, "the 80 training texts all have the same score"),
+    ({"task": "one-premise.tsv"}, "no text is left for selection, and pairs with the same first text stay together"),
     ({"task": "new-class"}, "dev.tsv:3: the label 'c' is not one of a, b, the classes of the training split"),
-    ({"task": "tests"}, "no split to train on"),
+    ({"task": "tests"}, "no training split"),
     ({"task": "mr", "train_split": "all_sentconv"}, "mr/all_sentconv.tsv.gz does not exist"),
 ]
 

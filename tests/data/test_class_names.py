@@ -168,7 +168,7 @@ def test_a_match_is_told_and_recorded() -> None:
         ("NEGATIVE=neg,negative=pos", "'NEGATIVE' and 'negative' are the same class of m"),
         ("NEGATIV=neg,POSITIVE=pos", "'NEGATIV' (did you mean 'NEGATIVE'?) is no class of the model m"),
         ("NEGATIVE=neg,POSITIVE=po", "'po' (did you mean 'pos'?) is no class of the task t, which has neg, pos"),
-        ("NEGATIVE=neg", "says of no class of m (NEGATIVE, POSITIVE) that it is pos"),
+        ("NEGATIVE=neg", "maps no class of m (NEGATIVE, POSITIVE) to pos"),
     ],
 )
 def test_maps_that_do_not_fit_are_one_line(given: str, line: str) -> None:

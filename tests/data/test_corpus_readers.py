@@ -222,7 +222,7 @@ def test_missing_folder_and_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "neither does its folder" in error_of(str(tmp_path / "no" / "such.txt"))
     assert "is a folder" in error_of(str(tmp_path))
     assert "no file matches" in error_of(str(tmp_path / "*.nothing"))
-    assert "quotes tear" in error_of(write(tmp_path / "a.csv", "a,b\n"))
+    assert "quotes in a text can break the rows" in error_of(write(tmp_path / "a.csv", "a,b\n"))
     assert "empty part" in error_of(f"{tmp_path / 'sentences.txt'},")
     assert "did you mean 'wiki'" in error_of("wikki")
     for text in ("", "\n \n\t\n"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from docs_pages import ROOT, pages, text
+from docs_pages import ROOT, module_at, pages, text
 
 from holdfast.attacks import RECIPES
 from holdfast.classifiers.defences import DEFENCES
@@ -132,3 +132,8 @@ def test_every_defence_has_the_defaults_that_the_page_tells(defence: str) -> Non
     assert len(message) >= 3
     for name, value in message:
         assert is_default(value, defaults[name]), (name, value, defaults[name])
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if "<!-- options: " in text(page)])
+def test_tables_of_options_are_those_of_the_command_line(page: str) -> None:
+    assert module_at("docs/site/options.py").with_tables(text(page)) == text(page), "run python docs/site/options.py"

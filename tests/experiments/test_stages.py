@@ -368,7 +368,7 @@ def test_an_encoder_can_be_trained_on_from_another(setting: Setting) -> None:
     assert cell.label == "anchored from simcse, seed 1"
     other = planner.plan({"encoder": {"method": "anchored", "from": {**first, "learning_rate": 2e-4}}}, 1)
     assert other.key != cell.key
-    with pytest.raises(UserError, match="from must be what an encoder is made by, not 'simcse'"):
+    with pytest.raises(UserError, match="from must be the settings of another encoder, not 'simcse'"):
         planner.plan({"encoder": {"method": "anchored", "from": "simcse"}}, 1)
 
 

@@ -166,7 +166,8 @@ def small_result(**more: Any) -> dict[str, Any]:
 
 def _results() -> list[Kind]:
     from holdfast.evaluation.adversarial_space import read_pairs
-    from holdfast.evaluation.pairing import compare, read_side
+    from holdfast.evaluation.pairing.compare_inputs import read_side
+    from holdfast.evaluation.pairing.rows import compare
     from holdfast.report import write_report
     from holdfast.results import to_json
 
@@ -344,13 +345,12 @@ def _resources() -> list[Kind]:
 
 def _own_files() -> list[Kind]:
     """What holdfast writes for itself."""
-    from rich.console import Console
 
     from holdfast.attacks.examples import Attempt
     from holdfast.attacks.journal import Journal, journals
     from holdfast.experiments.cells import Cell, Store
-    from holdfast.runs import run_folder as run_folder
     from holdfast.runs.checkpoints import latest_intact
+    from holdfast.runs.run import Run
 
     settings = {"task": "sst2", "seed": 1}
     with tempfile.TemporaryDirectory() as scratch:
@@ -365,7 +365,7 @@ def _own_files() -> list[Kind]:
     cell_file = f"cells/attack-{cell.key[:12]}/cell.json"
 
     def begun(folder: Path) -> None:
-        run_folder.begin(folder / "run-folder", record, Console(quiet=True))
+        Run("train", folder / "run-folder", resume=True, save_steps=None, console=None, command=None).begin(record)
 
     def damage(folder: Path) -> None:
         store = Store(folder / "cells")

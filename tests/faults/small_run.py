@@ -12,11 +12,11 @@ from rich.console import Console
 from safetensors.torch import save_file
 
 from holdfast.files import write_json
-from holdfast.runs import run_folder as run_folder
+from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.checkpoints import seal
-from holdfast.runs.run_log import METRICS_FILE
+from holdfast.runs.run import Run as TrainingRun
+from holdfast.runs.run_log import METRICS_FILE, RUN_FILE
 from holdfast.runs.training_progress import MetricsFile
-from holdfast.training.selection import KeepBest
 
 
 class Run:
@@ -27,7 +27,7 @@ class Run:
         self.record = {"what": "a run", **record}
         self.model = torch.nn.Linear(3, 2)
         self.best = KeepBest(folder, "score")
-        write_json(folder / run_folder.RUN_FILE, self.record)
+        write_json(folder / RUN_FILE, self.record)
 
     def evaluate(self, step: int, score: float) -> None:
         torch.nn.init.constant_(self.model.weight, float(step))
@@ -53,8 +53,10 @@ class Run:
 
     def begin(self) -> tuple[str | None, str]:
         message = io.StringIO()
-        found = run_folder.begin(self.folder, self.record, Console(file=message, width=500))
-        return found.name if found else None, message.getvalue()
+        console = Console(file=message, width=500)
+        run = TrainingRun("train", self.folder, resume=True, save_steps=None, console=console, command=None)
+        run.begin(self.record)
+        return run.checkpoint.name if run.checkpoint else None, message.getvalue()
 
 
 def flip(path: Path, place: int, bit: int = 0) -> None:

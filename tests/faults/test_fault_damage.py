@@ -18,9 +18,9 @@ from holdfast.files import write_json
 from holdfast.model_lookup import model_identity
 from holdfast.report import write_report
 from holdfast.results import HASH, changed_files, new_result, read_result, read_with_state, write_result
-from holdfast.runs import run_folder as run_folder
+from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.checkpoints import best_is_damaged, is_intact, latest_intact
-from holdfast.training.selection import KeepBest
+from holdfast.runs.run_log import RUN_FILE
 
 # --- results -----------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ def test_a_changed_result_is_marked(change: str, tmp_path: Path, capsys: pytest.
     assert old in text
     path.write_text(text.replace(old, new))
     assert changed_files([path, other]) == [path]
-    line = f"holdfast: {path} was changed after it was written: its numbers need not be what was measured\n"
+    line = f"holdfast: {path} was changed after it was written: its numbers may not be the measured ones\n"
     assert main(["show", str(path)]) == 0
     assert capsys.readouterr().err == line
     assert main(["compare", str(other), str(path), "--output", str(tmp_path / "c.json"), "--resamples", "100"]) == 0
@@ -86,7 +86,7 @@ def test_a_changed_result_is_marked(change: str, tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().err.endswith(line)
     page = (tmp_path / "r.html").read_text()
     assert page.count('<span class="flag bad">changed after it was written</span>') == 2
-    assert "as it was written, by its own hash" in page
+    assert "unchanged since it was written, by its hash" in page
 
 
 def test_a_result_without_a_hash_is_an_older_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,8 +250,8 @@ def test_a_kill_while_the_best_weights_are_exchanged_leaves_good_ones(
 def test_a_damaged_record_of_the_run_is_one_line(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     for text, line in (('{"what":\n "a r', 2), ("[]", 1), ("\udcff", 1)):
-        (run.folder / run_folder.RUN_FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
-        with pytest.raises(UserError, match=rf"run\.json:{line} is damaged.*begin anew in another folder"):
+        (run.folder / RUN_FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
+        with pytest.raises(UserError, match=rf"run\.json:{line} is damaged.*start a new run in another folder"):
             run.begin()
 
 

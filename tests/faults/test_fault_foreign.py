@@ -113,8 +113,7 @@ def test_what_an_earlier_version_sealed_is_taken_and_said(two: tuple[Run, Run]) 
     found, message = run.begin()
     assert found == "checkpoint-20"
     assert message.splitlines()[0] == (
-        f"checkpoint-10, checkpoint-20 in {run.folder}: an earlier version wrote it, which did not say of which run; "
-        "taken for this run's"
+        f"checkpoint-10, checkpoint-20 in {run.folder}: written by an earlier version, taken as files of this run"
     )
 
 
@@ -184,7 +183,7 @@ def test_each_training_refuses_what_is_of_another(
         assert main([*words[verb], "--seed", "1", "--resume"]) == 2
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("holdfast: ")]
         named = runs[1] if part == "weights" else runs[0]
-        assert re.match(rf"holdfast: {foreign} is (of|not what) run {named}\b", line)
+        assert re.match(rf"holdfast: {foreign} (is of|was changed after) run {named}\b", line)
         assert part == "weights" or f"and this is run {runs[1]}: " in line
         assert _files(own) == before
 
@@ -223,7 +222,7 @@ def test_what_is_damaged_of_a_run_is_said_when_it_is_resumed(
     log = Path("out/metrics.jsonl")
     lines = log.read_text().splitlines()
     log.write_text("\n".join([lines[0], lines[1][:20], *lines[2:]]) + "\n")
-    message = "out/metrics.jsonl:2 is damaged: what it told is left out"
+    message = "out/metrics.jsonl:2 is damaged: it is left out"
     assert main([*words["pretrain"], "--seed", "1", "--resume"]) == 0
     assert message in capsys.readouterr().err.splitlines()
     Path("out/results.json").unlink()

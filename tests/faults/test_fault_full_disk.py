@@ -19,7 +19,7 @@ from tokenizers.models import WordLevel
 
 from holdfast.cli import main
 from holdfast.errors import EndsRun
-from holdfast.files import append_line, sha256, telling_write_errors
+from holdfast.files import append_line, one_line_write_errors, sha256
 from holdfast.runs import resumable
 from holdfast.runs.checkpoints import checkpoints, is_intact
 
@@ -47,12 +47,12 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 def test_each_writer_is_told_in_a_line(writer: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     message = pytest.raises(EndsRun, match=f"cannot write {path}: .*(File too large|ulimit)")
-    with message, files_of_at_most(3000), telling_write_errors(path):
+    with message, files_of_at_most(3000), one_line_write_errors(path):
         WRITERS[writer](path)
 
 
 def test_what_is_no_write_error_is_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="size mismatch"), telling_write_errors(tmp_path / "file"):
+    with pytest.raises(RuntimeError, match="size mismatch"), one_line_write_errors(tmp_path / "file"):
         raise RuntimeError("size mismatch")
 
 

@@ -319,7 +319,7 @@ def test_wrong_use_is_refused(exact_model: Any, options: dict[str, Any], says: s
 def test_a_prompt_is_refused_where_texts_are_changed(masked_lm: Path, sentences: list[str]) -> None:
     """Its rows hold the template too: no text recovered from them would give the same ids, and none be changed."""
     model = load_sentence_transformer(str(masked_lm), pooling="prompt", device="cpu")
-    with pytest.raises(UserError, match="cannot tell a prompt from the sentence"):
+    with pytest.raises(UserError, match="cannot separate a prompt from its sentence"):
         Anchored(model)
     terms = Anchored(model, noise=0.0, adversarial=1.0)([dict(model.preprocess(sentences))])
     assert terms["adversarial"].item() > 1e-6, "δ needs no texts"

@@ -301,7 +301,7 @@ def test_wrong_options_are_refused(exact_model: Any, batch: dict[str, Any], mask
             ConSERT(exact_model, **wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="takes one column"):
         ConSERT(exact_model)([dict(batch), dict(batch)])
-    with pytest.raises(UserError, match="tear a prompt's template apart"):
+    with pytest.raises(UserError, match="break the template of a prompt"):
         ConSERT(load_sentence_transformer(str(masked_lm), pooling="prompt", device="cpu"))
 
 

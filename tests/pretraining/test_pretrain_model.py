@@ -160,7 +160,7 @@ def test_a_prompt_is_filled_at_its_mask(tokenised: Any) -> None:
     best = logits.softmax(dim=0).topk(5)
     assert [word for word, _ in message["top"]] == [tokenizer.decode([token]).strip() for token in best.indices]
     assert [chance for _, chance in message["top"]] == pytest.approx(best.values.tolist(), abs=1e-4)
-    with pytest.raises(UserError, match=r"has 0 places to fill: it takes one \[MASK\]"):
+    with pytest.raises(UserError, match=r"has 0 masks: give exactly one \[MASK\]"):
         fill(model, tokenizer, ("the dog barks.",))
 
 
@@ -177,6 +177,7 @@ def test_a_steps_gradient_is_that_of_the_mean_over_all_its_places() -> None:
     small = {**small, "places": small["places"][:1], "labels": small["labels"][:1]}
     trainer: Any = SimpleNamespace(
         _prepare_inputs=lambda given: given,
+        check_finite=lambda loss: None,
         compute_loss_context_manager=contextlib.nullcontext,
         accelerator=SimpleNamespace(backward=lambda loss: loss.backward()),
         args=SimpleNamespace(device=torch.device("cpu")),

@@ -183,7 +183,7 @@ def test_a_stopped_run_by_the_clock_has_the_rest_of_its_time(
         ({"learning_rate": float("nan")}, "--learning-rate must be more than 0"),
         ({"max_length": 2}, "--max-length must be from 3"),
         ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
-        ({"prompts": ("No place.",)}, "has 0 places to fill"),
+        ({"prompts": ("No place.",)}, "has 0 masks"),
         ({"vocabulary": 10}, "--vocabulary 10 is too small"),
         ({"vocabulary": 99_999}, "--vocabulary 99,999 is too large"),
     ],

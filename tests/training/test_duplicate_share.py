@@ -13,9 +13,9 @@ from rich.console import Console
 from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.objectives import SimCSE
+from holdfast.runs.duplicate_shares import duplicates_after, duplicates_before, logged_shares
 from holdfast.runs.soundness import flags
 from holdfast.training import training_run as run_module
-from holdfast.training.duplicates import duplicates_after, duplicates_before, logged_shares
 from holdfast.training.train_config import TrainConfig
 from holdfast.training.training_run import train
 

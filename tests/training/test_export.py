@@ -14,7 +14,7 @@ import torch
 
 from holdfast.model_lookup import model_identity
 from holdfast.models import load_sentence_transformer
-from holdfast.training.selection import METRIC, KeepBest
+from holdfast.runs.best_weights import KeepBest
 from holdfast.training.train_config import TrainConfig
 from holdfast.training.training_run import train
 
@@ -99,7 +99,7 @@ def test_the_best_step_on_dev_is_exported_and_not_the_last(
 
     def falling(self: KeepBest, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         seen[state.global_step] = {name: value.clone() for name, value in kwargs["model"].state_dict().items()}
-        on_evaluate(self, args, state, control, **{**kwargs, "metrics": {METRIC: -float(state.global_step)}})
+        on_evaluate(self, args, state, control, **{**kwargs, "metrics": {self.metric: -float(state.global_step)}})
 
     monkeypatch.setattr(KeepBest, "on_evaluate", falling)
     result = train(config(tiny, corpus, tmp_path / "run", labelled))

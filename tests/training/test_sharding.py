@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from holdfast.errors import UserError
 from holdfast.files import sha256
-from holdfast.training.sharding import asked_for
+from holdfast.training.sharding import sharding_requested
 from warm import WarmPython
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "accelerate"
@@ -39,10 +39,10 @@ def message(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def test_it_is_asked_for_by_the_launcher_and_kept_from_the_libraries(message: Callable[..., None]) -> None:
-    with asked_for() as shard:
+    with sharding_requested() as shard:
         assert not shard
     message(**ON)
-    with asked_for() as shard:
+    with sharding_requested() as shard:
         assert shard
         assert os.environ["ACCELERATE_USE_FSDP"] == "false"
     assert os.environ["ACCELERATE_USE_FSDP"] == "true"
@@ -50,7 +50,7 @@ def test_it_is_asked_for_by_the_launcher_and_kept_from_the_libraries(message: Ca
 
 def test_one_process_has_nobody_to_share_with(message: Callable[..., None]) -> None:
     message(**ON, WORLD_SIZE="1")
-    with asked_for() as shard:
+    with sharding_requested() as shard:
         assert not shard
 
 
@@ -66,7 +66,7 @@ def test_one_process_has_nobody_to_share_with(message: Callable[..., None]) -> N
 )
 def test_what_is_not_there_is_refused(variables: dict[str, str], line: str, message: Callable[..., None]) -> None:
     message(**{**ON, **variables})
-    with pytest.raises(UserError, match=line), asked_for():
+    with pytest.raises(UserError, match=line), sharding_requested():
         pass
 
 
@@ -80,7 +80,7 @@ def test_the_shipped_configurations(name: str, processes: int, shard: bool, mess
     assert int(arguments.num_processes) == processes
     assert arguments.mixed_precision == "no", "the precision is --precision"
     message(**{name: value for name, value in prepare_multi_gpu_env(arguments).items() if name not in os.environ})
-    with asked_for() as asked:
+    with sharding_requested() as asked:
         assert asked is shard
 
 

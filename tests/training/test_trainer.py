@@ -16,9 +16,11 @@ from transformers import TrainerCallback
 
 from holdfast.errors import UserError
 from holdfast.objectives import Combined, SimCSE
+from holdfast.runs.best_weights import KeepBest
 from holdfast.training.sampling import EpochOrder, epoch_batches
-from holdfast.training.selection import METRIC, KeepBest
-from holdfast.training.trainer import HoldfastTrainer, _RunOrder
+from holdfast.training.trainer import HoldfastTrainer
+
+METRIC = "eval_stsb_dev_spearman"
 
 
 def arguments(folder: Path, **changes: Any) -> SentenceTransformerTrainingArguments:
@@ -136,7 +138,7 @@ class TestKeepBest:
     def test_what_is_not_yet_trained_as_it_should_be_does_not_count(
         self, make_encoder_model: Any, tmp_path: Path
     ) -> None:
-        model, best = make_encoder_model("bert"), KeepBest(tmp_path, after=2.0)
+        model, best = make_encoder_model("bert"), KeepBest(tmp_path, METRIC, after=2.0)
         for step, score in ((1, 90.0), (2, 80.0), (3, 40.0)):
             self.evaluate(best, model, step, score, tmp_path)
         assert (best.step, best.score) == (3, 40.0)
@@ -148,13 +150,13 @@ class TestKeepBest:
     def test_best_is_kept_and_restored(self, make_encoder_model: Any, tmp_path: Path) -> None:
         model = make_encoder_model("bert")
         parameter = next(model.parameters())
-        best = KeepBest(tmp_path)
+        best = KeepBest(tmp_path, METRIC)
         for step, score in ((1, 50.0), (2, 60.0), (3, 60.0), (4, 55.0)):
             with torch.no_grad():
                 parameter.fill_(step)
             self.evaluate(best, model, step, score, tmp_path)
         assert (best.step, best.score) == (2, 60.0)
-        again = KeepBest(tmp_path)
+        again = KeepBest(tmp_path, METRIC)
         assert (again.step, again.score) == (2, 60.0)
         self.evaluate(again, model, 5, 59.0, tmp_path)
         again.restore(model)
@@ -209,7 +211,8 @@ def test_each_process_draws_random_numbers_of_its_own() -> None:
     drawn = []
     for index in range(3):
         torch.manual_seed(5)
-        _RunOrder(None).on_train_begin(SimpleNamespace(process_index=index, seed=5), None, None)  # type: ignore[arg-type]
+        args = SimpleNamespace(process_index=index, seed=5)
+        HoldfastTrainer.begin_training(SimpleNamespace(args=args))  # type: ignore[arg-type]
         drawn.append(torch.rand(4))
     torch.manual_seed(5)
     assert torch.equal(drawn[0], torch.rand(4)), "the first goes on as a single process would"

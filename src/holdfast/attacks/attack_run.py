@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from holdfast import launch
 from holdfast.attacks.attack_inputs import (
@@ -41,6 +41,7 @@ from holdfast.input_limits import cut_line
 from holdfast.model_lookup import CALL
 from holdfast.number_ranges import check_numbers
 from holdfast.option_parsing import option_value, paths_in
+from holdfast.precision import ResolvedPrecision
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result, write_result
@@ -199,7 +200,7 @@ def _place(settings: AttackSettings) -> tuple[int, int]:
     return launch.rank(), max(launch.processes(), settings.processes)
 
 
-def _precision(settings: AttackSettings, victim: AttackedModel) -> Literal["fp32", "bf16"]:
+def _precision(settings: AttackSettings, victim: AttackedModel) -> ResolvedPrecision:
     import torch
 
     if settings.model.startswith(CALL):

@@ -17,13 +17,14 @@ from torch import nn
 from holdfast.adversary.token_batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.data.class_names import ClassNames
-from holdfast.encoding import Precision, Progress, encode_sentences, measuring
+from holdfast.encoding import Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
-from holdfast.models import keep_reading, load_sentence_transformer
+from holdfast.models import load_sentence_transformer, store_notices
+from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
@@ -73,7 +74,7 @@ class Classifier(ABC):
         self,
         texts: Sequence[Text],
         *,
-        precision: Precision = "fp32",
+        precision: ResolvedPrecision = "fp32",
         progress: Progress | None = None,
         cuts: Cuts | None = None,
     ) -> Logits:
@@ -101,7 +102,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def _distinct_logits(
-        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+        self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
     ) -> Logits: ...
 
     def _check(self, texts: Sequence[Text]) -> None:
@@ -120,7 +121,7 @@ class _TransformerClassifier(Classifier):
         self._last_layer = _layer_read_at_first_token(self.model)
 
     def _distinct_logits(
-        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+        self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
     ) -> Logits:
         encoded = tokenise(self.tokenizer, texts, self.max_tokens, cuts)
         shortened = nullcontext() if self._last_layer is None else one_token_alone(self._last_layer)
@@ -134,7 +135,7 @@ class _FrozenClassifier(Classifier):
     has_gradients = False
 
     def _distinct_logits(
-        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+        self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
     ) -> Logits:
         single = [text[0] for text in texts]
         return encode_sentences(self.model, single, precision=precision, progress=progress, cuts=cuts)
@@ -162,7 +163,7 @@ def compute_logits(
     tokenizer: Any,
     encoded: dict[str, list[list[int]]],
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> Logits:
     """Return the logits of tokenised texts, (n, classes) float32, computed in batches of similar length.
@@ -297,7 +298,7 @@ def _load_transformer(folder: Path, spec: str, device: str | None, regression: b
         model, report = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-    keep_reading(model, reading.message)
+    store_notices(model, reading.notices)
     _refuse_unfilled(model, report["missing_keys"], spec)
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)

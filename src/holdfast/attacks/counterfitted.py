@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.edits.synonyms import VectorNeighbours
 from holdfast.edits.word_similarity import read_vectors
 from holdfast.errors import UserError
-from holdfast.files import NO_SPACE, atomic_path, cannot_write, sha256, system_error, telling_write_errors
+from holdfast.files import NO_SPACE, atomic_path, cannot_write, one_line_write_errors, sha256, system_error
 
 COUNTERFITTED_URL = "https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/counter-fitted-vectors.txt.zip"
 COUNTERFITTED_SHA256 = "6f67f40c9b2e757695b3af2209bcd4393377962ca440dd4fad542937d01e7d56"
@@ -82,7 +82,7 @@ def _copy(stream: IO[bytes], file: IO[bytes]) -> None:
 
 def _convert(archive: Path, target: Path) -> None:
     """Save the archive's vectors as arrays, which load ten times faster than text."""
-    with zipfile.ZipFile(archive) as opened, telling_write_errors(archive.parent / _MEMBER):
+    with zipfile.ZipFile(archive) as opened, one_line_write_errors(archive.parent / _MEMBER):
         text = Path(opened.extract(_MEMBER, archive.parent))
     words, vectors = read_vectors(text)
     if vectors.shape != COUNTERFITTED_SHAPE:

@@ -19,8 +19,9 @@ from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Slope
 from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
 from holdfast.edits.words import Words
-from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
+from holdfast.precision import ResolvedPrecision
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class EncoderTarget(abc.ABC):
         """Return the normalised vectors, (n, d) fp64."""
         return units_of(self.encoded(list(texts), "fp32" if exact else "bf16"))
 
-    def encoded(self, texts: Sequence[str], precision: Precision = "fp32", progress: Progress | None = None) -> Vectors:
+    def encoded(
+        self, texts: Sequence[str], precision: ResolvedPrecision = "fp32", progress: Progress | None = None
+    ) -> Vectors:
         """Encode n texts; return their vectors, (n, d).
 
         Raises:

@@ -187,7 +187,7 @@ class CallableTarget:
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return logits; probabilities become log-probabilities, as decided by the first answer of the function."""
         found: list[Output] = [None] * len(texts)
-        for places, scores in self._function.answers([text[0] if len(text) == 1 else text for text in texts]):
+        for places, scores in self._function.outputs([text[0] if len(text) == 1 else text for text in texts]):
             for place, logits in zip(places, self._logits(scores), strict=True):
                 found[place] = logits.copy()  # a view would keep the whole call in memory
         return found

@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from holdfast.attacks.metrics import exact_interval_if_unanimous
 from holdfast.audit.verdicts import Verdict
-
-RESAMPLES = 2000
-_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -60,21 +53,3 @@ def absent(task: str, why: str, split: str = "all") -> Item:
     """Create an item that could not be measured, with the reason."""
     row = {"task": task, "split": split, "n": 0, "metrics": {}, "verdict": "absent", "headline": None, "told": why}
     return Item(row)
-
-
-def bootstrap(values: npt.ArrayLike, seed: int) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval (percentiles, `RESAMPLES` resamples) of the mean of n numbers."""
-    numbers = np.asarray(values, dtype=np.float64)
-    rng = np.random.default_rng(seed)
-    # In parts, since all resamples at once would take RESAMPLES times n numbers.
-    means = [
-        numbers[rng.integers(len(numbers), size=(_AT_ONCE, len(numbers)))].mean(axis=1)
-        for _ in range(RESAMPLES // _AT_ONCE)
-    ]
-    low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def rate_interval(outcomes: npt.NDArray[np.bool_], seed: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rate: bootstrap, or exact if all outcomes are equal."""
-    return exact_interval_if_unanimous(outcomes.tolist()) or bootstrap(outcomes, seed)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import how_to_have_sts, sts_here
-from holdfast.audit.item_rows import Item, absent, item, rate_interval
+from holdfast.audit.item_rows import Item, absent, item
 from holdfast.audit.vector_movement import Copy, Moved, Units, mean_cosine, unit_vectors
 from holdfast.audit.verdicts import (
     ANISOTROPIC,
@@ -29,6 +28,7 @@ from holdfast.audit.verdicts import (
 )
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
+from holdfast.evaluation.intervals import rate_interval, spearman_interval
 from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
 from holdfast.evaluation.sts import score_pairs
 from holdfast.input_limits import Cuts
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from holdfast.user_functions import SentenceEncoder
 
 _TEXTS_PER_END = 16
-_RESAMPLES = 1000
 _CONSTANT = 1.0 - 1e-6
 
 
@@ -121,7 +120,8 @@ def quality_item(context: AuditContext) -> Item:
     if same.any():
         metrics["alignment"] = alignment(first[same], second[same])
     items = scored["items"]
-    metrics |= _spearman_interval(np.array(items["similarity"]), np.array(items["gold"]), context.settings.seed)
+    if interval := spearman_interval(items["gold"], items["similarity"], seed=context.settings.seed):
+        metrics["spearman_low"], metrics["spearman_high"] = interval
     spearman = metrics["spearman"]
     message = f"Spearman {spearman:.1f} on {len(first):,} STS-B dev pairs; uniformity {metrics['uniformity']:.2f}"
     return item(
@@ -136,18 +136,6 @@ def quality_item(context: AuditContext) -> Item:
         source=pairs.source,
         items=items,
     )
-
-
-def _spearman_interval(cosines: np.ndarray, gold: np.ndarray, seed: int) -> dict[str, float]:
-    """Return the 95 % bootstrap interval of Spearman over pairs, ×100."""
-    rng = np.random.default_rng(seed)
-    draws = (rng.integers(len(gold), size=len(gold)) for _ in range(_RESAMPLES))
-    values = np.array([spearmanr(cosines[draw], gold[draw]).statistic for draw in draws if np.ptp(gold[draw])])
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return {}
-    low, high = np.percentile(values, [2.5, 97.5])
-    return {"spearman_low": 100.0 * float(low), "spearman_high": 100.0 * float(high)}
 
 
 # --- meaning-preserving changes ----------------------------------------------------------------------------------
@@ -247,7 +235,7 @@ def _exchange_item(context: AuditContext, task: str, recipe: str, moved: Moved, 
 def _noise_item(context: AuditContext, moved: Moved) -> Item:
     """Measure how often a mistyped text is nearest to its original; random or constant models fail."""
     found, chance = 100.0 * float(moved.found.mean()), 100.0 / len(context.space.texts)
-    low, high = (100.0 * end for end in rate_interval(moved.found, context.settings.seed))
+    low, high = (100.0 * end for end in rate_interval(moved.found, seed=context.settings.seed))
     message = f"{found:.1f} % of mistyped texts lie nearest to their own original ({chance:.2g} % by chance)"
     if low <= chance:
         message += ": the model is no better than random"

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.attacks.examples import Attempt
-from holdfast.audit.item_rows import bootstrap, rate_interval
 from holdfast.edits.words import Words
 from holdfast.encoding import Progress, encode_sentences
+from holdfast.evaluation.intervals import mean_interval, rate_interval
 from holdfast.input_limits import Cuts
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ class Space:
     def metrics(self, moved: Moved, seed: int) -> dict[str, float]:
         """Compute the metrics of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
         stability = self.stability(moved.cosines)
-        low, high = bootstrap(stability, seed)
+        low, high = mean_interval(stability, seed=seed)
         changed = moved.neighbours[:, 0] != moved.neighbours[:, 1]
-        rate_low, rate_high = rate_interval(changed, seed)
+        rate_low, rate_high = rate_interval(changed, seed=seed)
         share = float(np.mean([copy.share for copy in moved.copies]))
         return {
             "stability": float(stability.mean()),

@@ -23,7 +23,7 @@ from holdfast.baselines.whitening import Moments, Whitening
 from holdfast.baselines.word_vectors import read_word_vectors, word_vector_model
 from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
 from holdfast.errors import UserError
-from holdfast.files import exclusive, sha256, telling_write_errors
+from holdfast.files import exclusive, one_line_write_errors, sha256
 from holdfast.input_limits import Cuts, cut_line, input_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as
@@ -37,7 +37,7 @@ _SEED = 42
 
 
 @dataclass
-class _Made:
+class _BuiltModel:
     """A finished model and its settings.
 
     Attributes:
@@ -75,23 +75,23 @@ def make_baseline(
     settings.check()
     _refuse_used(settings.output)
     began = time.monotonic()
-    made = _MAKERS.get(settings.name, _make_pooled)(settings, console)
+    built = _BUILDERS.get(settings.name, _make_pooled)(settings, console)
     output = settings.output
-    protocol = {"baseline": settings.name, **made.protocol}
-    export(made.model, output, card(settings.name, protocol, made.fit, made.notes))
+    protocol = {"baseline": settings.name, **built.protocol}
+    export(built.model, output, card(settings.name, protocol, built.fit, built.notes))
     result = new_result(
         "baseline",
         command=command,
         model=str(output),
         path=output,
         protocol=protocol,
-        seed=made.seed,
+        seed=built.seed,
         timing={"baseline_seconds": time.monotonic() - began},
-        device=str(made.model.device),
+        device=str(built.model.device),
     )
-    result |= {"fit": made.fit, "notes": made.notes, "dimensions": made.model.get_embedding_dimension()}
-    if made.cuts is not None:
-        result["truncated"] = made.cuts.record()
+    result |= {"fit": built.fit, "notes": built.notes, "dimensions": built.model.get_embedding_dimension()}
+    if built.cuts is not None:
+        result["truncated"] = built.cuts.record()
     write_result(output / RESULT_FILE, result)
     return result
 
@@ -103,14 +103,14 @@ def _refuse_used(output: Path) -> None:
         raise UserError(f"{output} is not empty: choose an empty or new --output folder")
 
 
-def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
+def _make_glove(settings: BaselineSettings, console: Console) -> _BuiltModel:
     assert settings.vectors is not None  # checked
     drop = bool(settings.drop_stop_words)
-    with stage(console, f"reading {settings.vectors}", unit="words", announce=False) as message:
+    with stage(console, f"reading {settings.vectors}", unit="words", announce=False) as bar:
         vectors = read_word_vectors(
             settings.vectors,
             words=settings.words,
-            progress=message.update,
+            progress=bar.update,
         )
     read = {"words": len(vectors.words), "dimensions": vectors.matrix.shape[1]}
     left_out = {"duplicate_words": vectors.duplicates, "words_with_spaces": vectors.spaced}
@@ -120,7 +120,7 @@ def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
         + (" So has a text of stop words only." if drop else "")
     )
     console.print(f"{read['words']:,} words, {read['dimensions']} numbers each", highlight=False)
-    return _Made(
+    return _BuiltModel(
         word_vector_model(vectors, drop_stop_words=drop),
         {
             "vectors": {"file": str(settings.vectors), "sha256": sha256(settings.vectors)},
@@ -132,21 +132,19 @@ def _make_glove(settings: BaselineSettings, console: Console) -> _Made:
     )
 
 
-def _make_pooled(settings: BaselineSettings, console: Console) -> _Made:
-    model, protocol = _base(settings, settings.name, console)
-    notes = _uncut(model, console)
+def _make_pooled(settings: BaselineSettings, console: Console) -> _BuiltModel:
+    model, protocol, notes = _base(settings, settings.name, console)
     console.print(f"{settings.model}: {_width(model)} dimensions", highlight=False)
-    return _Made(model, protocol, notes=notes)
+    return _BuiltModel(model, protocol, notes=notes)
 
 
-def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
-    model, protocol = _base(settings, settings.pooling, console)
-    notes = _uncut(model, console)
+def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel:
+    model, protocol, notes = _base(settings, settings.pooling, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments, cuts = Moments(_width(model)), Cuts()
-    with stage(console, "encoding", unit="sentences") as message:
-        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=message.update, cuts=cuts):
+    with stage(console, "encoding", unit="sentences") as bar:
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=bar.update, cuts=cuts):
             moments.update(vectors)
     _warn_cut(cuts, console)
     whitening = Whitening.fit(moments, settings.dimensions)
@@ -160,30 +158,29 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _Made:
     model.append(whitening.module().to(model.device))
     protocol["dimensions_asked_for"] = settings.dimensions
     fit = {"sentences": moments.count, "rank": whitening.rank, "dimensions": k, "variance_kept": whitening.kept}
-    return _Made(model, protocol, fit, notes, seed, cuts)
+    return _BuiltModel(model, protocol, fit, notes, seed, cuts)
 
 
-def _make_flow(settings: BaselineSettings, console: Console) -> _Made:
+def _make_flow(settings: BaselineSettings, console: Console) -> _BuiltModel:
     options = FlowOptions.of(settings.options or {})
-    model, protocol = _base(settings, settings.pooling, console)
-    notes = _uncut(model, console)
+    model, protocol, notes = _base(settings, settings.pooling, console)
     seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
     cuts = Cuts()
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
         vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console, cuts)
-        with stage(console, "flow", unit="steps") as message:
+        with stage(console, "flow", unit="steps") as bar:
             flow, fitted = fit_flow(
                 vectors,
                 options,
                 seed=seed,
-                progress=lambda done, total, loss: message.update(done, total, f"loss {loss:.4f}"),
+                progress=lambda done, total, loss: bar.update(done, total, f"loss {loss:.4f}"),
             )
         del vectors
     for module in native_modules(flow):
         model.append(module.to(model.device))
     protocol |= {"options": asdict(options), "selection": "the last step"}
-    return _Made(model, protocol, asdict(fitted), notes, seed, cuts)
+    return _BuiltModel(model, protocol, asdict(fitted), notes, seed, cuts)
 
 
 def _kept_vectors(
@@ -197,11 +194,11 @@ def _kept_vectors(
 ) -> np.memmap[Any, np.dtype[np.float32]]:
     """Write the corpus's vectors to a file, (n, d) float32, and map it: a million vectors of 768 numbers are 3 GB."""
     with (
-        telling_write_errors(path),
+        one_line_write_errors(path),
         path.open("wb") as file,  # not written through the map: on a full disk that would kill the process
-        stage(console, "encoding", unit="sentences") as message,
+        stage(console, "encoding", unit="sentences") as bar,
     ):
-        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=message.update, cuts=cuts):
+        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=bar.update, cuts=cuts):
             file.write(np.ascontiguousarray(vectors).data)
     _warn_cut(cuts, console)
     shape = (drawn_sentences(corpus, settings.sentences), _width(model))
@@ -210,19 +207,20 @@ def _kept_vectors(
 
 def _base(
     settings: BaselineSettings, pooling: str | None, console: Console
-) -> tuple[SentenceTransformer, dict[str, Any]]:
-    """Load the encoder of the baseline, and return it and its description for the protocol."""
+) -> tuple[SentenceTransformer, dict[str, Any], list[str]]:
+    """Load the encoder of the baseline, and return it, its description for the protocol, and notes for its users."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
-        model, called = load_pooled(settings.model, pooling)
-    return model, {
+        model, pooling_name = load_pooled(settings.model, pooling)
+    protocol = {
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
-        "pooling": called,
+        "pooling": pooling_name,
         **read_as(model),
         "max_seq_length": input_limit(model),
     }
+    return model, protocol, _remove_truncation(model, console)
 
 
 def _warn_cut(cuts: Cuts, console: Console) -> None:
@@ -230,30 +228,30 @@ def _warn_cut(cuts: Cuts, console: Console) -> None:
         console.print(line, highlight=False)
 
 
-def _uncut(model: SentenceTransformer, console: Console) -> list[str]:
+def _remove_truncation(model: SentenceTransformer, console: Console) -> list[str]:
     """Remove the model's ``truncate_dim``, and return a note if it cut the vectors.
 
     A saved ``truncate_dim`` cuts the final vectors of a model but not those between its modules, which are the input of
     an appended module.
     """
-    cut, model.truncate_dim = model.truncate_dim, None
+    truncate_dim, model.truncate_dim = model.truncate_dim, None
     width = _width(model)
-    if cut is None or cut >= width:
+    if truncate_dim is None or truncate_dim >= width:
         return []
-    note = f"The model's vectors are cut to {cut} of {width} dimensions (truncate_dim); the baseline is of all {width}."
+    note = f"The model's vectors are cut to {truncate_dim} of {width} dimensions (truncate_dim); the baseline uses all."
     console.print(note, highlight=False)
     return [note]
 
 
 def _corpus(settings: BaselineSettings, console: Console) -> tuple[SpooledCorpus, dict[str, Any]]:
     assert settings.corpus is not None  # checked
-    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as message:
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as bar:
         corpus = spool_corpus(
             settings.corpus,
             column=settings.column,
             data=settings.data,
             max_chars=settings.max_chars or MAX_CHARS,
-            progress=message.update,
+            progress=bar.update,
         )
     drawn = drawn_sentences(corpus, settings.sentences)
     record = {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256, "drawn": drawn}
@@ -268,7 +266,7 @@ def _width(model: SentenceTransformer) -> int:
     return width
 
 
-_MAKERS: dict[str, Callable[[BaselineSettings, Console], _Made]] = {
+_BUILDERS: dict[str, Callable[[BaselineSettings, Console], _BuiltModel]] = {
     "glove": _make_glove,
     "whitening": _make_whitening,
     "flow": _make_flow,

@@ -44,17 +44,17 @@ class FlowOptions:
     learning_rate: float = 1e-3
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> FlowOptions:
+    def of(cls, values: Mapping[str, Any]) -> FlowOptions:
         """Build the options from values by name; text values are parsed.
 
         Raises:
             UserError: a name is unknown, or a value is not valid.
         """
         hints = get_type_hints(cls)
-        for name in given:
+        for name in values:
             if name not in hints:
                 raise UserError(f"flow has no option {name!r}{did_you_mean(name, hints)}: it has {', '.join(hints)}")
-        options = cls(**{name: option_value(name, value, hints[name]) for name, value in given.items()})
+        options = cls(**{name: option_value(name, value, hints[name]) for name, value in values.items()})
         one_of("option 'coupling'", options.coupling, get_args(Coupling))
         for field in fields(cls):
             value = getattr(options, field.name)

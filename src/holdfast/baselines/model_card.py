@@ -29,10 +29,10 @@ def card(name: str, protocol: Mapping[str, Any], fit: Mapping[str, Any], notes: 
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", name],
     }
-    made = "\n".join(
+    table_rows = "\n".join(
         f"| {key} | `{value}` |" for key, value in (*_rows(protocol), *_rows(fit), ("holdfast", __version__))
     )
-    message = "\n".join(f"- {note}" for note in notes)
+    note_lines = "\n".join(f"- {note}" for note in notes)
     source = protocol.get("base_model") or protocol["vectors"]["file"]
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
@@ -51,12 +51,12 @@ print(model.similarity(vectors, vectors))
 ```
 
 It is made of sentence-transformers' own modules (release 6 or newer); holdfast is not needed to use it.
-{message and chr(10) + message + chr(10)}
+{note_lines and chr(10) + note_lines + chr(10)}
 ## How it was made
 
 | | |
 |---|---|
-{made}
+{table_rows}
 
 ## Source
 

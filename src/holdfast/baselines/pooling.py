@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from holdfast.baselines.registry import POOLED
 from holdfast.errors import UserError, one_of
 from holdfast.model_lookup import resolve_model
-from holdfast.models import keep_reading, load_sentence_transformer, read_as
+from holdfast.models import load_sentence_transformer, read_as, store_notices
 from holdfast.prompt import Prompt
 
 # Index of the hidden state that is averaged with the last one: 0 is the input of the first layer.
@@ -76,7 +76,7 @@ def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the m
         default_prompt_name=model.default_prompt_name,
         truncate_dim=model.truncate_dim,
     )
-    keep_reading(pooled, read_as(model).get("read_as", []))
+    store_notices(pooled, read_as(model).get("read_as", []))
     return pooled
 
 

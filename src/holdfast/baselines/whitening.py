@@ -42,10 +42,10 @@ class Moments:
         mean = values.mean(axis=0)
         values -= mean
         shift = mean - self.mean
-        together = self.count + len(vectors)
-        self._scatter += values.T @ values + np.outer(shift, shift) * (self.count * len(vectors) / together)
-        self.mean = self.mean + shift * (len(vectors) / together)
-        self.count = together
+        total = self.count + len(vectors)
+        self._scatter += values.T @ values + np.outer(shift, shift) * (self.count * len(vectors) / total)
+        self.mean = self.mean + shift * (len(vectors) / total)
+        self.count = total
 
     @property
     def covariance(self) -> Array:

@@ -134,7 +134,7 @@ class _Reader:
                 f"{where}: {wrong[:40]!r} is not a number: {self.width} numbers are expected after the word"
             ) from None
         if not np.isfinite(values).all():
-            raise UserError(f"{where}: the vector has a NaN or an infinity in it: mend or remove the line")
+            raise UserError(f"{where}: the vector has a NaN or an infinity in it: correct or remove the line")
         return values
 
     def _pack(self) -> None:

@@ -1,4 +1,4 @@
-"""Adversarial texts made before the training, as additional training texts (ADCL, appendix E: "pre-generated")."""
+"""Adversarial texts of earlier attacks, as additional training texts (ADCL, appendix E: "pre-generated")."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class AdversarialTexts:
     measured_on: int = 0
 
     def describe(self) -> str:
-        """Return a line with the number of texts, their file, and the numbers of texts left out."""
+        """Return a line with the number of texts, their file, and the numbers of texts left out.
+
+        The line is part of the run's record: with other words, a run of an earlier version could not be resumed.
+        """
         left = f" ({self.foreign:,} of texts that are not trained on are left out)" if self.foreign else ""
         left += f" ({self.measured_on:,} that are measured on are left out)" if self.measured_on else ""
         return f"trained on besides: {len(self.texts):,} adversarial texts of {self.path}{left}"
@@ -79,14 +82,14 @@ def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[f
         added[changed] = labels[row]
     if not added:
         raise UserError(
-            f"{path} holds no adversarial text of a text that is trained on: attack the split that is trained on, as "
+            f"{path} holds no adversarial text of a training text: attack the training split, as "
             "in `holdfast attack CLASSIFIER --task TASK --split train`"
         )
     return AdversarialTexts(path, sha256(path), list(added), list(added.values()), foreign)
 
 
 def _keys(text: Text) -> Iterator[tuple[tuple[str, str | None], int]]:
-    """Yield the keys of a text in an attack, ``(attacked, other)``, each with the number of the attacked side."""
+    """Yield the keys of a text in an attack, ``(attacked, other)``, each with the index of the attacked side."""
     if len(text) == 1:
         yield (text[0], None), 0
         return

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from holdfast.adversary.token_batches import padded
 from holdfast.training.sampling import EpochOrder
@@ -40,8 +39,8 @@ class LengthOrder(EpochOrder):
         batches: list[list[int]] = []
         window = self.batch_size * _BATCHES_SORTED
         for start in range(0, whole, window):
-            alike = sorted(rows[start : min(start + window, whole)], key=self.lengths.__getitem__)
-            batches += [alike[i : i + self.batch_size] for i in range(0, len(alike), self.batch_size)]
+            sorted_rows = sorted(rows[start : min(start + window, whole)], key=self.lengths.__getitem__)
+            batches += [sorted_rows[i : i + self.batch_size] for i in range(0, len(sorted_rows), self.batch_size)]
         random.Random(f"{self.seed} {self.epoch}").shuffle(batches)
         for batch in [*batches, rest]:
             yield from batch
@@ -49,6 +48,8 @@ class LengthOrder(EpochOrder):
 
 class Collate:
     """Collator of rows into a batch: tokens padded to the longest row, (B, L), and ``labels``, (B,), int64 or float32.
+
+    The batch also holds the row numbers, ``rows``, a list of B, so that a defence can find the texts.
 
     Args:
         tokenizer: the model's tokeniser.
@@ -59,7 +60,7 @@ class Collate:
     def __init__(self, tokenizer: Any, encoded: Mapping[str, Sequence[Any]], labels: Sequence[float]) -> None:
         self.tokenizer, self.encoded, self.labels = tokenizer, encoded, labels
 
-    def __call__(self, rows: Sequence[int]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[int]) -> dict[str, Any]:
         """Return the batch of some rows."""
         batch = padded(self.tokenizer, self.encoded, rows, torch.device("cpu"))
-        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows])}
+        return {**batch, "labels": torch.tensor([self.labels[row] for row in rows]), "rows": list(rows)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer
 
 from holdfast.attacks.classifier import compute_logits, tokenise
 from holdfast.classifiers.batches import Collate, LengthOrder
@@ -18,16 +18,13 @@ from holdfast.classifiers.defences import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.labelled_texts import Part
 from holdfast.classifiers.losses import task_loss
 from holdfast.classifiers.scores import accuracy, spearman
-from holdfast.encoding import Precision
-from holdfast.errors import UserError
 from holdfast.input_limits import Cuts
+from holdfast.precision import ResolvedPrecision
 from holdfast.runs.resumable import Resumable
-from holdfast.runs.training_progress import TrainingProgress
 
 ACCURACY = "eval_accuracy"
 SPEARMAN = "eval_spearman"
 DEFENCE_FILE = "defence.safetensors"
-_ROWS = "rows"
 
 
 def selection_metric(dev: Part) -> str:
@@ -66,7 +63,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         train: Part,
         dev: Part,
         max_length: int,
-        precision: Precision,
+        precision: ResolvedPrecision,
         **kwargs: Any,
     ) -> None:
         self.cuts = Cuts()
@@ -75,14 +72,11 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         self._order = LengthOrder(lengths, kwargs["args"].per_device_train_batch_size, kwargs["args"].seed)
         self._defence, self._dev, self._dev_precision = defence, dev, precision
         self._dev_encoded = tokenise(tokenizer, dev.texts, max_length)
-        collate = Collate(tokenizer, encoded, train.labels)
-        rows = range(len(train))
+        collate, rows = Collate(tokenizer, encoded, train.labels), range(len(train))
         super().__init__(
-            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=_Numbered(collate),
-            processing_class=tokenizer, **kwargs,
+            model=model, train_dataset=rows, eval_dataset=rows[:0], data_collator=collate, processing_class=tokenizer,
+            **kwargs,
         )  # fmt: skip
-        self.add_callback(_TellEpoch(self._order))
-        self.add_callback(_Follow(self))
         self._steps_in_epoch = -(-len(train) // self._order.batch_size)
         steps = self.args.max_steps
         epochs = steps / self._steps_in_epoch if steps > 0 else self.args.num_train_epochs
@@ -91,14 +85,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return a loader of batches in an order that depends only on the seed and the epoch."""
         batches = BatchSampler(self._order, self._order.batch_size, drop_last=False)
-        loader: DataLoader[Any] = DataLoader(
-            self.train_dataset,
-            batch_sampler=batches,
-            collate_fn=self.data_collator,
-            pin_memory=self.args.device.type != "cpu",
-        )
-        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
-        return prepared
+        return self.loader(self.train_dataset, batches, self.data_collator)
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], *_: Any, **__: Any) -> Tensor:
         """Call backward on each of the defence's losses and return their detached sum.
@@ -108,17 +95,13 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         """
         model.train()
         inputs = self._prepare_inputs(inputs)
-        rows, labels = inputs.pop(_ROWS), inputs.pop("labels")
+        rows, labels = inputs.pop("rows"), inputs.pop("labels")
         losses = self._defence.losses(model, TaskBatch(inputs, labels, rows), self.moment(self.state.global_step))
         total = torch.zeros((), device=self.args.device)
         while (loss := self._next_loss(losses)) is not None:
             self.accelerator.backward(loss)
             total += loss.detach()
-        if not torch.isfinite(total):  # checked once for all losses, since the check waits for the device
-            raise UserError(
-                f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
-                "try a lower --learning-rate"
-            )
+        self.check_finite(total)  # once for all losses, since the check waits for the device
         return total
 
     def moment(self, step: int) -> Moment:
@@ -130,11 +113,17 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         with self.compute_loss_context_manager():
             return next(losses, None)
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the defence's diagnostics of the last step beside the loss."""
-        if "loss" in logs:
-            logs = {**logs, **{name: value.item() for name, value in self._defence.diagnostics.items()}}
-        super().log(logs, start_time)
+    def diagnostics(self) -> dict[str, Tensor]:
+        """Return the defence's diagnostics."""
+        return self._defence.diagnostics
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set the epoch of the order."""
+        self._order.epoch = epoch
+
+    def follow(self) -> None:
+        """Update the defence."""
+        self._defence.follow(self.model, self.moment(self.state.global_step + 1))
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
         super()._save(output_dir, state_dict)
@@ -156,54 +145,4 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         labels = self._dev.labels
         score = spearman(logits[:, 0], labels) if self._dev.graded else accuracy(logits, labels)
         loss = task_loss(torch.from_numpy(logits), torch.tensor(labels)).item()
-        metrics = {selection_metric(self._dev): score, "eval_loss": loss}
-        self.log(metrics)
-        self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-
-class FinetuneProgress(TrainingProgress):
-    """Progress display of a training run, with the accuracy or the correlation on the selection part."""
-
-    def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the score that selects epochs."""
-        name = ACCURACY if ACCURACY in metrics else SPEARMAN
-        return f"dev {name.removeprefix('eval_')} {metrics[name]:.2f}"
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the score; without a terminal, print a line."""
-        super().on_evaluate(args, state, control, **kwargs)
-        if not self.console.is_terminal:
-            self.stage.tell()
-
-
-class _TellEpoch(TrainerCallback):  # type: ignore[misc]
-    """Callback that passes the epoch to the order of the texts."""
-
-    def __init__(self, order: LengthOrder) -> None:
-        self.order = order
-
-    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self.order.epoch = int(state.epoch or 0)
-
-
-class _Numbered:
-    """Collator that adds the row numbers, a list of B, to a batch, so that a defence can find the texts."""
-
-    def __init__(self, collate: Callable[[Sequence[int]], dict[str, Tensor]]) -> None:
-        self.collate = collate
-
-    def __call__(self, rows: Sequence[int]) -> dict[str, Any]:
-        return {**self.collate(rows), _ROWS: list(rows)}
-
-
-class _Follow(TrainerCallback):  # type: ignore[misc]
-    """Callback that calls the defence's ``follow`` after each optimiser step."""
-
-    def __init__(self, trainer: ClassifierTrainer) -> None:
-        self.trainer = trainer
-
-    def on_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        self.trainer._defence.follow(self.trainer.model, self.trainer.moment(state.global_step + 1))
+        return self.log_evaluation({selection_metric(self._dev): score, "eval_loss": loss})

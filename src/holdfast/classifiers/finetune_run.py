@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,11 @@ from typing import Any
 import torch
 from rich.console import Console
 from sentence_transformers.util import get_device_name
-from transformers import PrinterCallback, TrainingArguments, set_seed
-from transformers.utils import logging as transformers_logging
+from transformers import TrainingArguments, set_seed
 
-from holdfast import __version__
 from holdfast import precision as arithmetic
 from holdfast.attacks.classifier import CLASSES_FILE, Classifier, load_classifier
-from holdfast.classifiers.classifier_trainer import ClassifierTrainer, FinetuneProgress, selection_metric
+from holdfast.classifiers.classifier_trainer import ClassifierTrainer, selection_metric
 from holdfast.classifiers.defences import all_options, make_defence
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.frozen import fit, with_head
@@ -30,25 +29,20 @@ from holdfast.data.tasks import task_named
 from holdfast.encoding import Progress, encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
-from holdfast.files import exclusive, write_json, write_text
-from holdfast.input_limits import Cuts, cut_line, cut_lines, lowered, lowered_line, reading, set_limit
+from holdfast.files import write_json, write_text
+from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
 from holdfast.option_parsing import expanded, paths_in
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
-from holdfast.results import environment, new_result, write_result
-from holdfast.runs import run_folder as run_folder
-from holdfast.runs.run_log import METRICS_FILE
-from holdfast.runs.run_record import RUN, digest_of
-from holdfast.runs.training_progress import MetricsFile, logging_steps
+from holdfast.runs import run_folder
+from holdfast.runs.best_weights import KeepBest
+from holdfast.runs.run import Run
+from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
-from holdfast.training.selection import KeepBest
-
-_SAVE_STEPS = 500
 
 
-@exclusive(lambda settings: run_folder.alone(settings.folder))
 def finetune(
     settings: FinetuneSettings,
     *,
@@ -68,17 +62,24 @@ def finetune(
         UserError: an error in the settings or the data, a folder that holds something else, a loss that is not finite,
             or a full disk.
     """
-    settings = settings.completed()
-    console = console or Console(quiet=True)
-    said = _said(settings)
-    finished = run_folder.finished_run(settings.folder, settings.result_file, "finetune", resume, said, console)
-    if finished is not None:
-        console.print(f"{settings.folder} is finished already: nothing to resume", highlight=False)
-        run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
+    run = Run(
+        "finetune",
+        settings.folder,
+        resume=resume,
+        save_steps=settings.save_steps,
+        console=console,
+        command=command,
+        result_file=settings.result_file,
+    )
+    with run.alone():
+        return _finetune(settings.completed(), run)
+
+
+def _finetune(settings: FinetuneSettings, run: Run) -> dict[str, Any]:
+    identity = _settings_record(settings)
+    if (finished := run.finished(identity)) is not None:
         return finished
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    with stage(console, f"reading {settings.task}", announce=False):
+    with stage(run.console, f"reading {settings.task}", announce=False):
         material = load_training_data(
             settings.task,
             train_split=settings.train_split,
@@ -90,41 +91,25 @@ def finetune(
     material = _measured_on(material, settings)
     if settings.frozen and material.regression:
         raise UserError(f"--frozen fits a logistic regression, and {material.task} has scores: leave out --frozen")
-    _tell(material, console)
-    record = _record(settings, said, material)
-    checkpoint = run_folder.begin(settings.folder, record, console)
-    try:
-        if settings.frozen:
-            made = _fit_frozen(settings, material, record, console)
-        else:
-            made = _train(settings, material, record, checkpoint, console)
-        return _finish(settings, material, record, made, console, command)
-    except UserError:
-        run_folder.forget_unless_resumable(settings.folder)
-        raise
+    run.print(*_describe(material))
+    run.begin(_record(settings, identity, material))
+    summary = _fit_frozen(settings, material, run) if settings.frozen else _train(settings, material, run)
+    return _finish(material, summary, run)
 
 
-def _train(
-    settings: FinetuneSettings,
-    material: TrainingData,
-    record: dict[str, Any],
-    checkpoint: Path | None,
-    console: Console,
-) -> dict[str, Any]:
+def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict[str, Any]:
     """Fine-tune, export the best epoch, and return a summary of the training."""
     set_seed(settings.seed)
-    with stage(console, f"loading {settings.model}", announce=False):
+    with stage(run.console, f"loading {settings.model}", announce=False):
         start = new_classifier(settings.model, material, settings.max_length)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
-        console.print(start.head.describe(), markup=False, highlight=False)
-    precision = record["training"]["precision"]
+        run.print(start.head.describe())
     metric = selection_metric(material.dev)
+    metric_name = metric.removeprefix("eval_")
     defence = make_defence(settings.defence, settings.options)
-    args = _arguments(settings, len(material.train), precision, on_cpu=model.device.type == "cpu")
+    args = _arguments(settings, len(material.train), run, on_cpu=model.device.type == "cpu")
     best = KeepBest(settings.folder, metric, after=defence.clean_epochs * args.eval_steps)
-    progress = FinetuneProgress(console, settings.batch_size)
-    metrics = MetricsFile(settings.folder / METRICS_FILE)
     trainer = ClassifierTrainer(
         model=model,
         tokenizer=tokenizer,
@@ -132,36 +117,26 @@ def _train(
         train=material.train,
         dev=material.dev,
         max_length=tokenizer.model_max_length,
-        precision=precision,
+        precision=run.record["training"]["precision"],
         args=args,
-        callbacks=[progress, metrics, FreedMemory(), best],
     )
-    trainer.remove_callback(PrinterCallback)
-    _print_limits(settings, tokenizer.model_max_length, trainer.cuts, console)
-    began = time.monotonic()
-    try:
-        with metrics, fast_on_cpu(model):
-            trainer.train_from(checkpoint)
-    finally:
-        progress.close()
-    seconds = time.monotonic() - began
+    _print_limits(settings, tokenizer.model_max_length, trainer.cuts, run)
+    progress = TrainingProgress(
+        TrainingStage(run.console, settings.batch_size),
+        lambda metrics: f"dev {metric_name} {metrics[metric]:.2f}",
+        print_scores=True,
+    )
+    seconds = run.train(trainer, progress, [FreedMemory(), best], fast_on_cpu(model))
     best.restore(model)
-
-    def save(folder: Path) -> None:
-        model.save_pretrained(folder)
-        with saved_plainly(tokenizer):
-            tokenizer.save_pretrained(folder)
-
-    run_folder.export(settings.folder, save, "config.json")
-    selected = {
-        "protocol": f"the epoch with the best {metric.removeprefix('eval_')} on {_name_of_dev(material)} was kept",
-        "step": best.step,
-        "steps": trainer.state.global_step,
-        "score": best.score,
-    }
+    run.export_transformer(model, tokenizer)
     head = {} if start.head is None else {"head": start.head.record()}
     return {
-        "selected": selected,
+        "selected": {
+            "protocol": f"the epoch with the best {metric_name} on {_name_of_dev(material)} was kept",
+            "step": best.step,
+            "steps": trainer.state.global_step,
+            "score": best.score,
+        },
         "seconds": seconds,
         "start": {"new_weights": start.new_weights, **head},
         "reading": {"max_seq_length": tokenizer.model_max_length},
@@ -169,41 +144,35 @@ def _train(
     }
 
 
-def _print_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, console: Console) -> None:
+def _print_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, run: Run) -> None:
     """Print the length limit if it differs from ``--max-length``, and the number of training texts that are cut."""
     if settings.frozen and limit is None:
-        console.print(f"{settings.model} has no length limit: it reads texts whole", highlight=False, markup=False)
-    lines = [lowered_line(settings.max_length, limit, settings.model), cut_line(cuts.record())]
-    for line in filter(None, lines):
-        console.print(line, highlight=False, markup=False)
+        run.print(f"{settings.model} has no length limit: it reads texts whole")
+    run.print(lowered_line(settings.max_length, limit, settings.model), cut_line(cuts.record()))
 
 
-def _fit_frozen(
-    settings: FinetuneSettings, material: TrainingData, record: dict[str, Any], console: Console
-) -> dict[str, Any]:
+def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and return a summary of the training."""
-    with stage(console, f"loading {settings.model}", announce=False):
+    with stage(run.console, f"loading {settings.model}", announce=False):
         encoder = load_space_encoder(settings.model)
     if (resolve_model(settings.model) / CLASSES_FILE).is_file():
-        line = f"{settings.model} is a classifier on a frozen encoder: the encoder alone is taken"
-        console.print(line, markup=False, highlight=False)
+        run.print(f"{settings.model} is a classifier on a frozen encoder: only the encoder is used")
     set_limit(encoder, lowered(settings.max_length, encoder, template_length(encoder)))
-    precision = record["training"]["precision"]
     began = time.monotonic()
     cuts = Cuts()
-    with stage(console, "encoding", unit="texts") as message:
+    with stage(run.console, "encoding", unit="texts") as shown:
         train, dev = (
             encode_sentences(
                 encoder,
                 [text[0] for text in part.texts],
-                precision=precision,
-                progress=message.update,
+                precision=run.record["training"]["precision"],
+                progress=shown.update,
                 cuts=counted,
             )
             for part, counted in ((material.train, cuts), (material.dev, None))
         )
-    _print_limits(settings, text_limit(encoder), cuts, console)
-    with stage(console, "fitting the logistic regression"):
+    _print_limits(settings, text_limit(encoder), cuts, run)
+    with stage(run.console, "fitting the logistic regression"):
         fitted = fit(train, material.train.labels, dev, material.dev.labels)
     classifier = with_head(encoder, fitted)
 
@@ -212,7 +181,7 @@ def _fit_frozen(
             classifier.save_pretrained(str(folder), create_model_card=False)
         write_json(folder / CLASSES_FILE, {"classes": material.classes, "task": material.task})
 
-    run_folder.export(settings.folder, save, "modules.json")
+    run_folder.export(run.folder, save, "modules.json")
     selected = {
         "protocol": f"the L2 strength with the best accuracy on {_name_of_dev(material)} was kept",
         "C": fitted.strength,
@@ -223,42 +192,23 @@ def _fit_frozen(
         "selected": selected,
         "seconds": time.monotonic() - began,
         "start": {"new_weights": []},
-        "reading": {**reading(encoder), **read_as(encoder)},
+        "reading": {**input_protocol(encoder), **read_as(encoder)},
         "truncated": cuts.record(),
     }
 
 
-def _finish(
-    settings: FinetuneSettings,
-    material: TrainingData,
-    record: dict[str, Any],
-    made: dict[str, Any],
-    console: Console,
-    command: list[str] | None,
-) -> dict[str, Any]:
+def _finish(material: TrainingData, summary: dict[str, Any], run: Run) -> dict[str, Any]:
     """Load the exported model, measure it, and write its card and the result."""
     began = time.monotonic()
-    classifier = load_classifier(str(settings.folder), regression=material.regression)
-    with stage(console, "measuring", unit="texts") as message:
-        rows = _rows(classifier, material, message.update)
-    write_text(settings.folder / "README.md", card(record, made["selected"], rows))
-    result = new_result(
-        "finetune",
-        command=command,
-        model=str(settings.folder),
-        path=settings.folder,
-        protocol={**{k: v for k, v in record.items() if k != "versions"}, **made["start"], **made["reading"]},
-        seed=settings.seed,
-        results=rows,
-        timing={"train_seconds": made["seconds"], "evaluate_seconds": time.monotonic() - began},
-        device=str(classifier.device),
-    )
-    result |= {"selected": made["selected"], "truncated": made["truncated"], RUN: digest_of(record)}
-    for line in cut_lines(rows):
-        console.print(line, highlight=False, markup=False)
-    write_result(settings.result_file, result)
-    run_folder.clear(settings.folder, keep_checkpoints=settings.save_steps is not None)
-    return result
+    classifier = load_classifier(str(run.folder), regression=material.regression)
+    with stage(run.console, "measuring", unit="texts") as shown:
+        rows = _rows(classifier, material, shown.update)
+    write_text(run.folder / "README.md", card(run.record, summary["selected"], rows))
+    run.print(*cut_lines(rows))
+    protocol = {**run.protocol(), **summary["start"], **summary["reading"]}
+    timing = {"train_seconds": summary["seconds"], "evaluate_seconds": time.monotonic() - began}
+    entries = {"selected": summary["selected"], "truncated": summary["truncated"]}
+    return run.finish(protocol, rows, timing, classifier.device, **entries)
 
 
 def _measured_on(material: TrainingData, settings: FinetuneSettings) -> TrainingData:
@@ -283,7 +233,7 @@ def _rows(classifier: Classifier, material: TrainingData, progress: Progress) ->
     return [{**row, "sample": {"of": sampled[row["split"]]}} if row["split"] in sampled else row for row in rows]
 
 
-def _said(settings: FinetuneSettings) -> dict[str, Any]:
+def _settings_record(settings: FinetuneSettings) -> dict[str, Any]:
     """Return the part of the record that depends on the settings only."""
     keys = ("epochs", "max_steps", "batch_size", "learning_rate", "max_length", "examples", "seed")
     return {
@@ -299,15 +249,15 @@ def _said(settings: FinetuneSettings) -> dict[str, Any]:
     }
 
 
-def _record(settings: FinetuneSettings, said: dict[str, Any], material: TrainingData) -> dict[str, Any]:
+def _record(settings: FinetuneSettings, identity: dict[str, Any], material: TrainingData) -> dict[str, Any]:
     """Return the content of ``run.json``, which must be the same for a resumed run."""
     precision = arithmetic.resolve(settings.precision, torch.device(get_device_name()))
     parts = {"train": material.train, "dev": material.dev, **{part.split: part for part in material.tests}}
     return {
         "classes": material.classes,
         "takes_pairs": material.takes_pairs,
-        **said,
-        "training": {**said["training"], "precision": precision},
+        **identity,
+        "training": {**identity["training"], "precision": precision},
         "data": {
             name: {"split": part.split, "texts": len(part), "source": part.source, "sha256": part.data_sha256}
             for name, part in parts.items()
@@ -316,23 +266,21 @@ def _record(settings: FinetuneSettings, said: dict[str, Any], material: Training
         **({"notes": list(material.notes)} if material.notes else {}),
         **({"regression": True} if material.regression else {}),
         **({"adversarial_texts": [more.record() for more in material.adversarial]} if material.adversarial else {}),
-        "versions": {"holdfast": __version__, **environment()["packages"]},
     }
 
 
-def _tell(material: TrainingData, console: Console) -> None:
-    """Print the sizes of the parts, and the texts that were excluded."""
+def _describe(material: TrainingData) -> Iterator[str]:
+    """Yield lines on the sizes of the parts, and on the texts that were excluded."""
     sizes = ", ".join(f"{part.split} {len(part):,}" for part in (material.train, material.dev, *material.tests))
     kind = "regression" if material.regression else f"{len(material.classes)} classes"
-    console.print(f"{material.task}: {sizes} ({kind})", highlight=False)
-    for note in material.notes:
-        console.print(note, highlight=False)
+    yield f"{material.task}: {sizes} ({kind})"
+    yield from material.notes
     for out in material.excluded:
         if out.texts is None:
-            console.print(f"{out.because} is not at hand: its texts may be among those trained on", highlight=False)
+            yield f"{out.because} is not available: its texts may be among the training texts"
         else:
             dev = f" and {out.from_dev:,} from selection" if out.from_dev else ""
-            console.print(f"excluded {out.from_train:,} from training{dev}: in {out.because}", highlight=False)
+            yield f"excluded {out.from_train:,} from training{dev}: in {out.because}"
 
 
 def _name_of_dev(material: TrainingData) -> str:
@@ -341,28 +289,17 @@ def _name_of_dev(material: TrainingData) -> str:
     return f"{material.task} {material.dev.split}"
 
 
-def _arguments(settings: FinetuneSettings, texts: int, precision: str, *, on_cpu: bool) -> TrainingArguments:
+def _arguments(settings: FinetuneSettings, texts: int, run: Run, *, on_cpu: bool) -> TrainingArguments:
     steps_in_epoch = -(-texts // settings.batch_size)
+    steps = settings.max_steps or steps_in_epoch * (settings.epochs or 1.0)
     return TrainingArguments(
-        output_dir=str(settings.folder),
+        # By steps, not epochs, so that a checkpoint at an epoch's last step is always written after its evaluation.
+        **run.arguments(on_cpu=on_cpu, evaluate=True, eval_steps=steps_in_epoch, steps=steps),
         per_device_train_batch_size=settings.batch_size,
         num_train_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
-        learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
         max_grad_norm=1.0,
-        optim="adamw_torch_fused",
-        bf16=precision == "bf16",
-        use_cpu=on_cpu,
-        seed=settings.seed,
-        # By steps, not epochs, so that a checkpoint at an epoch's last step is always written after its evaluation.
-        eval_strategy="steps",
-        eval_steps=steps_in_epoch,
-        save_strategy="steps",
-        save_steps=settings.save_steps or _SAVE_STEPS,
-        logging_steps=logging_steps(settings.max_steps or steps_in_epoch * (settings.epochs or 1.0)),
-        logging_nan_inf_filter=False,  # a loss that is not finite stops the run
         remove_unused_columns=False,
         report_to="none",
-        disable_tqdm=True,
     )

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, get_args
+from typing import Annotated, ClassVar, get_args
 
 from holdfast.errors import UserError, one_of
 from holdfast.launch import require_single_process
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
-
-if TYPE_CHECKING:
-    from holdfast.data.tasks import Task
 
 _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_steps")
 
@@ -107,11 +104,13 @@ class FinetuneSettings:
         if task.kind not in ("transfer", "classification", "pairs", "nli", "sts", "regression"):
             raise UserError(f"{self.task} has no classes to learn (it is of kind {task.kind}): name a labelled task")
         make_defence(self.defence, self.options)
-        if self.frozen:
-            self._check_frozen(task)
+        if self.frozen and self.defence != "none":
+            raise UserError(f"--frozen does not train step by step: leave out --defence {self.defence}")
         one_of("--precision", self.precision, get_args(Precision))
         if self.precision == "bf16" and DEFENCES[self.defence].NEEDS_FP32:
             raise UserError(f"what {self.defence} measures is lost in bf16: leave out --precision, or give fp32")
+        if self.frozen and len(task.columns) == 2:
+            raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")
         require_single_process("finetune")
         check_numbers(self)
         least = 3 + 2 * (len(task.columns) - 1)
@@ -122,12 +121,12 @@ class FinetuneSettings:
         if self.output.suffix == ".json" and self.output.is_dir():
             raise UserError(f"{self.output} is a folder; --output takes a new folder or a FILE.json")
 
-    def _check_frozen(self, task: Task) -> None:
-        """Refuse settings without effect on a frozen encoder, for which there are no training steps."""
-        if self.defence != "none":
-            raise UserError(f"--frozen does not train step by step: leave out --defence {self.defence}")
-        for setting in fields(self):
+    def check_given(self) -> None:
+        """Refuse settings of a command that have no effect: a frozen encoder has no training steps.
+
+        Raises:
+            UserError: there is such a setting.
+        """
+        for setting in fields(self) if self.frozen else ():
             if setting.name in _OF_TRAINING and getattr(self, setting.name) != setting.default:
                 raise UserError(f"--frozen does not train step by step: leave out --{setting.name.replace('_', '-')}")
-        if len(task.columns) == 2:
-            raise UserError(f"--frozen takes tasks on single texts, and {self.task} has pairs: leave out --frozen")

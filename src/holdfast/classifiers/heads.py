@@ -40,16 +40,16 @@ class ClassifierHead:
         return {"kept": self.kept, "reason": self.reason, **match}
 
 
-def settled_head(
-    model: Any, report: Mapping[str, Any], theirs: ClassNames, ours: ClassNames, task_has_scores: bool
+def decide_head(
+    model: Any, report: Mapping[str, Any], existing: ClassNames, needed: ClassNames, task_has_scores: bool
 ) -> ClassifierHead | None:
     """Keep the head of a loaded sequence classifier, with its rows in the task's order, or reinitialise its last layer.
 
     Args:
         model: the model as loaded for the task, with one output per class of the task, or one for its scores.
         report: the loading info of transformers: ``missing_keys`` and ``mismatched_keys``.
-        theirs: the classes in the model's own configuration.
-        ours: the classes of the task.
+        existing: the classes in the model's own configuration.
+        needed: the classes of the task.
         task_has_scores: True for a regression.
 
     Returns:
@@ -59,25 +59,28 @@ def settled_head(
         UserError: weights of the encoder, except a pooler's, are missing, or weights other than those of the last layer
             differ in size from config.json; or the head has other classes and no final linear layer.
     """
-    spec = theirs.owner
-    name, layer = _last_layer(model, len(ours.names))
+    spec = existing.owner
+    name, layer = _last_layer(model, len(needed.names))
     last = {f"{name}.{parameter}" for parameter, _ in layer.named_parameters()} if layer is not None else set()
-    _refuse_other_body(model, report, last, spec)
+    _refuse_misfitting_body(model, report, last, spec)
     if last & set(report["missing_keys"]):
         return None
     if report["mismatched_keys"]:
         return ClassifierHead(
-            False, f"{spec} has {_counted(theirs)}, {ours.owner} has {_counted(ours, task_has_scores)}"
+            False,
+            f"{spec} has {_counted(existing)}, {needed.owner} has {_counted(needed, task_has_scores)}",
         )
     if task_has_scores:
         return ClassifierHead(True, f"{spec} has one output, as a score has")
-    match = find_match(theirs, ours)
+    match = find_match(existing, needed)
     if layer is None:
-        if match is None or match.numbers != tuple(range(len(ours.names))):
-            raise UserError(f"{spec} does not end in a linear layer that could be drawn anew for {ours.owner}")
+        if match is None or match.numbers != tuple(range(len(needed.names))):
+            raise UserError(f"{spec} does not end in a linear layer that could be reinitialised for {needed.owner}")
     elif match is None:
         _draw(layer, model)
-        reason = f"{spec} has the classes {theirs.listed()}, {ours.owner} has {ours.listed()}: the names do not match"
+        reason = (
+            f"{spec} has the classes {existing.listed()}, {needed.owner} has {needed.listed()}: the names do not match"
+        )
         return ClassifierHead(False, reason, drawn=tuple(sorted(last)))
     else:
         order = torch.tensor(match.numbers)
@@ -97,7 +100,7 @@ def _last_layer(model: nn.Module, outputs: int) -> tuple[str, nn.Linear | None]:
     return layers[-1] if layers else ("", None)
 
 
-def _refuse_other_body(model: Any, report: Mapping[str, Any], last: Collection[str], spec: str) -> None:
+def _refuse_misfitting_body(model: Any, report: Mapping[str, Any], last: Collection[str], spec: str) -> None:
     """Refuse weights that do not fit or do not fill the model below its last layer; a pooler may be missing."""
     for name, found, wanted in sorted(report["mismatched_keys"]):
         if name not in last:

@@ -19,7 +19,7 @@ from holdfast.attacks.classifier import (
     refuse_missing_vocabulary,
     trained_on,
 )
-from holdfast.classifiers.heads import ClassifierHead, draw_zeroed_pooler, settled_head
+from holdfast.classifiers.heads import ClassifierHead, decide_head, draw_zeroed_pooler
 from holdfast.classifiers.training_data import TrainingData
 from holdfast.data.class_names import ClassNames
 from holdfast.errors import UserError
@@ -31,7 +31,7 @@ from holdfast.prompt import Prompt
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialModel:
     """A sequence classifier before its training.
 
     Attributes:
@@ -47,7 +47,7 @@ class Start:
     head: ClassifierHead | None = None
 
 
-def new_classifier(spec: str, material: TrainingData, max_length: int) -> Start:
+def new_classifier(spec: str, material: TrainingData, max_length: int) -> InitialModel:
     """Build the classifier, or the regression with one output, for a training.
 
     New weights are drawn from torch's random numbers: set their seed first. The tokeniser's limit is lowered to
@@ -77,23 +77,23 @@ def new_classifier(spec: str, material: TrainingData, max_length: int) -> Start:
             use_safetensors=True,
             output_hidden_states=False,  # the configuration of an encoder pooled over several layers has True
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # only of the head: see settled_head
+            ignore_mismatched_sizes=True,  # only of the head: see decide_head
             id2label=names,
             label2id={name: label for label, name in names.items()},
             problem_type="regression" if material.regression else "single_label_classification",
         )
     refuse_missing_vocabulary(tokenizer, spec)
     limit = checked_limit(tokenizer, model, spec)
-    theirs = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
-    ours = ClassNames.of(material.task, material.classes, material.task)
-    head = settled_head(model, report, theirs, ours, material.regression)
+    existing = ClassNames.of(spec, class_names_of(before, spec), trained_on(before))
+    needed = ClassNames.of(material.task, material.classes, material.task)
+    head = decide_head(model, report, existing, needed, material.regression)
     if head is None and (resolve_model(spec) / CLASSES_FILE).is_file():
-        head = ClassifierHead(False, f"{spec} is a classifier on a frozen encoder, and the encoder alone is taken")
+        head = ClassifierHead(False, f"{spec} is a classifier on a frozen encoder, and only its encoder is used")
     unfilled = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
     new = sorted({*unfilled, *(head.drawn if head is not None else ()), *draw_zeroed_pooler(model)})
     model.config.holdfast = {"task": material.task, "takes_pairs": material.takes_pairs}
     tokenizer.model_max_length = min(max_length, limit)
-    return Start(model.to(get_device_name()), tokenizer, new, head)
+    return InitialModel(model.to(get_device_name()), tokenizer, new, head)
 
 
 def _transformer_folder(spec: str) -> Path:

@@ -119,7 +119,7 @@ def _groups(part: Part, draw: random.Random) -> list[list[int]]:
     return drawn
 
 
-def without(part: Part, barred: Mapping[str, Sequence[Text]], premises: bool = False) -> tuple[Part, dict[str, int]]:
+def without(part: Part, excluded: Mapping[str, Sequence[Text]], premises: bool = False) -> tuple[Part, dict[str, int]]:
     """Return the rows whose text is in none of the sets, and the number of rows that each set removed.
 
     A row that is in several sets counts for the first. With ``premises``, a row is also removed if the first text of
@@ -129,12 +129,12 @@ def without(part: Part, barred: Mapping[str, Sequence[Text]], premises: bool = F
     def marks(text: Text) -> set[str]:
         return keys(text) | keys(text[:1]) if premises else keys(text)
 
-    taken = dict.fromkeys(barred, 0)
-    theirs = {name: {key for text in texts for key in marks(text)} for name, texts in barred.items()}
+    taken = dict.fromkeys(excluded, 0)
+    excluded_marks = {name: {key for text in texts for key in marks(text)} for name, texts in excluded.items()}
     kept = []
     for row, text in enumerate(part.texts):
         own_marks = marks(text)
-        because = next((name for name, others in theirs.items() if not own_marks.isdisjoint(others)), None)
+        because = next((name for name, others in excluded_marks.items() if not own_marks.isdisjoint(others)), None)
         if because is None:
             kept.append(row)
         else:

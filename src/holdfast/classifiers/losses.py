@@ -31,10 +31,10 @@ def divergence(logits: Tensor, reference: Tensor) -> Tensor:
         logits: (B, C), or (B, 1) for a score.
         reference: logits of the same shape.
     """
-    mine, theirs = _in_full(logits), _in_full(reference)
+    outputs, references = _in_full(logits), _in_full(reference)
     if logits.shape[-1] == 1:
-        return F.mse_loss(mine, theirs)
-    log_p, log_q = mine.log_softmax(dim=-1), theirs.log_softmax(dim=-1)
+        return F.mse_loss(outputs, references)
+    log_p, log_q = outputs.log_softmax(dim=-1), references.log_softmax(dim=-1)
     return (kl(log_p, log_q) + kl(log_q, log_p)).mean()
 
 

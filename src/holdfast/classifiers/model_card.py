@@ -34,7 +34,7 @@ def card(record: Mapping[str, Any], selected: Mapping[str, Any], rows: Sequence[
         "tags": ["text-classification", "holdfast", record["task"]],
     }
     example = '{"text": "One text.", "text_pair": "Another."}' if record["takes_pairs"] else '"A text."'
-    made = "a logistic regression on its frozen vectors" if frozen else "fine-tuned"
+    training = "a logistic regression on its frozen vectors" if frozen else "fine-tuned"
     kind, outputs = "classifier", f"Classes: {', '.join(record['classes'])}."
     if record.get("regression"):
         kind, outputs = "regression", "One output: the score, on the task's scale."
@@ -44,7 +44,7 @@ def card(record: Mapping[str, Any], selected: Mapping[str, Any], rows: Sequence[
 {yaml.safe_dump(front, sort_keys=False).strip()}
 ---
 
-# {Path(record["base_model"]).name}, {made}, as a {kind} of {record["task"]}
+# {Path(record["base_model"]).name}, {training}, as a {kind} of {record["task"]}
 
 {outputs}
 
@@ -81,8 +81,8 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         training = {key: training[key] for key in ("max_length", "examples", "seed", "precision")}
     rows += [(key.replace("_", " "), value) for key, value in training.items()]
     for out in record["excluded"]:
-        message = "not at hand" if out["texts"] is None else f"{out['from_train']} texts"
-        rows.append((f"left out: in {out['because']}", message))
+        count = "not available" if out["texts"] is None else f"{out['from_train']} texts"
+        rows.append((f"left out: in {out['because']}", count))
     return rows + [("note", note) for note in record.get("notes", ())]
 
 

@@ -29,12 +29,12 @@ def train_split_of(task: Task, given: str | None, data: Path | None) -> str:
         return given
     names = [split.name for split in task.splits if not _is_test(split)]
     if not names:
-        raise UserError(f"{task.name} has no split to train on, only what is there to be measured on")
+        raise UserError(f"{task.name} has no training split, only splits for measurement")
     if "train" not in names and names[0] == "all":
         return "all"
-    if at_hand(task, "train", data):
+    if is_available(task, "train", data):
         return "train"
-    others = [name for name in names if name != "train" and at_hand(task, name, data)]
+    others = [name for name in names if name != "train" and is_available(task, name, data)]
     where = data_folder(data)
     if not others:
         return names[0]  # the reader reports what is missing
@@ -54,20 +54,21 @@ def _is_test(split: Split) -> bool:
 def dev_split(task: Task, train: str, data: Path | None) -> str | None:
     """Return the split for selection: the first available one that shares no rows with the training split."""
     known = {split.name: split for split in task.splits}
-    return next((n for n in _DEV_SPLITS if n in known and _apart(task, train, n) and at_hand(task, n, data)), None)
+    names = (name for name in _DEV_SPLITS if name in known and _share_no_rows(task, train, name))
+    return next((name for name in names if is_available(task, name, data)), None)
 
 
 def measured_splits(task: Task, train: str, dev: str | None, data: Path | None) -> list[str]:
     """Return the available splits for measurement, except the selection split and those that share training rows."""
     names = task.measured or tuple(split.name for split in task.splits if split.name.startswith("test"))
-    return [n for n in names if n != dev and _apart(task, train, n) and at_hand(task, n, data)]
+    return [n for n in names if n != dev and _share_no_rows(task, train, n) and is_available(task, n, data)]
 
 
-def _apart(task: Task, one: str, other: str) -> bool:
+def _share_no_rows(task: Task, one: str, other: str) -> bool:
     return sources(task.split(one)).isdisjoint(sources(task.split(other)))
 
 
-def at_hand(task: Task, split: str, data: Path | None) -> bool:
+def is_available(task: Task, split: str, data: Path | None) -> bool:
     """Return True if a split is available: in the data folder if there is one, else from the hub."""
     part = next((part for part in task.splits if part.name == split), None)
     if part is None:

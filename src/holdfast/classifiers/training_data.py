@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.attacks.classifier import Text
 from holdfast.classifiers.adversarial_texts import AdversarialTexts, read_adversarial_texts
 from holdfast.classifiers.labelled_texts import HELD_OUT_TEST, Part, hold_out, sample, without
-from holdfast.classifiers.splits import at_hand, dev_split, measured_splits, short_name, train_split_of
+from holdfast.classifiers.splits import dev_split, is_available, measured_splits, short_name, train_split_of
 from holdfast.data import own_tasks
 from holdfast.data.class_names import listed
 from holdfast.data.registry import Labelled, hidden_labels_note, load_graded, load_labelled
@@ -70,7 +70,7 @@ class TrainingData:
         notes: lines about irregularities of the data.
         regression: True if a score is predicted, not a class.
         sampled_from: for each split of a sampled test part, the number of texts that the sample was drawn from.
-        adversarial: the adversarial texts, made before, that are in the training part.
+        adversarial: the adversarial texts, from earlier attacks, in the training part.
     """
 
     task: str
@@ -120,9 +120,9 @@ def load_training_data(
     # Published training and dev sets keep their premises; a training set made from another split must not share any.
     premises = known.grouped and not name.startswith(("train", "all"))
     also = ", premises included" if premises else ""
-    barred, absent = _barred(known, measured, dev_name, data)
-    barred = {f"{because}{also}": texts for because, texts in barred.items()}
-    train, from_train = without(train, barred, premises)
+    other_sets, absent = _excluded_sets(known, measured, dev_name, data)
+    other_sets = {f"{because}{also}": texts for because, texts in other_sets.items()}
+    train, from_train = without(train, other_sets, premises)
     from_dev = dict.fromkeys(from_train, 0)
     excluded = []
     if dev is None and not tests and (name != "all" or known.is_own):
@@ -133,11 +133,11 @@ def load_training_data(
     if dev is None:
         dev, train = hold_out(train, seed, grouped=known.grouped)
     else:
-        dev, from_dev = without(dev, barred)
+        dev, from_dev = without(dev, other_sets)
     selecting = f"{short_name(known)} {dev.split}"
     train, in_dev = without(train, {selecting: dev.texts}, premises or (known.grouped and dev_name is None))
     excluded = [
-        *(Exclusion(name, len(texts), from_train[name], from_dev[name]) for name, texts in barred.items()),
+        *(Exclusion(name, len(texts), from_train[name], from_dev[name]) for name, texts in other_sets.items()),
         *excluded,
         Exclusion(selecting, len(dev), in_dev[selecting]),
         *(Exclusion(name, None) for name in absent),
@@ -145,9 +145,9 @@ def load_training_data(
     pairs, regression = len(known.columns) == 2, _is_graded(known)
     if adversarial_texts and regression:
         raise UserError(f"adversarial texts keep their class, and {short_name(known)} has scores: leave them out")
-    apart = {**barred, **{part.split: part.texts for part in (*tests, dev)}}
+    apart = {**other_sets, **{part.split: part.texts for part in (*tests, dev)}}
     added = tuple(
-        _kept_apart(read_adversarial_texts(path, train.texts, train.labels), apart) for path in adversarial_texts
+        _without_texts_of(read_adversarial_texts(path, train.texts, train.labels), apart) for path in adversarial_texts
     )
     if examples is not None:
         train = sample(train, examples, seed)
@@ -168,7 +168,7 @@ def load_training_data(
     )
 
 
-def _barred(
+def _excluded_sets(
     task: Task, measured: Sequence[str], dev: str | None, data: Path | None
 ) -> tuple[dict[str, list[Text]], list[str]]:
     """Return the texts of the test splits and of the attack sets, by name, and the attack sets that are not available.
@@ -177,17 +177,17 @@ def _barred(
     """
     selecting = sources(task.split(dev)) if dev is not None else frozenset()
     tests = [split for split in measured if selecting.isdisjoint(sources(task.split(split)))]
-    barred = {f"{short_name(task)} {split}": _load(task, split, data)[0].texts for split in tests}
+    other_sets = {f"{short_name(task)} {split}": _load(task, split, data)[0].texts for split in tests}
     absent = []
     for name in ATTACK_SETS.get(task.name, ()):
-        if at_hand(task_named(name), "all", data):
-            barred[name] = _load(task_named(name), "all", data)[0].texts
+        if is_available(task_named(name), "all", data):
+            other_sets[name] = _load(task_named(name), "all", data)[0].texts
         else:
             absent.append(name)
-    return barred, absent
+    return other_sets, absent
 
 
-def _kept_apart(more: AdversarialTexts, others: Mapping[str, Sequence[Text]]) -> AdversarialTexts:
+def _without_texts_of(more: AdversarialTexts, others: Mapping[str, Sequence[Text]]) -> AdversarialTexts:
     """Return the adversarial texts that are in none of the sets."""
     kept, taken = without(Part("adversarial", more.texts, more.labels, str(more.path), more.sha256), others)
     return replace(more, texts=kept.texts, labels=list(kept.labels), measured_on=sum(taken.values()))
@@ -237,16 +237,16 @@ def _texts(labelled: Labelled) -> list[Text]:
 def _refuse_too_little(task: Task, train: Part, dev: Part, classes: Sequence[str]) -> None:
     where = f"{task.name} {train.split}"
     if not len(dev):
-        alike = ", and pairs with the same first text stay together" if task.grouped else ""
-        raise UserError(f"{where}: no text is left to select by{alike}: give more of them, or a dev split")
+        grouped = ", and pairs with the same first text stay together" if task.grouped else ""
+        raise UserError(f"{where}: no text is left for selection{grouped}: give more texts, or a dev split")
     seen = set(train.labels)
     if _is_graded(task):
         if len(seen) < 2:
-            raise UserError(f"{where}: the {len(train)} training texts do not differ in score: take more of them")
+            raise UserError(f"{where}: the {len(train)} training texts all have the same score: give more texts")
         return
     missing = [name for label, name in enumerate(classes) if label not in seen]
     if missing:
         what = f"no text of the class {missing[0]!r}"
-        raise UserError(f"{where}: of {len(train)} training texts there is {what}: take more of them")
+        raise UserError(f"{where}: {what} among {len(train)} training texts: give more texts")
     if len(classes) < 2:
-        raise UserError(f"{where}: there is one class only, {classes[0]!r}: a task has at least two")
+        raise UserError(f"{where}: the only class is {classes[0]!r}: a task has at least two")

@@ -55,22 +55,22 @@ def work_quietly() -> Iterator[None]:
         if not sys.warnoptions:
             warnings.simplefilter("ignore")
         warnings.simplefilter("always", Notice)
-        warnings.showwarning = _telling_notices(warnings.showwarning)
+        warnings.showwarning = _notice_printer(warnings.showwarning)
         yield
 
 
-def _telling_notices(show: Callable[..., None]) -> Callable[..., None]:
+def _notice_printer(show: Callable[..., None]) -> Callable[..., None]:
     """Return a function that prints each `Notice` once, as a line, and passes other warnings to ``show``."""
     seen: set[str] = set()
 
-    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show_notice(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if not issubclass(category, Notice):
             show(message, category, *where, **more)
         elif str(message) not in seen:
             seen.add(str(message))
             complain(str(message))
 
-    return shown
+    return show_notice
 
 
 def table(

@@ -34,13 +34,13 @@ def marked(row: Mapping[str, Any]) -> Text:
     lines.append_text(_diff(row["original"], row["adversarial"], row["changed"]))
     before, after = row["before"], row["after"]
     if before and row["adversarial"] != row["original"]:
-        message = f"\n  {_verdict(before)} -> {_verdict(after)}"
+        verdicts = f"\n  {_verdict(before)} -> {_verdict(after)}"
         queries = f", {row['queries']} queries" if row["queries"] > 1 else ""
-        lines.append(message + queries, style="not bold dim")
+        lines.append(verdicts + queries, style="not bold dim")
     if row.get("neighbours"):
         nearest, now = ([text] for text in row["neighbours"])
     else:
-        nearest, now = (when.get("neighbours", []) for when in (before, after))
+        nearest, now = (verdict.get("neighbours", []) for verdict in (before, after))
     lines.append(_listed("nearest:", nearest), style="not bold dim")
     if row["adversarial"] != row["original"]:
         lines.append(_listed("now:", now), style="not bold dim")
@@ -69,11 +69,11 @@ def _diff(original: str, adversarial: str, changes: list[list[Any]]) -> Text:
         if isinstance(piece, str):
             text.append(piece)
         else:
-            _exchanged(text, *piece)
+            _append_change(text, *piece)
     return text
 
 
-def _exchanged(text: Text, old: str, new: str) -> Text:
+def _append_change(text: Text, old: str, new: str) -> Text:
     if old:
         text.append(f"[-{old}-]", style="red")
     if new:

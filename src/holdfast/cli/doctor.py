@@ -51,4 +51,4 @@ def doctor(settings: DoctorSettings, call: Call) -> None:
     columns = ["set", "resource", "name", "here", "where, or how to get it"]
     cells = ([row["set"], row["resource"], row["name"], "yes" if row["here"] else "no", row["detail"]] for row in rows)
     console().print(table(columns, cells))
-    print("--resources paper|light chooses a set; an option of the resource's name exchanges one of it")
+    print("--resources paper|light chooses a set; --synonyms, --tagger, … replace one resource of it")

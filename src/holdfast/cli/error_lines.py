@@ -34,8 +34,8 @@ def complain(line: str) -> None:
 def fail(line: str) -> None:
     """Print why this run ends; only the first process to fail prints it, with its rank."""
     if _is_first_to_fail():
-        who = f"process {rank()} of {processes()}: " if rank() else ""
-        _print_line(who + line)
+        process = f"process {rank()} of {processes()}: " if rank() else ""
+        _print_line(process + line)
 
 
 def _print_line(line: str) -> None:
@@ -45,14 +45,14 @@ def _print_line(line: str) -> None:
 def _is_first_to_fail() -> bool:
     """Return True if this process should print the error.
 
-    Before the process group is initialised, all processes of a machine usually fail alike: the first one prints. After
-    that, one process may fail and make the others fail: the first one to fail prints.
+    Before the process group is initialised, all processes of a machine usually fail in the same way: the first one
+    prints. After that, one process may fail and make the others fail: the first one to fail prints.
     """
     group: Any = sys.modules.get("torch.distributed")
     if group is None or not group.is_available() or not group.is_initialized():
         return number_here() == 0
     try:
-        return bool(group.distributed_c10d._get_default_store().add("holdfast/said", 1) == 1)
+        return bool(group.distributed_c10d._get_default_store().add("holdfast/failed", 1) == 1)
     except Exception:  # the process that kept the store is gone: print it, possibly twice
         return True
 
@@ -66,7 +66,7 @@ def _lost_another(error: Exception) -> bool:
 def warn_changed(paths: Iterable[Path]) -> None:
     """Print a warning for each result file that was changed after it was written."""
     for path in paths:
-        complain(f"{path} was changed after it was written: its numbers need not be what was measured")
+        complain(f"{path} was changed after it was written: its numbers may not be the measured ones")
 
 
 def one_line(error: Exception) -> str | None:
@@ -76,7 +76,7 @@ def one_line(error: Exception) -> str | None:
     if isinstance(error, _UsageError):
         return str(UserError(_usage_line(error)))  # limits the length of the line
     if _lost_another(error):
-        return "another process of this run has ended without a word, killed perhaps: continue with --resume"
+        return "another process of this run ended without a message (perhaps it was killed): continue with --resume"
     for cause in _causes(error):
         if system_error(cause) in NO_SPACE:
             name = getattr(cause, "filename", None)
@@ -107,10 +107,10 @@ def _usage_line(error: Any) -> str:
     context = error.ctx
     if context is None:
         return str(error.format_message())
-    see = f"; see '{context.command_path} --help'"
-    wrong = getattr(error, "option_name", None)
+    help_hint = f"; see '{context.command_path} --help'"
+    option = getattr(error, "option_name", None)
     known = [name for parameter in context.command.params for name in (*parameter.opts, *parameter.secondary_opts)]
-    if wrong is not None and wrong not in known:
+    if option is not None and option not in known:
         options = [name for name in (*known, "--help") if name.startswith("-")]
-        return f"there is no option {wrong}{did_you_mean(wrong, options)}{see}"
-    return str(error.format_message()).rstrip(".") + see
+        return f"there is no option {option}{did_you_mean(option, options)}{help_hint}"
+    return str(error.format_message()).rstrip(".") + help_hint

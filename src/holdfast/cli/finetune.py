@@ -27,6 +27,7 @@ holdfast finetune runs/robust --task mr --frozen --data ~/sts-data --output runs
 )
 def finetune(settings: FinetuneSettings, call: Call) -> None:
     """Make a classifier of an encoder and a labelled task."""
+    settings.check_given()
     with work_quietly():
         from holdfast.classifiers.finetune_run import finetune as run
 

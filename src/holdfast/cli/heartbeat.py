@@ -87,9 +87,9 @@ class Alive:
 
     def _run(self) -> None:
         signalled: tuple[int, float, float] | None = None  # number, earliest time of arrival, time of reading
-        looked = time.monotonic()
+        looked_at = time.monotonic()
         while True:
-            before, looked = looked, time.monotonic()
+            before, looked_at = looked_at, time.monotonic()
             if select.select([self._wakes], [], [], _LOOK)[0]:
                 numbers = os.read(self._wakes, 64)
                 if b"\0" in numbers:
@@ -101,7 +101,7 @@ class Alive:
                 if self._reacted is None or self._reacted < signalled[1]:
                     self._end(signalled[0])
                 signalled = None
-            self._speak()
+            self._print_progress()
 
     def _end(self, number: int) -> None:
         if self.reporter is not None and self.reporter.is_terminal:
@@ -109,7 +109,7 @@ class Alive:
         self.ended()
         os._exit(128 + number)
 
-    def _speak(self) -> None:
+    def _print_progress(self) -> None:
         """Print a line if nothing was printed for some seconds and no progress bar is shown."""
         reporter, now = self.reporter, time.monotonic()
         last = max(self._last_line, reporter.printed if reporter is not None else 0.0)
@@ -121,8 +121,8 @@ class Alive:
             return
         self._last_line = now
         if stages:
-            stages[-1].tell()
+            stages[-1].print_line()
             return
-        doing = "" if reporter is not None else "starting, "
+        prefix = "" if reporter is not None else "starting, "
         with contextlib.suppress(OSError, ValueError):  # the stream is closed
-            print(f"{self.verb}: {doing}{now - self._began:.0f} s so far", file=sys.stderr, flush=True)
+            print(f"{self.verb}: {prefix}{now - self._began:.0f} s so far", file=sys.stderr, flush=True)

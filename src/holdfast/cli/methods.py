@@ -37,7 +37,7 @@ def methods(
         rows = ([method[column] for column in columns] for method in described)
         out.print(table(columns, rows, lines=True, right=("cost",)))
         out.print("cost: time of a training step, SimCSE with the same batch = 1, measured (benchmarks/RESULTS.md)")
-        out.print("`holdfast methods NAME` tells a method's options and presets", markup=False)
+        out.print("`holdfast methods NAME` shows a method's options and presets", markup=False)
         return
     method = described[0]
     out.print(f"{method['title']}: {method['idea']}\n{method['paper']}\n", markup=False, highlight=False)

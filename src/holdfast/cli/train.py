@@ -26,8 +26,8 @@ holdfast train simcse --config simcse.yaml --seed 1 --set temperature=0.1 --outp
 )
 def train(settings: TrainConfig, call: Call) -> None:
     """Train a sentence encoder without labels."""
+    from holdfast.runs.duplicate_shares import duplicates_after
     from holdfast.training import training_run
-    from holdfast.training.duplicates import duplicates_after
 
     with work_quietly():
         result = training_run.train(settings, resume=call.resume, console=call.progress, command=call.command)
@@ -39,9 +39,9 @@ def train(settings: TrainConfig, call: Call) -> None:
     out = console()
     out.print(_train_table(result))
     if result["results"]:
-        from holdfast.results import render_sts_table
+        from holdfast.evaluation.score_tables import sts_table
 
-        out.print(render_sts_table(result["results"]))
+        out.print(sts_table(result["results"]))
     if message := duplicates_after(result.get("duplicates", {}), result["protocol"]["options"]):
         out.print(message, markup=False, highlight=False)
     out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)

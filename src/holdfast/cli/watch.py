@@ -58,7 +58,7 @@ def watch(
         return
     out = console()
     try:
-        (_follow if out.is_terminal else _tell)(runs, every, out)
+        (_follow if out.is_terminal else _print_changes)(runs, every, out)
     except KeyboardInterrupt:  # ends the display; the runs continue
         return
 
@@ -70,24 +70,24 @@ def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
     from holdfast.runs.run_status import ENDED, standing_of
 
     standings = [standing_of(run) for run in runs]
-    message = _warn_damaged(standings)
-    with Live(_all(standings), console=out, auto_refresh=False) as live:
+    reported = _warn_damaged(standings)
+    with Live(_panels(standings), console=out, auto_refresh=False) as live:
         while any(standing.state not in ENDED for standing in standings):
             time.sleep(every)
             standings = [standing_of(run) for run in runs]
-            message |= _warn_damaged(standings, message)
-            live.update(_all(standings), refresh=True)
+            reported |= _warn_damaged(standings, reported)
+            live.update(_panels(standings), refresh=True)
 
 
-def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
+def _print_changes(runs: Sequence[Path], every: float, out: Console) -> None:
     """Print a line for every change, without a terminal, until the last run has ended."""
     from holdfast.runs.run_status import ENDED, standing_of
 
     before: dict[Path, tuple[str, int]] = {}
-    message: set[str] = set()
+    reported: set[str] = set()
     while True:
         standings = {run: standing_of(run) for run in runs}
-        message |= _warn_damaged(standings.values(), message)
+        reported |= _warn_damaged(standings.values(), reported)
         for run, standing in standings.items():
             if before.get(run) != (standing.state, standing.step):
                 before[run] = standing.state, standing.step
@@ -97,15 +97,15 @@ def _tell(runs: Sequence[Path], every: float, out: Console) -> None:
         time.sleep(every)
 
 
-def _warn_damaged(standings: Iterable[Standing], message: Collection[str] = ()) -> set[str]:
-    """Print each message about damaged records and logs once; return all such messages."""
+def _warn_damaged(standings: Iterable[Standing], reported: Collection[str] = ()) -> set[str]:
+    """Print the messages about damaged records and logs that are not ``reported`` yet; return all of them."""
     lines = {line for standing in standings for line in standing.damaged}
-    for damaged in sorted(lines - set(message)):
+    for damaged in sorted(lines - set(reported)):
         complain(damaged)
     return lines
 
 
-def _all(standings: Sequence[Standing]) -> RenderableType:
+def _panels(standings: Sequence[Standing]) -> RenderableType:
     from rich.columns import Columns
 
     return Columns([panel(standing) for standing in standings], padding=(0, 1))
@@ -146,13 +146,13 @@ def panel(standing: Standing) -> Panel:
     table.add_column()
     for name, now, points, note in _rows(standing):
         table.add_row(*(plain(cell) for cell in (name, now, sparkline(points), note)))
-    message = plain(standing.message, style=_STYLES.get(standing.state, "dim"))
+    state = plain(standing.message, style=_STYLES.get(standing.state, "dim"))
     head = plain("  ".join(filter(None, (standing.what, _progress(standing)))))
     marks = []
     for flag in standing.flags:
         mark, style = _MARKS[flag.level]
         marks.append(plain(f"{mark} {flag.what}: {flag.message}", style=style))
-    parts: list[RenderableType] = [message, *([head] if head else []), *([table] if table.row_count else []), *marks]
+    parts: list[RenderableType] = [state, *([head] if head else []), *([table] if table.row_count else []), *marks]
     return Panel(Group(*parts), title=plain(str(standing.folder)), box=box.ROUNDED, expand=False)
 
 
@@ -175,9 +175,9 @@ def _rows(standing: Standing) -> list[tuple[str, str, Sequence[tuple[float, floa
             note = f"{100 * value / standing.radius:.0f} % of its ball's radius {standing.radius:g}"
         if standing.score is not None and name == standing.score[0]:
             note = f"best {standing.score[2]:.2f} at step {standing.score[3]:,}"
-        message = f"{value:.2f}" if name.startswith("eval_") else f"{value:.4g}"
+        number = f"{value:.2f}" if name.startswith("eval_") else f"{value:.4g}"
         indent = "  " if name in standing.terms else ""
-        rows.append((indent + _name(name), message, standing.curves[name], note))
+        rows.append((indent + _name(name), number, standing.curves[name], note))
     return rows
 
 

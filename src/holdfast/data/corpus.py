@@ -60,7 +60,7 @@ class SpooledCorpus:
     skipped_blank: int
 
     def facts(self) -> dict[str, Any]:
-        """Return all attributes except ``dataset``, as an argument for `found_again`."""
+        """Return all attributes except ``dataset``, as an argument for `open_spooled`."""
         return {name: value for name, value in vars(self).items() if name != "dataset"}
 
 
@@ -134,7 +134,7 @@ def spool_corpus(
     return spooled
 
 
-def found_again(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:
+def open_spooled(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:
     """Open a spooled corpus in another process from its `SpooledCorpus.facts`; its file must exist.
 
     Args:

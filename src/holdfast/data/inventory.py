@@ -101,8 +101,8 @@ def check_data(data: Path | None = None) -> list[CheckRow]:
 
 
 def _task_row(task: Task, folder: Path | None, counts: dict[str, Any]) -> DataRow:
-    here = {split: locate(split, folder) for split in task.splits} if folder is not None else {}
-    local = {split: paths for split, paths in here.items() if paths}
+    paths_of_split = {split: locate(split, folder) for split in task.splits} if folder is not None else {}
+    local = {split: paths for split, paths in paths_of_split.items() if paths}
     if folder is not None and local:
         rows = [_local_rows(split, local[split], folder, counts) for split in _distinct(local)]
         where = _common(next(iter(local.values())), folder)

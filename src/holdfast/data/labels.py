@@ -76,11 +76,11 @@ class ClassMatch:
         """Return the match as a line of text."""
         pairs = []
         for name, members in zip(self.task, self.members, strict=True):
-            theirs = "+".join(self.model[number] for number in members)
-            pairs.append(name if theirs == name else f"{name}={theirs}")
+            task_names = "+".join(self.model[number] for number in members)
+            pairs.append(name if task_names == name else f"{name}={task_names}")
         spare = listed([self.model[number] for number in self.spare])
-        besides = f" (in no class of the task: {spare})" if spare else ""
-        return f"classes matched by {self.by}: {listed(pairs)}{besides}"
+        spare_note = f" (in no class of the task: {spare})" if spare else ""
+        return f"classes matched by {self.by}: {listed(pairs)}{spare_note}"
 
     def record(self) -> dict[str, Any]:
         """Return the match for the result: ``{by, matched, numbers[, spare]}``.
@@ -144,35 +144,35 @@ def parse_label_map(text: str) -> dict[str, str]:
     Raises:
         UserError: the text is neither, or names a class of the model twice.
     """
-    message = f"--label-map takes MODEL=TASK,MODEL=TASK (NEGATIVE=neg,POSITIVE=pos) or a JSON object, not {text!r}"
+    usage = f"--label-map takes MODEL=TASK,MODEL=TASK (NEGATIVE=neg,POSITIVE=pos) or a JSON object, not {text!r}"
     if text.lstrip().startswith("{"):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise UserError(message) from error
-        if not value or not all(isinstance(meant, str) for meant in value.values()):
-            raise UserError(message)
-        return {str(name): str(meant) for name, meant in value.items()}
+            raise UserError(usage) from error
+        if not value or not all(isinstance(task_class, str) for task_class in value.values()):
+            raise UserError(usage)
+        return {str(name): str(task_class) for name, task_class in value.items()}
     found: dict[str, str] = {}
     for pair in text.split(","):
-        name, equals, meant = (part.strip() for part in pair.partition("="))
-        if not (name and equals and meant) or "=" in meant:
-            raise UserError(message)
+        name, equals, task_class = (part.strip() for part in pair.partition("="))
+        if not (name and equals and task_class) or "=" in task_class:
+            raise UserError(usage)
         if name in found:
             raise UserError(f"--label-map names the model's class {name!r} twice: it is one class of the task")
-        found[name] = meant
+        found[name] = task_class
     return found
 
 
 def _by_map(model: ClassNames, task: ClassNames, label_map: Mapping[str, str]) -> ClassMatch:
     members: list[list[int]] = [[] for _ in task.names]
     seen: dict[int, str] = {}
-    for name, meant in ((str(name), str(meant)) for name, meant in label_map.items()):
-        number, place = _place(name, model), _place(meant, task)
+    for name, task_class in ((str(name), str(task_class)) for name, task_class in label_map.items()):
+        number, place = _place(name, model), _place(task_class, task)
         if number is None:
             raise _unknown(name, model, "model")
         if place is None:
-            raise _unknown(meant, task, "task")
+            raise _unknown(task_class, task, "task")
         if number in seen:
             raise UserError(f"--label-map: {seen[number]!r} and {name!r} are the same class of {model.owner}")
         seen[number] = name
@@ -180,25 +180,27 @@ def _by_map(model: ClassNames, task: ClassNames, label_map: Mapping[str, str]) -
     missing = [name for name, found in zip(task.names, members, strict=True) if not found]
     if missing:
         raise UserError(
-            f"--label-map says of no class of {model.owner} ({model.listed()}) that it is {listed(missing)}: "
+            f"--label-map maps no class of {model.owner} ({model.listed()}) to {listed(missing)}: "
             f"map at least one to each class of {task.owner}"
         )
     return ClassMatch(task.names, model.names, tuple(tuple(sorted(found)) for found in members), "label map")
 
 
-def _place(name: str, of: ClassNames) -> int | None:
-    """Return the number of the class for a name in a label map; case matters only if it is needed to decide."""
+def _place(name: str, side: ClassNames) -> int | None:
+    """Return the number of the class for a name in a label map; case matters only if needed."""
     for key in KEYS[:2]:
-        for names in (of.names, of.meanings):
+        for names in (side.names, side.meanings):
             found = [number for number, other in enumerate(names) if key(other) == key(name)]
             if len(found) == 1:
                 return found[0]
     return None
 
 
-def _unknown(name: str, of: ClassNames, what: str) -> UserError:
-    near = did_you_mean(name, [*of.names, *of.meanings])
-    return UserError(f"--label-map: {name!r}{near} is no class of the {what} {of.owner}, which has {of.listed()}")
+def _unknown(name: str, side: ClassNames, side_name: str) -> UserError:
+    near = did_you_mean(name, [*side.names, *side.meanings])
+    return UserError(
+        f"--label-map: {name!r}{near} is no class of the {side_name} {side.owner}, which has {side.listed()}"
+    )
 
 
 def _unmatched(model: ClassNames, task: ClassNames) -> UserError:
@@ -208,35 +210,37 @@ def _unmatched(model: ClassNames, task: ClassNames) -> UserError:
             f"({task.listed()}): fine-tune it with `holdfast finetune {model.owner} --task {task.owner} --output DIR`"
         )
     if model.are_columns:
-        why = f"{model.owner} returns {len(model.names)} numbers per text, and {task.owner} has {task.listed()}"
+        mismatch = f"{model.owner} returns {len(model.names)} numbers per text, and {task.owner} has {task.listed()}"
     elif are_generic(model.names):
-        why = f"the classes of {model.owner} have no names ({model.listed()}), and {task.owner} has {task.listed()}"
+        mismatch = (
+            f"the classes of {model.owner} have no names ({model.listed()}), and {task.owner} has {task.listed()}"
+        )
     else:
-        why = (
+        mismatch = (
             f"{model.owner} has the classes {model.listed()}, {task.owner} has {task.listed()}: the names do not match"
         )
-    example = shlex.quote(_written(_guessed(model, task)))
-    return UserError(f"{why}; say which is which, with --label-map {example} if that is how they belong together")
+    example = shlex.quote(_as_text(_example_map(model, task)))
+    return UserError(f"{mismatch}; give the match of the classes, for example --label-map {example}")
 
 
-def _guessed(model: ClassNames, task: ClassNames) -> dict[str, str]:
+def _example_map(model: ClassNames, task: ClassNames) -> dict[str, str]:
     """Return a label map for the message: classes with the same name, and the others in their order."""
     named = {concept(name): name for name in task.names}
-    ours = {concept(name) for name in model.names}
-    rest = [name for key, name in named.items() if key not in ours]
+    model_names = {concept(name) for name in model.names}
+    rest = [name for key, name in named.items() if key not in model_names]
     found: dict[str, str] = {}
     for name in model.names[:SHOWN]:
-        meant = named.get(concept(name)) or (rest[0] if rest else None)
-        if meant is not None:
-            found[name] = meant
-        if meant in rest[:-1]:
-            rest.remove(meant)
+        task_class = named.get(concept(name)) or (rest[0] if rest else None)
+        if task_class is not None:
+            found[name] = task_class
+        if task_class in rest[:-1]:
+            rest.remove(task_class)
     return found
 
 
-def _written(label_map: Mapping[str, str]) -> str:
+def _as_text(label_map: Mapping[str, str]) -> str:
     """Return a label map as text for `parse_label_map`."""
-    pairs = [f"{name}={meant}" for name, meant in label_map.items()]
+    pairs = [f"{name}={task_class}" for name, task_class in label_map.items()]
     if any(sign in part for pair in label_map.items() for part in pair for sign in ",={"):
         return json.dumps(label_map, ensure_ascii=False)
     return ",".join(pairs)
@@ -244,34 +248,34 @@ def _written(label_map: Mapping[str, str]) -> str:
 
 def _by_name(model: ClassNames, task: ClassNames) -> list[int] | None:
     """Return, for each class of the task, the number of the model's class with the same name or meaning, or None."""
-    both = [(model.meanings, task.meanings)]
+    pairs = [(model.meanings, task.meanings)]
     if not (model.meanings and task.meanings):  # if both meanings are known, equal numbers may have different meanings
-        both = [(ours, theirs) for ours in _readings(model) for theirs in _readings(task)]
-    for ours, theirs in both:
+        pairs = [(model_names, task_names) for model_names in _readings(model) for task_names in _readings(task)]
+    for model_names, task_names in pairs:
         for key in KEYS:
-            if (order := _order(list(map(key, ours)), list(map(key, theirs)))) is not None:
+            if (order := _order(list(map(key, model_names)), list(map(key, task_names)))) is not None:
                 return order
     return None
 
 
-def _readings(of: ClassNames) -> list[tuple[str, ...]]:
+def _readings(side: ClassNames) -> list[tuple[str, ...]]:
     """Return the names, then the meanings that they may have."""
-    readings = [of.names]
-    if of.meanings:
-        readings.append(of.meanings)
-    elif set(of.names) and {whole_number(name) for name in of.names} <= {0, 1}:
-        readings += [tuple(pair[whole_number(name) or 0] for name in of.names) for pair in ZERO_AND_ONE]
+    readings = [side.names]
+    if side.meanings:
+        readings.append(side.meanings)
+    elif set(side.names) and {whole_number(name) for name in side.names} <= {0, 1}:
+        readings += [tuple(pair[whole_number(name) or 0] for name in side.names) for pair in ZERO_AND_ONE]
     return readings
 
 
-def _order(ours: list[str], theirs: list[str]) -> list[int] | None:
-    """Return the index of each of theirs in ours, or None if one of them does not occur exactly once."""
-    if len(set(theirs)) < len(theirs) or any(ours.count(name) != 1 for name in theirs):
+def _order(model_names: list[str], task_names: list[str]) -> list[int] | None:
+    """Return the index of each of the task's names in the model's, or None if one does not occur exactly once there."""
+    if len(set(task_names)) < len(task_names) or any(model_names.count(name) != 1 for name in task_names):
         return None
-    return [ours.index(name) for name in theirs]
+    return [model_names.index(name) for name in task_names]
 
 
-def _by_number(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
+def _by_number(model_names: Sequence[str], task_names: Sequence[str]) -> list[int] | None:
     """Return `_order` of the numbers in the names: ``LABEL_1`` is 1."""
-    numbers = [[str(label_number(name)) for name in names] for names in (ours, theirs)]
+    numbers = [[str(label_number(name)) for name in names] for names in (model_names, task_names)]
     return None if any("None" in each for each in numbers) else _order(*numbers)

@@ -20,19 +20,19 @@ from holdfast.option_parsing import expanded
 
 _SPLITS = ("train", "dev", "test")
 _KINDS = (".tsv", ".jsonl")
-_LOOKED_AT = ("sentence", "text", "sentence1", "sentence2", "label", "score", "id")
+_READ_COLUMNS = ("sentence", "text", "sentence1", "sentence2", "label", "score", "id")
 _PACKED = (".gz", ".zst")
 _REFUSED = (".csv", ".json", ".txt", ".parquet", ".xlsx")
 _ADVICE = "a task has the columns sentence, or sentence1 and sentence2, and label (a class) or score (a number)"
 
 
-def files_of(given: str) -> dict[str, Path] | None:
-    """Return the files of a task by split (``all`` for a file), or ``None`` if ``given`` is neither file nor folder.
+def files_of(spec: str) -> dict[str, Path] | None:
+    """Return the files of a task by split (``all`` for a file), or ``None`` if ``spec`` is neither file nor folder.
 
     Raises:
         UserError: the file does not exist or has an unsupported format, or the folder has no split or one split twice.
     """
-    path = expanded(given)
+    path = expanded(spec)
     if path.is_dir():
         return _folder(path)
     kind = _kind(path)
@@ -96,11 +96,11 @@ def _folder(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for split in _SPLITS:
         candidates = [folder / f"{split}{kind}{packed}" for kind in _KINDS for packed in ("", *_PACKED)]
-        here = [path for path in candidates if path.is_file()]
-        if len(here) > 1:
-            raise UserError(f"{folder} has {here[0].name} and {here[1].name}: leave one of them")
-        if here:
-            found[split] = here[0]
+        existing = [path for path in candidates if path.is_file()]
+        if len(existing) > 1:
+            raise UserError(f"{folder} has {existing[0].name} and {existing[1].name}: leave one of them")
+        if existing:
+            found[split] = existing[0]
     if not found:
         raise UserError(f"{folder} is no task: it has no train.tsv, dev.tsv or test.tsv (or .jsonl; also .gz, .zst)")
     return found
@@ -122,7 +122,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if _kind(path) == ".tsv":
             rows = read_rows(stream, str(path))
             header = next(rows, (1, []))[1]
-            refuse_repeated(_LOOKED_AT, header, f"{path}:1")
+            refuse_repeated(_READ_COLUMNS, header, f"{path}:1")
             for number, fields in rows:
                 empty = False
                 if not fields:
@@ -140,12 +140,12 @@ def _text(record: dict[str, Any], name: str, where: str) -> str:
     value = record.get(name)
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise UserError(f"{where}: the column {name!r} holds half a surrogate pair: mend or drop it")
+            raise UserError(f"{where}: the column {name!r} holds half a surrogate pair: correct or remove it")
         return value
     # JSON may give a class or a score as a number; 1.0 and 1 are the same score, and true is not a class.
     if name in ("label", "score") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if name not in record:
         raise UserError(f"{where}: no column {name!r}{did_you_mean(name, record)}: {_ADVICE}")
-    what = "is missing" if value is None else f"holds {type(value).__name__}, not text"
-    raise UserError(f"{where}: the column {name!r} {what}: give every row a string")
+    problem = "is missing" if value is None else f"holds {type(value).__name__}, not text"
+    raise UserError(f"{where}: the column {name!r} {problem}: give every row a string")

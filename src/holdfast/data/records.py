@@ -140,5 +140,7 @@ def _clean(value: Any, column: str, where: str, max_chars: int) -> str:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise UserError(f"{where}: the column {column!r} holds half a surrogate pair: mend or drop it") from error
+            raise UserError(
+                f"{where}: the column {column!r} holds half a surrogate pair: correct or remove it"
+            ) from error
     return text.replace("\r\n", " ").replace("\n", " ")

@@ -296,7 +296,7 @@ def _relabelled(rows: Iterable[Row], split: Split) -> Iterator[Row]:
             yield where, texts, value, subset
         elif value not in classes:
             known = ", ".join(classes)
-            raise UserError(f"{where}: the label {value[:40]!r} is not one of {known}: mend or remove the row")
+            raise UserError(f"{where}: the label {value[:40]!r} is not one of {known}: correct or remove the row")
         elif (label := classes[value]) is not None:
             yield where, texts, label, subset
 
@@ -313,8 +313,8 @@ def _joined(task: str, split: str, parts: Sequence[Labelled]) -> Labelled:
 
 def _from_hub(task: Task, split: Split, text: str) -> tuple[list[Row], str]:
     if split.hub is None or text == "senteval":
-        what = f"{task.name} {split.name}" + (" as SentEval tokenises it" if text == "senteval" else "")
-        raise UserError(f"{what} is not on the hub in a form that can be loaded: give --data or set {VARIABLE}")
+        description = f"{task.name} {split.name}" + (" as SentEval tokenises it" if text == "senteval" else "")
+        raise UserError(f"{description} is not on the hub in a form that can be loaded: give --data or set {VARIABLE}")
     table = hub.load(split.hub)
     names = split.hub_columns or (*task.columns, task.label or "")
     chosen = [choose_column(table.column_names, name, str(split.hub)) for name in names]
@@ -330,10 +330,10 @@ def _from_hub(task: Task, split: Split, text: str) -> tuple[list[Row], str]:
 def _missing(task: Task, split: Split, folder: Path, text: str, root: Path | None) -> UserError:
     ending = "_senteval" if text == "senteval" else ""
     names = [f"{name}{ending}.tsv.gz" for name in split.files]
-    absent = next((name for name in names if not (folder / name).is_file()), names[0])
-    also = f", nor are SentEval's files in {root}" if root is not None else ""
+    missing = next((name for name in names if not (folder / name).is_file()), names[0])
+    senteval_note = f", nor are SentEval's files in {root}" if root is not None else ""
     return UserError(
-        f"{task.name} {split.name}: {folder / absent} does not exist{also}: "
+        f"{task.name} {split.name}: {folder / missing} does not exist{senteval_note}: "
         f"give the folder of <dataset>/<split>.tsv.gz with --data or {VARIABLE}"
     )
 
@@ -344,10 +344,10 @@ def _score(value: str, where: str, scale: tuple[float, float] | None) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise UserError(f"{where}: the score {value[:40]!r} is not a number: mend or remove the row")
+        raise UserError(f"{where}: the score {value[:40]!r} is not a number: correct or remove the row")
     if scale is not None and not scale[0] <= score <= scale[1]:
         limits = f"{scale[0]:g} to {scale[1]:g}"
-        raise UserError(f"{where}: the score {value[:40]} is off the scale of {limits}: mend or remove the row")
+        raise UserError(f"{where}: the score {value[:40]} is off the scale of {limits}: correct or remove the row")
     return score
 
 
@@ -370,7 +370,7 @@ def _class(value: str, classes: list[str], where: str, is_own: bool) -> int:
         return int(value)
     known = listed(classes) + (", the classes of the training split" if is_own else "")
     hidden = " (GLUE's test sets have it in place of their labels)" if value == HIDDEN else ""
-    raise UserError(f"{where}: the label {value[:40]!r} is not one of {known}{hidden}: mend or remove the row")
+    raise UserError(f"{where}: the label {value[:40]!r} is not one of {known}{hidden}: correct or remove the row")
 
 
 def _number(name: str) -> float | None:

@@ -117,14 +117,14 @@ def _questions(path: Path) -> Iterator[Row]:
     for number, line in _lines(path, latin=True):
         kind, blank, question = line.partition(" ")
         if not blank or ":" not in kind:
-            raise UserError(f"{path}:{number}: expected 'CLASS:detail question': mend or remove the line")
+            raise UserError(f"{path}:{number}: expected 'CLASS:detail question': correct or remove the line")
         yield f"{path}:{number}", [question.strip()], kind.partition(":")[0], ""
 
 
 def _pick(fields: list[str], places: tuple[int, ...], where: str) -> list[str]:
     if len(fields) <= max(places):
         raise UserError(
-            f"{where}: {len(fields)} tab-separated fields where {max(places) + 1} are needed: mend the line"
+            f"{where}: {len(fields)} tab-separated fields where {max(places) + 1} are needed: correct the line"
         )
     return [fields[place].strip() for place in places]
 

@@ -19,7 +19,7 @@ _ADVICE = (
     "give a file with a sentence per line, a .tsv, .jsonl or .parquet file, hf:owner/name, or - for standard input"
 )
 _REFUSED = {
-    ".csv": "CSV is quoted, and quotes tear sentences apart: convert it to .jsonl, .parquet or an unquoted .tsv",
+    ".csv": "quotes in a text can break the rows of CSV: convert it to .jsonl, .parquet or an unquoted .tsv",
     ".json": "give .jsonl, one JSON object per line",
     ".zip": "unpack it first",
     ".bz2": "unpack it first",

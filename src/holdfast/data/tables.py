@@ -60,8 +60,8 @@ def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str
     listed = ", ".join(columns)
     if wanted is not None and wanted not in columns:
         raise UserError(f"{where}: no column {wanted!r}{did_you_mean(wanted, columns)}; the columns are: {listed}")
-    usual = columns if len(columns) == 1 else [name for name in ("sentence", "text") if name in columns]
-    chosen = wanted if wanted is not None else next(iter(usual), None)
+    candidates = columns if len(columns) == 1 else [name for name in ("sentence", "text") if name in columns]
+    chosen = wanted if wanted is not None else next(iter(candidates), None)
     if chosen is None:
         raise UserError(f"{where}: name the column that holds the sentences with --column; the columns are: {listed}")
     refuse_repeated([chosen], columns, where)

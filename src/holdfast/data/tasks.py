@@ -346,8 +346,17 @@ def _pairs() -> Iterator[Task]:
         Split("dev", ("qqp/dev",), 40430, HubSource(GLUE, "qqp", "validation"), quora),
         Split("train", ("qqp/train",), 363846, HubSource(GLUE, "qqp"), quora),
     )
-    asked = ("not_duplicate", "duplicate")
-    yield Task("qqp", "pairs", PAIR, "label", BINARY, qqp, "Quora terms, non-commercial research use", meanings=asked)
+    question_meanings = ("not_duplicate", "duplicate")
+    yield Task(
+        "qqp",
+        "pairs",
+        PAIR,
+        "label",
+        BINARY,
+        qqp,
+        "Quora terms, non-commercial research use",
+        meanings=question_meanings,
+    )
 
 
 def _textfooler() -> Iterator[Task]:

@@ -28,7 +28,7 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 _COUNT_AT_MOST = 1 << 26
 _CHUNK = 1 << 16
 # A Zstandard frame can expand more than a thousandfold, so it is decompressed in small pieces.
-_ZSTD_BITE = 1 << 13
+_ZSTD_CHUNK = 1 << 13
 _MAGIC = {
     b"\x1f\x8b": "gzip data: give it a name that ends in .gz",
     b"\x28\xb5\x2f\xfd": "Zstandard data: give it a name that ends in .zst",
@@ -139,14 +139,14 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{name}:{number}: byte {error.start} of the line (0x{raw[error.start]:02x}) is not valid UTF-8: "
-            "convert the file (iconv -f LATIN1 -t UTF-8, or what it was written in) or remove the line"
+            "convert the file (iconv -f LATIN1 -t UTF-8, or from its real encoding) or remove the line"
         ) from error
 
 
 def _refuse_known_binary(raw: bytes, name: str) -> None:
-    for magic, what in _MAGIC.items():
+    for magic, description in _MAGIC.items():
         if raw.startswith(magic):
-            raise UserError(f"{name}:1: this is {what}")
+            raise UserError(f"{name}:1: this is {description}")
 
 
 class _ZstdReader(io.RawIOBase):
@@ -168,7 +168,7 @@ class _ZstdReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
             if not self._packed:
-                self._packed = self._source.read(_ZSTD_BITE)
+                self._packed = self._source.read(_ZSTD_CHUNK)
             if not self._packed:
                 if self._frame is not None:
                     raise EOFError

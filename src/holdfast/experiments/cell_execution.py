@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.data.untrusted_lines import MAX_ROW_CHARS
-from holdfast.experiments.cell_planning import STSB_DEV, Setting, as_in_papers
+from holdfast.experiments.cell_planning import STSB_DEV, Setting, paper_options
 from holdfast.experiments.cells import Cell, Store
 from holdfast.experiments.input_hashes import OF_TASK
 from holdfast.experiments.translations import COLUMN, drawn, pairs_of, write_pairs
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """A cell to make, and what its maker needs.
+    """A cell to make, with its inputs.
 
     Attributes:
         cell: the cell.
@@ -42,6 +42,22 @@ class Work:
     setting: Setting
     console: Console
     command: list[str]
+
+    def write(
+        self, kind: str, model: Any, protocol: dict[str, Any], rows: list[dict[str, Any]], device: Any, **entries: Any
+    ) -> None:
+        """Write the result of a cell that is not made by a command; ``entries`` are added to it."""
+        result = new_result(
+            kind,
+            command=self.command,
+            model=str(model),
+            path=Path(model),
+            protocol=protocol,
+            seed=self.cell.settings.get("seed"),
+            results=rows,
+            device=str(device),
+        )
+        write_result(self.output, {**result, **entries})
 
 
 def make(cell: Cell, store: Store, setting: Setting, console: Console, command: list[str], *, jobs: int = 1) -> None:
@@ -85,15 +101,17 @@ def do(cell: Cell, store: Store, setting: Setting, console: Console, command: li
         makers[cell.kind](Work(cell, store.product(cell), inputs, setting, console, command))
 
 
+def _without(entries: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if name not in names}
+
+
 def _train(work: Work) -> None:
     from holdfast.training.train_config import TrainConfig
     from holdfast.training.training_run import train
 
-    identities = ("corpus", "selected_on", "option_files")
-    settings = {name: value for name, value in work.cell.settings.items() if name not in identities}
-    settings["options"] = {**as_in_papers(settings["method"]), **settings["options"]}
-    if "synonyms" in work.cell.where:
-        settings["options"] = {**settings["options"], "synonyms": work.cell.where["synonyms"]}
+    settings = _without(work.cell.settings, "corpus", "selected_on", "option_files")
+    paths = _without(work.cell.where, "corpus")
+    settings["options"] = {**paper_options(settings["method"]), **settings["options"], **paths}
     if "pairs" in work.inputs:
         corpus = str(pairs_of(work.inputs["pairs"]))
         settings |= {"column": COLUMN, "max_chars": MAX_ROW_CHARS}
@@ -116,37 +134,28 @@ def _baseline(work: Work) -> None:
     from holdfast.baselines.baseline_settings import BaselineSettings
     from holdfast.baselines.construction import make_baseline
 
-    said = {name: value for name, value in work.cell.settings.items() if name not in ("corpus", "vectors")}
-    said |= {name: Path(value) if name == "vectors" else value for name, value in work.cell.where.items()}
+    settings = _without(work.cell.settings, "corpus", "vectors")
+    settings |= {name: Path(value) if name == "vectors" else value for name, value in work.cell.where.items()}
     if "start" in work.inputs:
-        said["model"] = str(work.inputs["start"])
-    if "corpus" in said:
-        said["data"] = work.setting.data
+        settings["model"] = str(work.inputs["start"])
+    if "corpus" in settings:
+        settings["data"] = work.setting.data
     if work.output.exists():
         shutil.rmtree(work.output)  # an interrupted baseline starts again
-    make_baseline(BaselineSettings(output=work.output, **said), console=work.console, command=work.command)
+    make_baseline(BaselineSettings(output=work.output, **settings), console=work.console, command=work.command)
 
 
 def _translate(work: Work) -> None:
     from holdfast.adversary.translation import Translator
     from holdfast.data.corpus import spool_corpus
 
-    said, where = work.cell.settings, work.cell.where
+    settings, where = work.cell.settings, work.cell.where
     corpus = spool_corpus(_corpus(work), data=work.setting.data, max_chars=MAX_ROW_CHARS)
-    chosen = drawn(corpus, said["sentences"], said["seed"])
+    chosen = drawn(corpus, settings["sentences"], settings["seed"])
     there, back = (Translator(str(where[name])) for name in ("there", "back"))
     rows = write_pairs(work.output.parent, chosen, there, back, work.console)
-    result = new_result(
-        "translation",
-        command=work.command,
-        model=str(where["there"]),
-        path=Path(str(where["there"])),
-        protocol={"corpus": where["corpus"], "sentences": said["sentences"], "back": where["back"]},
-        seed=said["seed"],
-        results=rows,
-        device=str(there.model.device),
-    )
-    write_result(work.output, result)
+    protocol = {"corpus": where["corpus"], "sentences": settings["sentences"], "back": where["back"]}
+    work.write("translation", where["there"], protocol, rows, there.model.device)
 
 
 def _corpus(work: Work) -> str:
@@ -171,9 +180,7 @@ def _corpus_of_task(work: Work, name: str) -> Path:
 def _finetune(work: Work) -> None:
     from holdfast.classifiers import FinetuneSettings, finetune
 
-    settings = {
-        name: value for name, value in work.cell.settings.items() if name not in ("data", "masked_lm", "option_files")
-    }
+    settings = _without(work.cell.settings, "data", "masked_lm", "option_files")
     settings["options"] = {**settings["options"], **work.cell.where}
     model = str(work.inputs["encoder"])
     texts = str(work.inputs["texts"]) if "texts" in work.inputs else None
@@ -185,8 +192,7 @@ def _attack(work: Work) -> None:
     from holdfast.attacks.attack_run import attack
     from holdfast.attacks.attack_settings import AttackSettings
 
-    not_asked = ("data", "resources", "recipe")
-    settings = {name: value for name, value in work.cell.settings.items() if name not in not_asked}
+    settings = _without(work.cell.settings, "data", "resources", "recipe")
     run = AttackSettings(
         model=str(work.inputs["victim"]),
         recipes=[work.cell.settings["recipe"]],
@@ -199,22 +205,22 @@ def _attack(work: Work) -> None:
 
 
 def _evaluate(work: Work) -> None:
-    from holdfast.evaluation.evaluation_result import asked, evaluation
+    from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_sts_dev, evaluate_tasks
     from holdfast.model_lookup import model_identity
     from holdfast.models import load_sentence_transformer
 
-    said, model = work.cell.settings, work.inputs["encoder"]
-    encoder = load_sentence_transformer(str(model), pooling=said["pooling"])
-    tasks, limit = [task for task in said["tasks"] if task != STSB_DEV], said.get("limit")
-    rows = evaluate_tasks(encoder, tasks, data=work.setting.data, text=said["text"], limit=limit) if tasks else []
-    if STSB_DEV in said["tasks"]:
-        rows += evaluate_sts_dev(encoder, data=work.setting.data, text=said["text"], limit=limit)
+    settings, model = work.cell.settings, work.inputs["encoder"]
+    encoder = load_sentence_transformer(str(model), pooling=settings["pooling"])
+    tasks, limit = [task for task in settings["tasks"] if task != STSB_DEV], settings.get("limit")
+    rows = evaluate_tasks(encoder, tasks, data=work.setting.data, text=settings["text"], limit=limit) if tasks else []
+    if STSB_DEV in settings["tasks"]:
+        rows += evaluate_sts_dev(encoder, data=work.setting.data, text=settings["text"], limit=limit)
     result = evaluation(
         str(model),
         encoder,
         rows,
-        asked=asked(said["tasks"], text=said["text"], pooling=said["pooling"], limit=limit),
+        options=evaluation_options(settings["tasks"], text=settings["text"], pooling=settings["pooling"], limit=limit),
         identity=model_identity(model),
         command=work.command,
     )
@@ -225,26 +231,17 @@ def _inspect(work: Work) -> None:
     from holdfast.experiments import inspections
     from holdfast.models import load_sentence_transformer
 
-    said, model = work.cell.settings, work.inputs["encoder"]
+    settings, model = work.cell.settings, work.inputs["encoder"]
     encoder = load_sentence_transformer(str(model))
-    if said["kind"] == "similarity":
-        rows = inspections.similarities(encoder, said["texts"])
-    elif said["kind"] == "masks":
-        rows = inspections.masks(encoder, model, said["texts"], seed=said["seed"])
+    if settings["kind"] == "similarity":
+        rows = inspections.similarities(encoder, settings["texts"])
+    elif settings["kind"] == "masks":
+        rows = inspections.masks(encoder, model, settings["texts"], seed=settings["seed"])
     else:
-        options = {**said["options"], "masked_lm": str(work.cell.where["masked_lm"])}
-        rows = inspections.hard_positives(encoder, said["texts"], options=options, seed=said["seed"])
-    result = new_result(
-        "inspection",
-        command=work.command,
-        model=str(model),
-        path=model,
-        protocol={"kind": said["kind"], "texts": said["texts"]},
-        seed=said.get("seed"),
-        results=rows,
-        device=str(encoder.device),
-    )
-    write_result(work.output, result)
+        options = {**settings["options"], "masked_lm": str(work.cell.where["masked_lm"])}
+        rows = inspections.hard_positives(encoder, settings["texts"], options=options, seed=settings["seed"])
+    protocol = {"kind": settings["kind"], "texts": settings["texts"]}
+    work.write("inspection", model, protocol, rows, encoder.device)
 
 
 def _distances(work: Work) -> None:
@@ -258,30 +255,21 @@ def _distances(work: Work) -> None:
     )
     from holdfast.evaluation.projection import drawn, project
 
-    said, model = work.cell.settings, work.inputs["within"]
-    (pairs,) = read_pairs(work.inputs["texts"], outcome=said["outcome"])
+    settings, model = work.cell.settings, work.inputs["within"]
+    (pairs,) = read_pairs(work.inputs["texts"], outcome=settings["outcome"])
     check_single_texts(str(model), [pairs])
     encoder = load_space_encoder(str(model))
     vectors = encode_sentences(encoder, [*pairs.clean, *pairs.adversarial])
     clean, adversarial = vectors[: len(pairs)], vectors[len(pairs) :]
-    chosen, rows = drawn(pairs, said["pairs"], said["seed"])
-    plane = project(chosen, clean[rows], adversarial[rows], seed=said["seed"])
-    result = new_result(
-        "space",
-        command=work.command,
-        model=str(model),
-        path=model,
-        protocol={"attacked": str(work.inputs["texts"]), **said},
-        seed=said["seed"],
-        results=[space_of_pairs(pairs, clean, adversarial)],
-        device=str(encoder.device),
-    )
-    result["coordinates"] = plane.as_json()
-    write_result(work.output, result)
+    chosen, rows = drawn(pairs, settings["pairs"], settings["seed"])
+    plane = project(chosen, clean[rows], adversarial[rows], seed=settings["seed"])
+    protocol = {"attacked": str(work.inputs["texts"]), **settings}
+    space = [space_of_pairs(pairs, clean, adversarial)]
+    work.write("space", model, protocol, space, encoder.device, coordinates=plane.as_json())
 
 
 def _transfer(work: Work) -> None:
     from holdfast.attacks.transfer import transferability
 
-    texts, on = work.inputs["texts"], str(work.inputs["on"])
-    write_result(work.output, transferability([texts], models=[on], console=work.console, command=work.command))
+    texts, model = work.inputs["texts"], str(work.inputs["on"])
+    write_result(work.output, transferability([texts], models=[model], console=work.console, command=work.command))

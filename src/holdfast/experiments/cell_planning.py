@@ -1,6 +1,6 @@
 """Planning: from the pipeline of a cell to its pieces of work, with every current default written out.
 
-The stages are an encoder (a method trained on a corpus, a baseline, or the model as it is), a classifier on it, and an
+The stages are an encoder (a method trained on a corpus, a baseline, or the unchanged model), a classifier on it, and an
 attack on either. An evaluation or an inspection of the encoder can replace the classifier and the attack. After an
 attack, its texts can be tried on another classifier, or measured in the space of another model.
 """
@@ -21,7 +21,7 @@ from holdfast.attacks.resource_names import PAPER, ResourceNames
 from holdfast.attacks.resources import synonyms_at
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.baselines.registry import BASELINES
-from holdfast.classifiers.defences import all_options
+from holdfast.classifiers.defences import DEFENCES, all_options
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.classifiers.splits import train_split_of
 from holdfast.data.tasks import task_named
@@ -36,7 +36,7 @@ from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
 from holdfast.objectives.own_methods import is_own
 from holdfast.option_parsing import fitted
-from holdfast.precision import Precision, auto_here
+from holdfast.precision import Precision, ResolvedPrecision, auto_here
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.train_config import TrainConfig
 
@@ -54,27 +54,23 @@ INSPECTIONS = ("similarity", "masks", "hard-positives")
 """The kinds of inspections of given texts: the similarity of pairs, the tokens that L2P-CSR weakens, and the texts
 that ADCL's attack makes."""
 
-AS_IN_PAPERS = {"duplicates": "keep"}
-"""Options that every method in a table takes from the papers instead of its defaults, unless the table sets them. They
-are not part of a cell's settings, so that cells from before these options keep their keys."""
-
 _PAIRS_DRAWN = 50
 
 _ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
-_NOT_OF_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
-_NOT_A_SETTING = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
+_NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
+_NOT_ENCODER = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
                   "keep_checkpoints")  # fmt: skip
-_NOT_OF_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
-_NOT_OF_ATTACK = ("model", "recipes", "texts", "search", "resources", "data", "output", "seed", "side_by_side",
+_NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
+_NOT_ATTACK = ("model", "recipes", "texts", "search", "resources", "data", "output", "seed", "side_by_side",
                   "call_batch", "processes", "device", "label_map")  # fmt: skip
-_KINDS: Mapping[str, tuple[type, Sequence[str]]] = {
-    "encoder": (TrainConfig, _NOT_A_SETTING),
-    "baseline": (BaselineSettings, _NOT_OF_BASELINE),
-    "classifier": (FinetuneSettings, _NOT_OF_CLASSIFIER),
-    "attack": (AttackSettings, _NOT_OF_ATTACK),
+_SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
+    "encoder": (TrainConfig, _NOT_ENCODER),
+    "baseline": (BaselineSettings, _NOT_BASELINE),
+    "classifier": (FinetuneSettings, _NOT_CLASSIFIER),
+    "attack": (AttackSettings, _NOT_ATTACK),
 }
 """The settings class of a stage, and its fields that a table cannot set."""
-_BESIDES: Mapping[str, Mapping[str, Any]] = {
+_FURTHER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "encoder": {"sentences": int, "evaluations": int},
     "evaluation": {"limit": int, "pooling": str, "text": str},
 }
@@ -82,14 +78,14 @@ _BESIDES: Mapping[str, Mapping[str, Any]] = {
 
 def settings_of(stage: str) -> dict[str, Any]:
     """Return the names and types of the settings of a stage or a baseline."""
-    kind, own = _KINDS.get(stage, (object, ()))
-    hints = get_type_hints(kind) if stage in _KINDS else {}
-    return {**{name: hint for name, hint in hints.items() if name not in own}, **_BESIDES.get(stage, {})}
+    kind, excluded = _SETTINGS_CLASSES.get(stage, (object, ()))
+    hints = get_type_hints(kind) if stage in _SETTINGS_CLASSES else {}
+    return {**{name: hint for name, hint in hints.items() if name not in excluded}, **_FURTHER_SETTINGS.get(stage, {})}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Inputs of a reproduction besides its table.
+    """Inputs of a reproduction other than its table.
 
     Attributes:
         model: the model that encoders start from; None: each must name its own.
@@ -124,13 +120,13 @@ class Planner:
         self.identity = Identities(setting.data)
 
     @functools.cached_property
-    def _auto(self) -> Precision:
+    def _auto(self) -> ResolvedPrecision:
         """The precision that "auto" means on this machine; determined once, and only if a cell needs it."""
         return auto_here()
 
-    def _precision(self, said: Precision) -> Precision:
+    def _precision(self, precision: Precision) -> ResolvedPrecision:
         """Resolve "auto" to the precision of this machine: a cell computed in another precision has another key."""
-        return self._auto if said == "auto" else said
+        return self._auto if precision == "auto" else precision
 
     def plan(self, pipeline: Pipeline, seed: int) -> Cell:
         """Return the cell whose product the pipeline measures; the cells that it depends on are its inputs.
@@ -157,58 +153,58 @@ class Planner:
             return victim
         task = pipeline["attack"].get("task", pipeline.get("classifier", {}).get("task"))
         attacked = self._attack(
-            {"task": task, **self._of_task(task, "attack"), **pipeline["attack"]}, victim, FIRST_SEED
+            {"task": task, **self._task_settings(task, "attack"), **pipeline["attack"]}, victim, FIRST_SEED
         )
         if "transfer_to" in pipeline:
-            on = self._other(pipeline, pipeline["transfer_to"], seed)
+            on = self._other_model(pipeline, pipeline["transfer_to"], seed)
             return Cell("transfer", {}, {"texts": attacked, "on": on}, label=f"{attacked.label} → {on.label}")
         if "distances_in" in pipeline:
-            says = dict(pipeline["distances_in"])
-            outcome = one_of("distances_in: outcome", str(says.pop("outcome", OUTCOMES[0])), OUTCOMES)
-            settings = {"pairs": says.pop("pairs", _PAIRS_DRAWN), "outcome": outcome, "seed": FIRST_SEED}
-            within = self._other(pipeline, says, seed)
+            stage = dict(pipeline["distances_in"])
+            outcome = one_of("distances_in: outcome", str(stage.pop("outcome", OUTCOMES[0])), OUTCOMES)
+            settings = {"pairs": stage.pop("pairs", _PAIRS_DRAWN), "outcome": outcome, "seed": FIRST_SEED}
+            within = self._other_model(pipeline, stage, seed)
             label = f"{attacked.label}, in {within.label}"
             return Cell("distances", settings, {"texts": attacked, "within": within}, label=label)
         return attacked
 
-    def _other(self, pipeline: Pipeline, says: Pipeline, seed: int) -> Cell:
-        """Plan another classifier, or encoder if there is none: the pipeline's own, changed by ``says``."""
-        other = merged({key: pipeline[key] for key in ("encoder", "classifier") if key in pipeline}, says)
+    def _other_model(self, pipeline: Pipeline, changes: Pipeline, seed: int) -> Cell:
+        """Plan another classifier, or encoder if there is none: the pipeline's own with ``changes``."""
+        other = merged({key: pipeline[key] for key in ("encoder", "classifier") if key in pipeline}, changes)
         encoder = self._encoder(other.get("encoder", {}), seed)
         return self._classifier(other["classifier"], encoder, seed) if "classifier" in other else encoder
 
-    def _of_task(self, task: Any, stage: str) -> Pipeline:
+    def _task_settings(self, task: Any, stage: str) -> Pipeline:
         """Return the scale's settings of a stage for cells on a task."""
         return dict(self.setting.tasks.get(str(task), {}).get(stage, {}))
 
-    def _encoder(self, says: Mapping[str, Any], seed: int) -> Cell:
-        """Plan the model as it is, a training from it, or a baseline."""
-        if "baseline" in says:
-            return self._baseline(says, seed)
-        start = self._start_of(says, seed)
-        method = str(says.get("method", AS_IT_IS))
+    def _encoder(self, spec: Mapping[str, Any], seed: int) -> Cell:
+        """Plan the unchanged model, a training from it, or a baseline."""
+        if "baseline" in spec:
+            return self._baseline(spec, seed)
+        start = self._start_of(spec, seed)
+        method = str(spec.get("method", AS_IT_IS))
         if method == AS_IT_IS:
             return start
-        corpus = self._corpus(says)
-        if of_task := task_and_split(str(corpus)):
-            task, split = of_task
-            says = {**self._of_task(task, "encoder"), **says}
-            split = split or self._of_task(task, "classifier").get("train_split", "")
+        corpus = self._corpus(spec)
+        if named := task_and_split(str(corpus)):
+            task, split = named
+            spec = {**self._task_settings(task, "encoder"), **spec}
+            split = split or self._task_settings(task, "classifier").get("train_split", "")
             corpus = f"{OF_TASK}{task}/{split}" if split else corpus
-        settings, where = self._training(says, method, str(corpus), seed), {"corpus": str(corpus)}
-        if (names := settings["options"].get("synonyms")) is not None:
-            found = synonyms_at(str(names), self.setting.data)
-            settings["options"]["synonyms"] = [self.identity.file(path) for each in found for path in files_at(each)]
-            where["synonyms"] = ",".join(map(str, found))
-        if named := self.identity.named_in(settings["options"]):
-            settings["option_files"] = named
+        settings, where = self._training(spec, method, str(corpus), seed), {"corpus": str(corpus)}
+        kind, options = objective_class(method), settings["options"]
+        if (name := kind.SYNONYMS_OPTION) is not None and options.get(name) is not None:
+            sources = synonyms_at(str(options[name]), self.setting.data)
+            options[name] = [self.identity.file(path) for source in sources for path in files_at(source)]
+            where[name] = ",".join(map(str, sources))
+        settings |= self.identity.option_files(kind.FILE_OPTIONS, options)
         inputs = {"start": start}
-        if not isinstance(back_translated := says.get("back_translated", False), bool):
+        if not isinstance(back_translated := spec.get("back_translated", False), bool):
             raise UserError(f"encoder: back_translated must be true or false, not {back_translated!r}")
         if back_translated:
             inputs["pairs"] = self._translation(where["corpus"], settings)
             settings["positive_column"] = POSITIVE_COLUMN
-        label = f"{method} from {start.label}" if "from" in says else f"{method}, seed {seed}"
+        label = f"{method} from {start.label}" if "from" in spec else f"{method}, seed {seed}"
         return Cell("encoder", settings, inputs, where, label)
 
     def _translation(self, corpus: str, training: Mapping[str, Any]) -> Cell:
@@ -223,26 +219,26 @@ class Planner:
             settings[name], where[name] = self.identity.model(path), str(path)
         return Cell("translation", settings, where=where, label=f"there and back, seed {training['seed']}")
 
-    def _start_of(self, says: Mapping[str, Any], seed: int) -> Cell:
+    def _start_of(self, spec: Mapping[str, Any], seed: int) -> Cell:
         """Plan the start of a training: a model, or another training, to which the scale's settings apply too."""
-        if "from" in says:
-            if not isinstance(says["from"], Mapping):
-                raise UserError(f"encoder: from must be what an encoder is made by, not {says['from']!r}")
-            same = {name: says[name] for name in ("model", "corpus") if name in says}
-            return self._encoder(merged(self.setting.scale.get("encoder", {}), same, says["from"]), seed)
-        model = says.get("model", self.setting.model)
+        if "from" in spec:
+            if not isinstance(spec["from"], Mapping):
+                raise UserError(f"encoder: from must be the settings of another encoder, not {spec['from']!r}")
+            same = {name: spec[name] for name in ("model", "corpus") if name in spec}
+            return self._encoder(merged(self.setting.scale.get("encoder", {}), same, spec["from"]), seed)
+        model = spec.get("model", self.setting.model)
         if model is None:
             raise UserError("no model to start from: give --model")
         path = resolve_model(str(model))
         return Cell("model", self.identity.model(path), where={"path": str(path)}, label=path.name)
 
-    def _baseline(self, says: Mapping[str, Any], seed: int) -> Cell:
+    def _baseline(self, spec: Mapping[str, Any], seed: int) -> Cell:
         """Plan a baseline, as ``holdfast baseline`` makes it."""
-        name = one_of("encoder: baseline", str(says["baseline"]), tuple(BASELINES))
+        name = one_of("encoder: baseline", str(spec["baseline"]), tuple(BASELINES))
         takes = (*BASELINES[name].needs, *BASELINES[name].takes)
-        of_scale = {key: value for key, value in self.setting.scale.get("baseline", {}).items() if key in takes}
-        own = {key: value for key, value in says.items() if key not in ("baseline", "model", "corpus")}
-        given = _fitted({**of_scale, **own}, "baseline", named_as="encoder")
+        scale = {key: value for key, value in self.setting.scale.get("baseline", {}).items() if key in takes}
+        own = {key: value for key, value in spec.items() if key not in ("baseline", "model", "corpus")}
+        given = _fitted({**scale, **own}, "baseline", named_as="encoder")
         settings: dict[str, Any] = {"name": name, **given}
         inputs, where = {}, {}
         if "options" in takes:
@@ -250,34 +246,34 @@ class Planner:
 
             settings["options"] = dataclasses.asdict(FlowOptions.of(given.get("options") or {}))
         if "model" in takes:
-            inputs["start"] = self._encoder({"model": says.get("model", self.setting.model), "method": AS_IT_IS}, seed)
+            inputs["start"] = self._encoder({"model": spec.get("model", self.setting.model), "method": AS_IT_IS}, seed)
         if "vectors" in takes:
             if self.setting.vectors is None:
                 raise UserError(f"the baseline {name} needs word vectors: give --vectors FILE")
             settings["vectors"], where["vectors"] = self.identity.file(self.setting.vectors), str(self.setting.vectors)
         if "corpus" in takes:
-            where["corpus"] = str(self._corpus(says))
+            where["corpus"] = str(self._corpus(spec))
             settings["corpus"], settings["seed"] = self.identity.corpus(where["corpus"]), seed
         return Cell("baseline", settings, inputs, where, name)
 
-    def _corpus(self, says: Mapping[str, Any]) -> Any:
-        corpus = says.get("corpus", self.setting.corpus)
+    def _corpus(self, spec: Mapping[str, Any]) -> Any:
+        corpus = spec.get("corpus", self.setting.corpus)
         if corpus is None:
             raise UserError("no corpus to train on: give --corpus")
         return corpus
 
-    def _training(self, says: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
+    def _training(self, spec: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
         """Return all settings of a training."""
         if is_own(method):  # a table may come from someone else, and a custom method is code
             raise UserError(f"encoder: method {method!r}: a table trains the methods of holdfast alone")
         objective = objective_class(method)
-        given = _fitted({key: value for key, value in says.items() if key not in _ENCODER_OWN}, "encoder")
+        given = _fitted({key: value for key, value in spec.items() if key not in _ENCODER_OWN}, "encoder")
         sentences, evaluations = (_count(given, name) for name in ("sentences", "evaluations"))
         options = method_options(method, given.get("preset"), given.get("options", {}))
         given["options"] = {
             name: value
-            for name, value in {**option_defaults(objective), **as_in_papers(method), **options}.items()
-            if (name, value) not in AS_IN_PAPERS.items()
+            for name, value in {**option_defaults(objective), **paper_options(method), **options}.items()
+            if (name, value) not in objective.PAPER_OPTIONS.items()
         }
         config = TrainConfig(method, "", "", Path(), seed=seed, **given).completed(objective)
         if sentences is not None:
@@ -289,7 +285,7 @@ class Planner:
             # The same number at every batch size: large batches have few steps and would be evaluated only at the end.
             config = dataclasses.replace(config, eval_steps=math.ceil(config.max_steps / evaluations))
         settings = {
-            name: value for name, value in vars(config).items() if name not in _NOT_A_SETTING and name != "method"
+            name: value for name, value in vars(config).items() if name not in _NOT_ENCODER and name != "method"
         }
         if settings["positive_column"] is None:
             del settings["positive_column"]  # keeps the keys from before this setting existed
@@ -298,86 +294,86 @@ class Planner:
         settings["precision"] = self._precision(config.precision)
         return settings | self.identity.selected_on(config.selection)
 
-    def _classifier(self, says: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
+    def _classifier(self, spec: Mapping[str, Any], encoder: Cell, seed: int) -> Cell:
         """Plan a fine-tuning of the encoder on a task."""
-        if "task" not in says:
+        if "task" not in spec:
             raise UserError("a classifier needs a task")
-        task = str(says["task"])
-        says = {**self._of_task(task, "classifier"), **says}
+        task = str(spec["task"])
+        spec = {**self._task_settings(task, "classifier"), **spec}
         inputs = {"encoder": encoder}
-        if (attacked := says.pop("adversarial_texts", None)) is not None:
+        if (attacked := spec.pop("adversarial_texts", None)) is not None:
             # Attack the classifier without these texts on its own training split, with the seed of the training.
-            victim = self._classifier(says, encoder, seed)
-            split = train_split_of(task_named(task), says.get("train_split"), self.setting.data)
+            victim = self._classifier(spec, encoder, seed)
+            split = train_split_of(task_named(task), spec.get("train_split"), self.setting.data)
             inputs["texts"] = self._attack({"task": task, "split": split, **attacked}, victim, seed)
-        given = _fitted(says, "classifier")
+        given = _fitted(spec, "classifier")
         settings = FinetuneSettings(model="", output=Path(), seed=seed, **given).completed()
-        record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_CLASSIFIER}
+        record = {name: value for name, value in vars(settings).items() if name not in _NOT_CLASSIFIER}
         if record["test_examples"] is None:
             del record["test_examples"]  # keeps the keys from before this limit existed
+        defence = DEFENCES[settings.defence]
         record.update(
             options=all_options(settings.defence, settings.options),
             precision=self._precision(settings.precision),
             seed=seed,
             data=self.identity.trained_on(task),
+            **self.identity.option_files(defence.FILE_OPTIONS, settings.options),
         )
-        if named := self.identity.named_in(settings.options):
-            record["option_files"] = named
         where = {}
-        if settings.defence == "adv" and "masked_lm" not in settings.options:
+        if defence.NEEDS_MASKED_LM and "masked_lm" not in settings.options:
             # A trained encoder may have lost its masked-LM head, so every row uses the masked LM of the attacks.
             where["masked_lm"] = self.setting.resources.masked_lm
             record["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
-        besides = ", adversarial texts" if "texts" in inputs else ""
-        label = f"{encoder.label} on {task} ({settings.defence}{besides})"
+        added = ", adversarial texts" if "texts" in inputs else ""
+        label = f"{encoder.label} on {task} ({settings.defence}{added})"
         return Cell("classifier", record, inputs, where, label)
 
-    def _attack(self, says: Mapping[str, Any], victim: Cell, seed: int) -> Cell:
+    def _attack(self, spec: Mapping[str, Any], victim: Cell, seed: int) -> Cell:
         """Plan the attack of one recipe on a classifier, or on an encoder with a task of scored pairs."""
-        says = dict(says)
-        if says.get("task") is None or "recipe" not in says:
+        spec = dict(spec)
+        if spec.get("task") is None or "recipe" not in spec:
             raise UserError("an attack needs a recipe, and a task where there is no classifier")
-        task, recipe = str(says["task"]), str(says.pop("recipe"))
-        given = _fitted(says, "attack")
-        (made,) = make_recipes([recipe], given.get("constants", {}))
+        task, recipe = str(spec["task"]), str(spec.pop("recipe"))
+        given = _fitted(spec, "attack")
+        (constructed,) = make_recipes([recipe], given.get("constants", {}))
         settings = AttackSettings(model="", recipes=[recipe], seed=seed, **given)
-        record = {name: value for name, value in vars(settings).items() if name not in _NOT_OF_ATTACK}
+        record = {name: value for name, value in vars(settings).items() if name not in _NOT_ATTACK}
         record.update(
             recipe=recipe,
             precision=self._precision(settings.precision),
-            constants=dict(vars(made)),
-            resources=self.identity.resources(made.needs(), self.setting.resources),
+            constants=dict(vars(constructed)),
+            resources=self.identity.resources(constructed.needs(), self.setting.resources),
             seed=seed,
             data=self.identity.task(task),
         )
         return Cell("attack", record, {"victim": victim}, label=f"{recipe} against {victim.label}")
 
-    def _evaluation(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
+    def _evaluation(self, spec: Mapping[str, Any], encoder: Cell) -> Cell:
         """Plan the evaluation of the encoder's vectors on tasks."""
-        for name in says:
+        for name in spec:
             one_of("evaluation", name, ("tasks", "text", "pooling", "limit"))
-        words = [word.strip() for word in str(says.get("tasks", "sts")).split(",")]
+        words = [word.strip() for word in str(spec.get("tasks", "sts")).split(",")]
         known = ",".join(word for word in words if word != STSB_DEV)
         tasks = task_names(known, "evaluation: tasks") if known or STSB_DEV not in words else []
         tasks += [STSB_DEV] * (STSB_DEV in words)
-        text = str(says.get("text", "raw"))
+        text = str(spec.get("text", "raw"))
         settings: dict[str, Any] = {
             "tasks": tasks,
             "text": text,
-            "pooling": says.get("pooling"),
+            "pooling": spec.get("pooling"),
             "data": {task: self.identity.task("stsb" if task in ("space", STSB_DEV) else task, text) for task in tasks},
         }
-        if says.get("limit") is not None:
-            settings["limit"] = fitted("evaluation: limit", says["limit"], int, "limit")
-        label = f"{says.get('tasks', 'sts')} of {encoder.label}"
+        if spec.get("limit") is not None:
+            settings["limit"] = fitted("evaluation: limit", spec["limit"], int, "limit")
+        label = f"{spec.get('tasks', 'sts')} of {encoder.label}"
         return Cell("evaluation", settings, {"encoder": encoder}, label=label)
 
-    def _inspection(self, says: Mapping[str, Any], encoder: Cell) -> Cell:
-        """Plan an inspection of what the encoder does with given texts."""
-        for name in says:
+    def _inspection(self, spec: Mapping[str, Any], encoder: Cell) -> Cell:
+        """Plan an inspection of the encoder on given texts."""
+        for name in spec:
             one_of("inspection", name, ("kind", "texts", "options"))
-        kind = one_of("inspection: kind", str(says.get("kind")), INSPECTIONS)
-        texts = says.get("texts")
+        kind = one_of("inspection: kind", str(spec.get("kind")), INSPECTIONS)
+        texts = spec.get("texts")
         if not isinstance(texts, list) or not texts:
             raise UserError("an inspection needs texts")
         settings: dict[str, Any] = {"kind": kind, "texts": texts}
@@ -385,16 +381,17 @@ class Planner:
         if kind != "similarity":
             settings["seed"] = FIRST_SEED
         if kind == "hard-positives":
-            settings["options"] = method_options("adcl", None, says.get("options", {}))
+            settings["options"] = method_options("adcl", None, spec.get("options", {}))
             where["masked_lm"] = self.setting.resources.masked_lm
             settings["masked_lm"] = self.identity.model(resolve_model(where["masked_lm"]))
         return Cell("inspection", settings, {"encoder": encoder}, where, f"{kind} of {encoder.label}")
 
 
-def as_in_papers(method: str) -> dict[str, Any]:
-    """Return those of `AS_IN_PAPERS` that a method has."""
-    defaults = option_defaults(objective_class(method))
-    return {name: value for name, value in AS_IN_PAPERS.items() if name in defaults}
+def paper_options(method: str) -> dict[str, Any]:
+    """Return those of a method's `Objective.PAPER_OPTIONS` that it has."""
+    kind = objective_class(method)
+    defaults = option_defaults(kind)
+    return {name: value for name, value in kind.PAPER_OPTIONS.items() if name in defaults}
 
 
 def _count(given: dict[str, Any], name: str) -> int | None:
@@ -405,11 +402,11 @@ def _count(given: dict[str, Any], name: str) -> int | None:
     return value
 
 
-def _fitted(says: Mapping[str, Any], stage: str, *, named_as: str | None = None) -> dict[str, Any]:
+def _fitted(spec: Mapping[str, Any], stage: str, *, named_as: str | None = None) -> dict[str, Any]:
     """Return the settings of a stage, checked against the settings class of its command."""
     hints, where = settings_of(stage), named_as or stage
     found = {}
-    for name, value in says.items():
+    for name, value in spec.items():
         if name not in hints:
             raise UserError(f"{where}: unknown key {name!r}{did_you_mean(name, hints)}")
         found[name] = fitted(f"{where}: {name}", value, hints[name], name)

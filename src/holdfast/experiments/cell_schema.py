@@ -13,10 +13,13 @@ STAGES = ("encoder", "classifier", "attack", "evaluation", "transfer_to", "dista
 _CELL_KEYS = (*STAGES, "measure", "digits", "not_run")
 MOST_DIGITS = 9
 
-_OTHERS = {"transfer_to": ("encoder", "classifier"), "distances_in": ("encoder", "classifier", "outcome", "pairs")}
+_OTHER_MODELS = {
+    "transfer_to": ("encoder", "classifier"),
+    "distances_in": ("encoder", "classifier", "outcome", "pairs"),
+}
 """The stages that take another encoder or classifier, and all keys that they accept."""
 
-_WITHIN = {
+_NESTED = {
     "encoder": ("from",),
     "from": ("from",),
     "classifier": ("adversarial_texts",),
@@ -26,7 +29,7 @@ _WITHIN = {
 }
 """The keys of a stage whose values are stages or options themselves."""
 
-_CALLED_OFF = ("adversarial_texts",)
+_CANCELLABLE = ("adversarial_texts",)
 """Keys that a later part of the pipeline can cancel with null."""
 
 _TEXTS = {
@@ -37,39 +40,39 @@ _TEXTS = {
 """The texts that an inspection of each kind takes."""
 
 
-def says(file: TableFile, at: Place) -> dict[str, Any]:
-    """Return the pipeline part of a row, a column, a cell or ``shared``.
+def read_pipeline(file: TableFile, at: Place) -> dict[str, Any]:
+    """Return the part of a pipeline that a row, a column, a cell or ``shared`` gives.
 
     Raises:
         UserError: it has a key or value that no cell may have (with ``file:line``).
     """
-    said = file.mapping(at)
-    file.known(at, _CELL_KEYS)
+    pipeline = file.mapping(at)
+    file.check_keys(at, _CELL_KEYS)
     for stage in STAGES:
-        if stage in said:
+        if stage in pipeline:
             _check_stage(file, (*at, stage), stage)
     for key in ("measure", "not_run"):
-        if key in said:
+        if key in pipeline:
             file.text((*at, key), needed=True)
-    if "digits" in said:
+    if "digits" in pipeline:
         file.whole_number((*at, "digits"), 0, MOST_DIGITS)
-    return said
+    return pipeline
 
 
 def _check_stage(file: TableFile, at: Place, stage: str) -> None:
     """Check the keys of one stage, and of the stages within it."""
-    said = file.mapping(at, needed=True)
-    for key in _WITHIN.get(stage, ()):
-        if key in said and not (said[key] is None and key in _CALLED_OFF):
+    settings = file.mapping(at, needed=True)
+    for key in _NESTED.get(stage, ()):
+        if key in settings and not (settings[key] is None and key in _CANCELLABLE):
             _check_stage(file, (*at, key), key)
-    if stage in _OTHERS:
-        file.known(at, _OTHERS[stage])
-    if "pairs" in said and stage == "distances_in":
+    if stage in _OTHER_MODELS:
+        file.check_keys(at, _OTHER_MODELS[stage])
+    if "pairs" in settings and stage == "distances_in":
         file.whole_number((*at, "pairs"), 2)
-    if "texts" in said and stage == "inspection":
+    if "texts" in settings and stage == "inspection":
         _check_texts(file, (*at, "texts"))
-    if not isinstance(said.get("tasks", ""), str) and stage == "evaluation":
-        raise file.wrong((*at, "tasks"), f"'tasks' takes names joined by commas, not {shown(said['tasks'])}")
+    if not isinstance(settings.get("tasks", ""), str) and stage == "evaluation":
+        raise file.wrong((*at, "tasks"), f"'tasks' takes names joined by commas, not {shown(settings['tasks'])}")
 
 
 def _check_texts(file: TableFile, at: Place) -> None:

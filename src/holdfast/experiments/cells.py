@@ -1,4 +1,4 @@
-"""Pieces of work, named by a hash of all that decides them: each is done once, kept, and shared between tables."""
+"""Cells: pieces of work, named by a hash of their inputs and settings. Each is done once and shared by all tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import locked, made_for, read_object, write_json
+from holdfast.files import created_folder, locked, read_object, write_json
 from holdfast.model_lookup import altered_files
 from holdfast.results import content_sha256, read_with_state
 from holdfast.runs.run_log import RESULT_FILE
@@ -49,9 +49,9 @@ class Cell:
     Args:
         kind: "model", "translation", "encoder", "baseline", "classifier", "attack", "evaluation", "inspection",
             "transfer" or "distances".
-        settings: all that decides the product besides other cells; JSON values.
+        settings: JSON values that, with the inputs, determine the product.
         inputs: the cells whose products it takes, by their role.
-        where: what the work needs but does not decide the product, such as the path of a model or a corpus.
+        where: paths that the work needs and that do not change the product, of a model or a corpus.
         label: the name that is shown to the user.
     """
 
@@ -70,8 +70,8 @@ class Cell:
         """Return the values that the key is a hash of."""
         inputs = {name: cell.key for name, cell in self.inputs.items()}
         revision = REVISIONS.get(self.kind, 1)
-        said = {"revision": revision} if revision > 1 else {}  # cells from before revisions keep their keys
-        return {"kind": self.kind, **said, "settings": self.settings, "inputs": inputs}
+        revised = {"revision": revision} if revision > 1 else {}  # cells from before revisions keep their keys
+        return {"kind": self.kind, **revised, "settings": self.settings, "inputs": inputs}
 
     def needed(self) -> Iterator[Cell]:
         """Yield the cells that it depends on and itself, inputs first; a shared input comes more than once."""
@@ -119,11 +119,11 @@ class Store:
         if not path.exists():
             return False
         if _key_in(path) != cell.key:
-            raise UserError(f"{path} is damaged or of other work: remove the folder {path.parent}")
+            raise UserError(f"{path} is damaged or belongs to another cell: remove the folder {path.parent}")
         return True
 
     def damage(self, cell: Cell) -> str | None:
-        """Describe the damage of a finished cell, which must then be made again; None if there is no damage.
+        """Describe the damage of a finished cell, which must then be repeated; None if there is no damage.
 
         Raises:
             UserError: its result is intact but belongs to another cell or another run.
@@ -143,8 +143,8 @@ class Store:
         kept, found = read_object(path).get("result_sha256"), content_sha256(result)
         if kept is not None and kept != found:
             raise EndsRun(
-                f"{file} is the result {shown(found)}, and the cell in {path.parent} ended in {shown(kept)}: put its "
-                "own back, or remove the folder to have it made again"
+                f"{file} is the result {shown(found)}, and the cell in {path.parent} wrote {shown(kept)}: restore that "
+                "file, or remove the folder to repeat the cell"
             )
         if file.parent != product:
             return None
@@ -154,7 +154,7 @@ class Store:
             return str(error)
         refuse_foreign(file, result.get(RUN), run)
         other = altered_files(product, result["model_files"])
-        return f"{product} does not hold what was written: {', '.join(other)}" if other else None
+        return f"{product} was changed after it was written: {', '.join(other)}" if other else None
 
     def _result_file(self, cell: Cell) -> Path:
         return self.place(cell) / "model" / RESULT_FILE if cell.kind in _MODELS else self.place(cell) / RESULT_FILE
@@ -172,7 +172,7 @@ class Store:
             InUse: another process is making it.
         """
         place = self.place(cell)
-        with made_for(place.parent), locked(place.parent / f".{place.name}.lock", place):
+        with created_folder(place.parent), locked(place.parent / f".{place.name}.lock", place):
             yield
 
     def discard(self, cell: Cell) -> None:
@@ -198,7 +198,7 @@ class Store:
         return [line for product in trained for line in damage_in(product)]
 
     def jobs(self, cell: Cell) -> int:
-        """Return the number of cells made at the same time as a finished one; 1 if its record does not say."""
+        """Return the number of cells made at the same time as a finished one; 1 if its record does not hold it."""
         jobs = read_object(self.place(cell) / CELL_FILE).get("jobs")
         return jobs if isinstance(jobs, int) else 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,6 @@ from holdfast.training.train_config import Selection, resolved_selection
 
 OF_TASK = "task:"
 """Prefix of a corpus that consists of a labelled task's training texts: in-domain pre-training."""
-
-_NAMING_FILES = ("masked_lm", "word_vectors")
-"""Options of methods and defences that name a model or a file."""
 
 
 def task_and_split(corpus: str) -> tuple[str, str] | None:
@@ -69,10 +66,13 @@ class Identities:
         except UserError:
             return name
 
-    def named_in(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the hashes of the files and models that options name."""
-        named = {name: str(options[name]) for name in _NAMING_FILES if options.get(name) is not None}
-        return {name: self._of_model_or_file(value) for name, value in named.items()}
+    def option_files(self, names: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the hashes of the files and models that the options ``names`` name, as a setting ``option_files``.
+
+        The setting is left out if no option names any.
+        """
+        found = {name: self._of_model_or_file(str(options[name])) for name in names if options.get(name) is not None}
+        return {"option_files": found} if found else {}
 
     def task(self, task: str, text: str = "raw") -> dict[str, Any]:
         """Return the hashes of a task's local files, with raw or SentEval texts; the names of data sets on the hub."""
@@ -129,7 +129,7 @@ class Identities:
             if name == "wordnet":
                 return [self.file(path) for path in files_at(wordnet_folder(value, self._data))]
         except UserError:
-            return None  # the attack will say what is missing
+            return None  # the attack reports what is missing
         if name == "similarity":
             encoder, after = split_spec(value)
             calibration = self._of_model_or_file(after) if after.endswith(".json") else after

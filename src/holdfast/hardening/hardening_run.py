@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.audit import AuditSettings, audit
 from holdfast.audit.audit_run import is_of, materials
 from holdfast.errors import EndsRun, UserError
-from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
-from holdfast.files import exclusive, locked, made_for
+from holdfast.evaluation.pairing.audited import is_paired
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
+from holdfast.files import created_folder, exclusive, locked
 from holdfast.hardening import sts_cost
 from holdfast.hardening.harden_settings import AUTO, HardenSettings
 from holdfast.launch import is_first_process
@@ -34,7 +36,7 @@ def _alone(output: Path) -> Iterator[None]:
     """Lock the output for this run, audits included; the training also locks the folder itself."""
     with contextlib.ExitStack() as stack:
         if is_first_process():
-            stack.enter_context(made_for(output.parent))
+            stack.enter_context(created_folder(output.parent))
             stack.enter_context(locked(output.parent / f".{output.name}.lock", output))
         yield
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.data.registry import is_local
-from holdfast.evaluation.evaluation_result import asked, evaluation
+from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
 from holdfast.evaluation.evaluation_run import evaluate_tasks
-from holdfast.evaluation.pairing import ComparedResult, Side, compare
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.input_limits import cut_lines
 from holdfast.model_lookup import model_identity, resolve_model
@@ -52,11 +53,11 @@ def measured(
         UserError: the data is damaged, or the vectors have no score.
     """
     folder = resolve_model(model)
-    wanted, identity = asked(STS_TASKS, pooling=pooling), model_identity(folder)
+    options, identity = evaluation_options(STS_TASKS, pooling=pooling), model_identity(folder)
     if path.exists():
         made = read_result(path)
         refuse_result_of_another(path, made, identity["model_sha256"])
-        if all(made["protocol"].get(name) == value for name, value in wanted.items()):
+        if all(made["protocol"].get(name) == value for name, value in options.items()):
             return made
         if console is not None:
             console.print(f"{path} has other settings: it is made again", highlight=False, markup=False)
@@ -66,7 +67,7 @@ def measured(
     if console is not None:
         for line in cut_lines(rows):
             console.print(line, highlight=False, markup=False)
-    result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
+    result = evaluation(model, encoder, rows, options=options, identity=identity, command=command)
     write_result(path, result)
     return result
 

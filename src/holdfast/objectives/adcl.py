@@ -22,7 +22,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.option_checks import check_positive, check_words
 from holdfast.option_parsing import expanded
 
 Positives = Literal["geometry", "dropout", "given"]
@@ -113,6 +113,7 @@ class ADCL(Objective):
             "as_released": True,
         },
     }
+    FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
     COST: ClassVar = 4.97
     TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
 
@@ -139,8 +140,7 @@ class ADCL(Objective):
     ) -> None:
         super().__init__(model, duplicates=duplicates)
         check_words(positives=(positives, Positives), roles=(roles, Roles))
-        if temperature <= 0.0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_positive(temperature=temperature)
         self.positives, self.roles, self.as_released = positives, roles, as_released
         self.temperature, self.normalize = temperature, normalize
         self.head = Projection(self.encoder.dimension, projection_size, projection)
@@ -301,7 +301,7 @@ class Projection(nn.Module):
 def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
     """Load the masked LM of that name, by default that of the model to train."""
     if encoder.prompt is not None:
-        raise UserError("the attack cannot tell a prompt from the sentence in it: train a model without prompt pooling")
+        raise UserError("the attack cannot separate a prompt from its sentence: train a model without prompt pooling")
     backbone: Any = encoder.backbone.model
     name = name or str(backbone.name_or_path)
     if not name:

@@ -17,6 +17,7 @@ from holdfast.distributed import gather_keys
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
 from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_positive
 
 KeyHead = Literal["own", "shared"]
 KeyStart = Literal["copied", "random"]
@@ -115,8 +116,7 @@ class AdCSE(Objective):
         duplicates: Duplicates = "mask",
     ) -> None:
         super().__init__(model, duplicates=duplicates)
-        if temperature <= 0.0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_positive(temperature=temperature)
         if negatives == 0 and not in_batch_negatives:
             raise ValueError("there are no negatives at all: negatives=0 needs in_batch_negatives=true")
         if not untied and (key_head, key_start) != ("own", "copied"):

@@ -74,6 +74,8 @@ class Anchored(Objective):
     """
 
     TITLE: ClassVar = "Anchored"
+    PRESERVES_VECTORS: ClassVar = True
+    SYNONYMS_OPTION: ClassVar = "synonyms"
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
     CITATION: ClassVar = "holdfast; no paper."
@@ -112,7 +114,7 @@ class Anchored(Objective):
         check_words(norm=(norm, Norm))
         if noise and self.encoder.prompt is not None:
             # The decoded texts would include the template, and no text could be changed.
-            raise UserError("the changes cannot tell a prompt from the sentence in it: choose another --pooling")
+            raise UserError("the edits cannot separate a prompt from its sentence: choose another --pooling")
         self.tries = tries
         self.clean, self.noise, self.adversarial, self.dropout = clean, noise, adversarial, dropout
         self.random_edits = _random_edits(edits, share, synonyms)

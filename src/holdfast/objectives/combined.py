@@ -29,7 +29,7 @@ Keys = Literal["encoder", "momentum"]
 NEGATIVES = ("batch", "queue", "adversaries")
 
 
-class Counted(NamedTuple):
+class NegativeMasks(NamedTuple):
     """The masks of the negatives of each query.
 
     Attributes:
@@ -160,11 +160,11 @@ class Combined(Objective):
         sentences, _ = self.columns(sentence_features)
         self.diagnostics = {}
         encoder = self.encoder
-        counted, texts = self._counted(sentences)
+        masked, texts = self._negative_masks(sentences)
         keys = None if self.follower is None else self.follower.keys(sentences)
         views = 2 if keys is None else 1
         x = encoder.embed(sentences, views=views)
-        masks = self._weakened(encoder, sentences, x.detach(), keys, counted)
+        masks = self._weakened(encoder, sentences, x.detach(), keys, masked)
         with encoder.perturbed(embeddings=x, weakening=masks):
             h = encoder.encode(sentences, views=views)
         z, (statistics, *_) = self.head.with_statistics(h, views=views)
@@ -173,7 +173,7 @@ class Combined(Objective):
         elif self.is_training_pass and texts is not None:
             self._pending.append((keys, texts))
         size = len(z)
-        terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics, counted)
+        terms = self._contrastive(encoder, sentences, x[:size], z, keys, statistics, masked)
         if self.regularisation:
             terms["regulariser"] = self._regulariser(encoder, h[:size], z.detach(), statistics)
         return terms
@@ -189,18 +189,18 @@ class Combined(Objective):
                 self.queue.push(keys, texts)
         self._pending.clear()
 
-    def contrast(self, z: Tensor, positives: list[Tensor], counted: Counted) -> Tensor:
+    def contrast(self, z: Tensor, positives: list[Tensor], masked: NegativeMasks) -> Tensor:
         """Return the InfoNCE loss of z with positives in one or more views, all (B, d), and all negatives."""
         joined = [gather_keys(keys) for keys in positives]
-        extra, counts = self._extra_negatives(counted.queue)
+        extra, queue_mask = self._extra_negatives(masked.queue)
         return info_nce(
             z,
             [keys for keys, _ in joined],
             temperature=self.temperature,
             offset=joined[0][1],
-            equal=counted.equal,
+            equal=masked.equal,
             extra_negatives=extra,
-            extra_mask=counts,
+            extra_mask=queue_mask,
             in_batch_negatives=self.in_batch_negatives,
         )
 
@@ -217,13 +217,13 @@ class Combined(Objective):
         """Draw r⁰ of the virtual adversary, for sentence vectors h (B, 1, d)."""
         return self.virtual.noise(h, mask)
 
-    def _counted(self, sentences: Features) -> tuple[Counted, Tensor | None]:
+    def _negative_masks(self, sentences: Features) -> tuple[NegativeMasks, Tensor | None]:
         """Return the masks of the negatives and, with a queue, the hashes of the texts to push into it."""
         equal = self.equal_texts(sentences)
         if self.queue is None:
-            return Counted(equal, None), None
-        counts, texts = self.equal_in_queue(self.queue, sentences)
-        return Counted(equal, counts), texts
+            return NegativeMasks(equal, None), None
+        queue_mask, texts = self.equal_in_queue(self.queue, sentences)
+        return NegativeMasks(equal, queue_mask), texts
 
     def _extra_negatives(self, queued: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return learned negatives and queued keys, (M, d), and with a queue the mask of valid ones, (B, M)."""
@@ -236,7 +236,7 @@ class Combined(Objective):
         return torch.cat([learned, self.queue.vectors()]), torch.cat([always, queued], dim=1)
 
     def _weakened(
-        self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None, counted: Counted
+        self, encoder: Encoder, sentences: Features, x: Tensor, keys: Tensor | None, masked: NegativeMasks
     ) -> Sequence[Weakener] | None:
         """Learn L2P-CSR's masks for embeddings x (rows, L, d) of one view with given keys, or of both views."""
         if self.weakening is None:
@@ -247,8 +247,8 @@ class Combined(Objective):
         def loss(masks: Weakening) -> Tensor:
             with encoder.perturbed(embeddings=x, weakening=masks.pairs()):
                 z = self.head(encoder.encode(sentences, views=views))
-            queries, made = (z, keys) if keys is not None else z.chunk(2)
-            return self.contrast(queries, [made], counted)
+            queries, positives = (z, keys) if keys is not None else z.chunk(2)
+            return self.contrast(queries, [positives], masked)
 
         start = self.initial_probabilities(x).whole_at_padding(real)
         with encoder.attack_mode(dropout=True):
@@ -264,11 +264,11 @@ class Combined(Objective):
         z: Tensor,
         keys: Tensor,
         statistics: Statistics,
-        counted: Counted,
+        masked: NegativeMasks,
     ) -> dict[str, Tensor]:
         """Return the contrastive terms, with RobustEmbed's second positive if it is on."""
         if self.ascent is None:
-            return {"contrastive": self.contrast(z, [keys], counted)}
+            return {"contrastive": self.contrast(z, [keys], masked)}
         mask = sentences["attention_mask"].to(x.dtype)
 
         def perturbed(embeddings: Tensor, delta: Tensor) -> Tensor:
@@ -279,13 +279,15 @@ class Combined(Objective):
         with encoder.attack_mode():
             fixed = keys.detach()
             delta, losses = self.ascent.climb(
-                self.initial_noise(x), mask, lambda at: self.contrast(perturbed(x.detach(), at), [fixed], counted)
+                self.initial_noise(x),
+                mask,
+                lambda at: self.contrast(perturbed(x.detach(), at), [fixed], masked),
             )
         self.diagnostics["attack_loss_rise"] = losses[-1] - losses[0]
         z_adversarial = perturbed(x, delta)
         return {
-            "contrastive": self.contrast(z, [keys, z_adversarial], counted),
-            "adversarial": self.gamma * self.contrast(z_adversarial, [keys], counted),
+            "contrastive": self.contrast(z, [keys, z_adversarial], masked),
+            "adversarial": self.gamma * self.contrast(z_adversarial, [keys], masked),
         }
 
     def _regulariser(self, encoder: Encoder, h: Tensor, z: Tensor, statistics: Statistics) -> Tensor:

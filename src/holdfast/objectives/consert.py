@@ -28,7 +28,7 @@ from holdfast.models import evaluating
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, without_equal
 from holdfast.objectives.heads import Head, HeadKind
 from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.option_checks import check_positive, check_words
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
 AttackNorm = Literal["2", "inf"]
@@ -124,10 +124,9 @@ class ConSERT(Objective):
             raise ValueError("at most one view is adversarial: it is attacked against the other")
         if not all(0.0 <= rate < 1.0 for rate in (token_cutoff, feature_cutoff, dropout)):
             raise ValueError("token_cutoff, feature_cutoff and dropout must lie in [0, 1)")
-        if min(radius, temperature) <= 0:
-            raise ValueError("radius and temperature must be positive")
+        check_positive(radius=radius, temperature=temperature)
         if self.encoder.prompt is not None:
-            raise UserError("ConSERT's views would tear a prompt's template apart: choose another --pooling")
+            raise UserError("ConSERT's views would break the template of a prompt: choose another --pooling")
         self.views: tuple[View, View] = (first_view, second_view)
         self.token_cutoff, self.feature_cutoff, self.dropout = token_cutoff, feature_cutoff, dropout
         self.radius, self.attack_norm, self.temperature = radius, attack_norm, temperature

@@ -61,6 +61,19 @@ class Objective(nn.Module, ABC):
     OWN_POSITIVES: ClassVar[str | None] = None
     """The positives that the method makes itself, for messages; None: a second column of the data may hold them."""
 
+    PRESERVES_VECTORS: ClassVar[bool] = False
+    """True if the trained encoder must stay close to the original's vectors: a default prompt must not be ignored."""
+
+    FILE_OPTIONS: ClassVar[tuple[str, ...]] = ()
+    """Options that name a model or a file: tables of experiments record the hashes of what they name."""
+
+    SYNONYMS_OPTION: ClassVar[str | None] = None
+    """Option that names sources of synonyms; tables of experiments look them up in the data folder, and hash them."""
+
+    PAPER_OPTIONS: ClassVar[Mapping[str, Any]] = {"duplicates": "keep"}
+    """Options whose defaults are not the papers'. Tables of experiments use these values unless they set others; the
+    values are no part of a training's identity there."""
+
     def __init__(self, model: nn.Module, *, duplicates: Duplicates = "mask") -> None:
         super().__init__()
         check_words(duplicates=(duplicates, Duplicates))

@@ -17,7 +17,7 @@ from holdfast.encoder import Encoder
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
 from holdfast.objectives.heads import Head, HeadKind
 from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.option_checks import check_not_negative, check_positive, check_words
 
 Negatives = Literal["views", "clean"]
 Positives = Literal["both", "clean", "adversarial"]
@@ -161,10 +161,9 @@ class RobustEmbed(Objective):
         super().__init__(model, duplicates=duplicates)
         check_words(norm=(norm, Norm), trajectory=(trajectory, Trajectory))
         check_words(negatives=(negatives, Negatives), positives=(positives, Positives))
-        _check_not_negative(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
-        _check_not_negative(radius=radius, gamma=gamma, init_std=init_std)
-        if not temperature > 0.0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_not_negative(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
+        check_not_negative(radius=radius, gamma=gamma, init_std=init_std)
+        check_positive(temperature=temperature)
         self.ascent = MixedAscent.reaching(
             pgd_steps=pgd_steps,
             fgsm_steps=fgsm_steps,
@@ -253,12 +252,6 @@ class RobustEmbed(Objective):
         if self.negatives == "views" or len(positives) == 1:
             return info_nce(queries, positives, temperature=self.temperature, offset=offset, equal=equal)
         return _clean_negatives(queries, positives, self.temperature, offset, equal)
-
-
-def _check_not_negative(**options: float | None) -> None:
-    for name, value in options.items():
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value}")
 
 
 def _clean_negatives(

@@ -14,6 +14,7 @@ from holdfast.distributed import gather_keys
 from holdfast.objectives.contrastive import info_nce
 from holdfast.objectives.heads import AnyHeadKind, make_head
 from holdfast.objectives.objective import Objective
+from holdfast.objectives.option_checks import check_positive
 
 
 class SimCSE(Objective):
@@ -68,8 +69,7 @@ class SimCSE(Objective):
         duplicates: Duplicates = "mask",
     ) -> None:
         super().__init__(model, duplicates=duplicates)
-        if not temperature > 0.0:
-            raise ValueError(f"temperature must be positive, got {temperature}")
+        check_positive(temperature=temperature)
         self.temperature = temperature
         self.head = make_head(self.encoder.dimension, head)
 

@@ -19,7 +19,7 @@ from holdfast.encoder import Encoder
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
 from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.option_checks import check_positive, check_words
 
 Space = Literal["sentence", "token"]
 
@@ -123,7 +123,7 @@ class VAdvCSE(Objective):
     ) -> None:
         super().__init__(model, duplicates=duplicates)
         check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
-        _check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
+        check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
         if not regularisation >= 0 or steps < 0:
             raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
         if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
@@ -246,9 +246,3 @@ def _released_js(clean: Tensor, perturbed: Tensor, _: Divergence) -> Tensor:
     """Return the release's divergence, (B,): eq. 13, arguments swapped, M constant: ``(KL(M‖P) + KL(M‖Q))/2``."""
     mean = (clean.softmax(dim=-1) + perturbed.softmax(dim=-1)).detach() / 2
     return (kl(mean.log(), clean.log_softmax(dim=-1)) + kl(mean.log(), perturbed.log_softmax(dim=-1))) / 2
-
-
-def _check_positive(**options: float | None) -> None:
-    for name, value in options.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} must be positive, got {value}")

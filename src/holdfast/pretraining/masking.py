@@ -15,7 +15,7 @@ _MASKED, _RANDOM = 0.8, 0.1
 
 
 class Masking:
-    """Dynamic masking: the tokens to predict are drawn anew each time a sentence is seen (RoBERTa, §4.1).
+    """Dynamic masking: the tokens to predict are drawn again each time a sentence is seen (RoBERTa, §4.1).
 
     Special tokens, including [UNK], are never chosen, and except for [MASK] never inserted.
 
@@ -37,11 +37,11 @@ class Masking:
         self.maskable[list(vocabulary.values())] = True
         self.maskable[list(tokenizer.all_special_ids)] = False
         self.ordinary = np.flatnonzero(self.maskable)
-        self.goes_on = np.zeros(size, dtype=bool)
+        self.is_continuation = np.zeros(size, dtype=bool)
         if whole_words:
             if type(tokenizer.backend_tokenizer.model).__name__ != "WordPiece":
                 raise UserError("--whole-words needs a WordPiece tokeniser, such as BERT's: leave it out")
-            self.goes_on[[number for piece, number in vocabulary.items() if piece.startswith("##")]] = True
+            self.is_continuation[[number for piece, number in vocabulary.items() if piece.startswith("##")]] = True
 
     def draw(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, npt.NDArray[np.bool_]]:
         """Return the masked token ids, and the mask of the positions to predict, both (n,).
@@ -54,7 +54,7 @@ class Masking:
         """
         maskable = self.maskable[ids]
         if self.whole_words:
-            word = np.cumsum(~self.goes_on[ids]) - 1
+            word = np.cumsum(~self.is_continuation[ids]) - 1
             chosen = (generator.random(len(ids)) < self.share)[word] & maskable
         else:
             chosen = (generator.random(len(ids)) < self.share) & maskable

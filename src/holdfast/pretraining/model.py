@@ -167,7 +167,7 @@ def fill(model: Any, tokenizer: Any, prompts: tuple[str, ...], count: int = 5) -
         UserError: a prompt without exactly one mask token.
     """
     check_prompts(tokenizer, prompts)
-    message = []
+    predictions = []
     with evaluating(model):
         for prompt in prompts:
             encoded = tokenizer(prompt, return_tensors="pt", truncation=True)
@@ -176,8 +176,8 @@ def fill(model: Any, tokenizer: Any, prompts: tuple[str, ...], count: int = 5) -
             best = model(**features).logits[0, place].float().softmax(dim=-1).topk(count)
             words = [tokenizer.decode([token]).strip() for token in best.indices.tolist()]
             top = [[word, round(chance, 4)] for word, chance in zip(words, best.values.tolist(), strict=True)]
-            message.append({"prompt": prompt, "top": top})
-    return message
+            predictions.append({"prompt": prompt, "top": top})
+    return predictions
 
 
 def check_prompts(tokenizer: Any, prompts: tuple[str, ...]) -> None:
@@ -189,7 +189,7 @@ def check_prompts(tokenizer: Any, prompts: tuple[str, ...]) -> None:
     for prompt in prompts:
         found = tokenizer(prompt, truncation=True)["input_ids"].count(tokenizer.mask_token_id)
         if found != 1:
-            raise UserError(f"the prompt {prompt!r} has {found} places to fill: it takes one {tokenizer.mask_token}")
+            raise UserError(f"the prompt {prompt!r} has {found} masks: give exactly one {tokenizer.mask_token}")
 
 
 def load_finished(folder: Path) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import yaml
 
 def card(
     record: Mapping[str, Any],
-    made: Mapping[str, Any],
+    outcome: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     prompts: Sequence[Mapping[str, Any]],
 ) -> str:
@@ -18,13 +18,13 @@ def card(
 
     Args:
         record: the run's record (``run.json``).
-        made: outcome of the training: ``parameters``, ``stored``, ``megabytes``, ``steps``, ``tokens``, ``epochs``,
+        outcome: outcome of the training: ``parameters``, ``stored``, ``megabytes``, ``steps``, ``tokens``, ``epochs``,
             ``train_seconds``.
         rows: rows of the result; empty if there are no held-out sentences.
         prompts: as returned by `holdfast.pretraining.model.fill`.
     """
     front = {"library_name": "transformers", "pipeline_tag": "fill-mask", "tags": ["fill-mask", "holdfast"]}
-    settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, made))
+    settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, outcome))
     begun = f"`{record['base_model']}`, continued" if record["base_model"] else "trained from scratch"
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
@@ -32,7 +32,7 @@ def card(
 
 # A masked language model, {begun}
 
-{made["parameters"] / 1e6:.1f} million weights, {made["megabytes"]:.1f} MB in {made["stored"]} safetensors,
+{outcome["parameters"] / 1e6:.1f} million weights, {outcome["megabytes"]:.1f} MB in {outcome["stored"]} safetensors,
 with its masked-LM head.
 
 ```python
@@ -42,8 +42,8 @@ fill = pipeline("fill-mask", "path/to/this/folder")
 print(fill("The cat sat on the {record["mask_token"]}."))
 ```
 
-It is there to begin from: contrastive methods make a sentence encoder of it, masked-LM attacks take its proposals. Its
-own vectors are not sentence embeddings. What its corpus says and leaves out, it says and leaves out too.
+It is a starting point: contrastive methods train a sentence encoder from it, and masked-LM attacks use its proposals.
+Its own vectors are not sentence embeddings. It has the biases and the gaps of its corpus.
 
 ## Corpus
 
@@ -63,12 +63,8 @@ own vectors are not sentence embeddings. What its corpus says and leaves out, it
 
 
 def _attribution(record: Mapping[str, Any]) -> str:
-    message = record["attribution"]
-    return (
-        f"Attribution: {message}."
-        if message
-        else "Its owner's terms apply; the run was not told them (`--attribution`)."
-    )
+    attribution = record["attribution"]
+    return f"Attribution: {attribution}." if attribution else "Its owner's terms apply (`--attribution` names them)."
 
 
 def _measured(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -78,20 +74,20 @@ def _measured(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> s
     return (
         f"Perplexity **{metrics['perplexity']:.2f}** and masked accuracy **{metrics['masked_accuracy']:.2f} %** over "
         f"{rows[0]['n']:,} masked places of {held['sentences']:,} sentences\n({held['source']}), never trained on; "
-        f"fp32, the stored weights.\nOf the places to predict 80 % are {record['mask_token']}, 10 % any token, 10 % as "
-        "they were. Perplexities of models with different\nvocabularies cannot be compared. It chose nothing: the last "
-        "step was kept."
+        f"fp32, the stored weights.\nOf the places to predict 80 % are {record['mask_token']}, 10 % any token, 10 % "
+        "unchanged. Perplexities of models with different\nvocabularies cannot be compared. No step was selected by "
+        "them: the last one was kept."
     )
 
 
-def _settings(record: Mapping[str, Any], made: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _settings(record: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[tuple[str, Any]]:
     training = {name: value for name, value in record["training"].items() if value is not None}
     shape = ", ".join(f"{value} {name}" for name, value in record["shape"].items())
     rows: list[tuple[str, Any]] = [("shape", shape), ("vocabulary", record["vocabulary"]["told"])]
     rows += [(name.replace("_", " "), f"`{value}`") for name, value in training.items()]
     rows += [
-        ("made", f"{made['steps']:,} steps, {made['tokens']:,} tokens, {made['epochs']:.2f} epochs"),
-        ("took", f"{made['train_seconds'] / 60:.1f} minutes"),
+        ("length", f"{outcome['steps']:,} steps, {outcome['tokens']:,} tokens, {outcome['epochs']:.2f} epochs"),
+        ("duration", f"{outcome['train_seconds'] / 60:.1f} minutes"),
         ("holdfast", record["versions"]["holdfast"]),
     ]
     return rows
@@ -101,7 +97,7 @@ def _prompts(prompts: Sequence[Mapping[str, Any]]) -> str:
     if not prompts:
         return ""
     lines = "\n".join(
-        f"| {message['prompt']} | {', '.join(f'{word} {chance:.2f}' for word, chance in message['top'])} |"
-        for message in prompts
+        f"| {prediction['prompt']} | {', '.join(f'{word} {chance:.2f}' for word, chance in prediction['top'])} |"
+        for prediction in prompts
     )
-    return f"\n## What it fills in\n\n| prompt | the likeliest five, with their probability |\n|---|---|\n{lines}\n"
+    return f"\n## Predictions\n\n| prompt | most probable tokens, with their probabilities |\n|---|---|\n{lines}\n"

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer
 
-from holdfast.errors import UserError
 from holdfast.files import write_json
 from holdfast.pretraining.batches import Group, TrainingSteps
 from holdfast.pretraining.model import loss_of, measure
@@ -105,30 +104,30 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         self._last_log: tuple[float, int] | None = None
         self.lr_scheduler: LambdaLR | None
         super().__init__(model=model, train_dataset=steps, eval_dataset=range(0), **kwargs)
-        self.add_callback(_FollowPretraining(clock))
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return a loader of the steps in order; a resumed run skips step numbers without loading data."""
-        loader: DataLoader[Any] = DataLoader(
-            self.steps,
-            batch_sampler=BatchSampler(SequentialSampler(self.steps), 1, drop_last=False),
-            collate_fn=_the_only,
-            pin_memory=self.args.device.type != "cpu",
-        )
-        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
-        return prepared
+        return self.loader(self.steps, BatchSampler(SequentialSampler(self.steps), 1, drop_last=False), _the_only)
+
+    def begin_training(self) -> None:
+        """Start the clock."""
+        self.clock.start()
+
+    def is_over(self) -> bool:
+        """Return True if the time limit is reached."""
+        return self.clock.share >= 1
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> LambdaLR:
         """Create a scheduler with warm-up and linear fall to 0, over the steps or the clock's time."""
-        made: LambdaLR | None = self.lr_scheduler
-        if made is None:
+        scheduler: LambdaLR | None = self.lr_scheduler
+        if scheduler is None:
             clock, warmup, last = self.clock, self._warmup, num_training_steps + 1
-            made = self.lr_scheduler = LambdaLR(
+            scheduler = self.lr_scheduler = LambdaLR(
                 self.optimizer if optimizer is None else optimizer,
                 lambda step: rate_factor((step + 1) / last if not clock.leads else clock.share, warmup),
             )
             self._created_lr_scheduler = True
-        return made
+        return scheduler
 
     def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
         """Make a backward pass for each group; return the mean loss over the step's places, detached.
@@ -145,11 +144,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
                 loss = loss_of(model, group) / count
             self.accelerator.backward(loss)
             total += loss.detach()
-        if not torch.isfinite(total):  # checked once for all groups, since it synchronises with the device
-            raise UserError(
-                f"the loss became {total.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
-                "try a lower --learning-rate"
-            )
+        self.check_finite(total)  # once for all groups, since it synchronises with the device
         return total
 
     def _prepare_inputs(self, inputs: list[Group]) -> list[Group]:
@@ -172,18 +167,16 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         if "train_runtime" in logs:  # the trainer's rates count steps as samples
             logs = {name: logs[name] for name in ("train_runtime", "train_loss")}
         # For the trainer the whole run is one epoch.
-        of_the_run, self.state.epoch = self.state.epoch, round(self.steps.order.epochs_before(step), 4)
+        trainer_epoch, self.state.epoch = self.state.epoch, round(self.steps.order.epochs_before(step), 4)
         try:
             super().log(logs, start_time)
         finally:
-            self.state.epoch = of_the_run
+            self.state.epoch = trainer_epoch
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Return loss, perplexity and accuracy on the held-out places."""
         measured = measure(self.model, self._held_out, bf16=self.args.bf16)
-        metrics = {f"eval_{name}": value for name, value in measured.items()}
-        self.log(metrics)
-        self.control: TrainerControl = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        metrics = self.log_evaluation({f"eval_{name}": value for name, value in measured.items()})
         if self._last_log is not None:  # the time of the evaluation is not training time
             self._last_log = time.monotonic(), self._last_log[1]
         return metrics
@@ -194,22 +187,8 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         super()._load_from_checkpoint(checkpoint_path)
-        message = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
-        self.clock.set(message["elapsed"])
-
-
-class _FollowPretraining(TrainerCallback):  # type: ignore[misc]
-    """Callback that starts the clock, and ends the run at the time limit."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self.clock.start()
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        if self.clock.share >= 1:
-            control.should_training_stop = True
+        saved = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
+        self.clock.set(saved["elapsed"])
 
 
 def _the_only(items: list[list[Group]]) -> list[Group]:

@@ -1,16 +1,12 @@
-"""Progress display of the training of a language model."""
+"""Progress bar of the training of a language model."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
-from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.pretraining.pretrain_trainer import Clock
 from holdfast.pretraining.step_order import StepOrder
-from holdfast.progress import Stage, duration
-from holdfast.runs.training_progress import TrainingProgress
+from holdfast.progress import Stage
 
 
 class PretrainStage(Stage):
@@ -28,54 +24,21 @@ class PretrainStage(Stage):
         self._tokens, self._first_tokens = 0, 0
 
     def restart(self, *, total: float | None = None, first: float = 0) -> None:
-        """Restart the count."""
+        """Restart the count; without the total, which is unknown, if time ends the run."""
         self._tokens = self._first_tokens = self.order.tokens_before(int(first))
-        super().restart(total=total, first=first)
+        super().restart(total=None if self.clock.leads else total, first=first)
 
     def update(self, done: float, total: float | None = None, note: str | None = None) -> None:
         """Update the progress; tokens are counted here, in the thread of the training, which uses the same order."""
         self._tokens = self.order.tokens_before(int(done))
         super().update(done, total, note)
 
-    @property
-    def share(self) -> float | None:
-        """The share that is done: of the time if it ends the run, else of the steps."""
-        return self.clock.share if self.clock.leads else super().share
-
-    def count(self) -> str:
-        """Return the number of steps done, as text; without the total, which is unknown, if time ends the run."""
-        return f"{self.done:,} steps" if self.clock.leads else super().count()
-
     def rate(self) -> str:
         """Return the tokens per second, as text."""
         tokens = self._tokens - self._first_tokens
         return f"{tokens / self.elapsed:,.0f} tokens/s" if tokens else ""
 
-    def left(self) -> str:
-        """Return the time left, as text."""
+    def remaining(self) -> tuple[float, float] | None:
+        """Return the share of the time limit that is over, and the seconds left; None if the steps end the run."""
         left = max(self.clock.seconds - self.clock.elapsed, 0.0)
-        return f"ETA {duration(left)}" if self.clock.leads else super().left()
-
-
-class PretrainProgress(TrainingProgress):
-    """Callback that shows a pretraining: a bar on a terminal, else a line per log record and every few seconds.
-
-    Args:
-        console: console to draw on.
-        order: gives the tokens of each step.
-        clock: clock of the run, which may end it.
-    """
-
-    def __init__(self, console: Console, order: StepOrder, clock: Clock) -> None:
-        super().__init__(console, 1)
-        self.stage = PretrainStage(console, order, clock)
-
-    def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the measurements on the held-out sentences, as text."""
-        return f"held-out perplexity {metrics['eval_perplexity']:.2f}, {metrics['eval_masked_accuracy']:.1f} % right"
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the measurements; without a terminal, print a line."""
-        super().on_evaluate(args, state, control, **kwargs)
-        if not self.console.is_terminal:
-            self.stage.tell()
+        return (self.clock.share, left) if self.clock.leads else None

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from sentence_transformers.util import get_device_name
-from transformers import PrinterCallback, TrainingArguments, set_seed
-from transformers.utils import logging as transformers_logging
+from transformers import TrainingArguments, set_seed
 
-from holdfast import __version__
 from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.sources import CORPORA
 from holdfast.errors import UserError
-from holdfast.files import exclusive, write_text
+from holdfast.files import write_text
 from holdfast.model_lookup import model_identity, resolve_model
-from holdfast.models import saved_plainly
 from holdfast.pretraining.batches import Group, TrainingSteps, held_out_groups
 from holdfast.pretraining.masking import Masking
 from holdfast.pretraining.model import (
@@ -36,16 +32,13 @@ from holdfast.pretraining.model import (
 from holdfast.pretraining.model_card import card
 from holdfast.pretraining.pretrain_settings import PretrainSettings
 from holdfast.pretraining.pretrain_trainer import Clock, PretrainTrainer
-from holdfast.pretraining.pretraining_progress import PretrainProgress
+from holdfast.pretraining.pretraining_progress import PretrainStage
 from holdfast.pretraining.step_order import StepOrder
 from holdfast.pretraining.tokens import TokenisedCorpus, tokenise_corpus
 from holdfast.pretraining.vocabulary import load_tokenizer, own_tokenizer, tokenizer_hash
 from holdfast.progress import stage
-from holdfast.results import environment, new_result, write_result
-from holdfast.runs import run_folder as run_folder
-from holdfast.runs.run_log import METRICS_FILE, RESULT_FILE
-from holdfast.runs.run_record import RUN, digest_of
-from holdfast.runs.training_progress import MetricsFile, logging_steps
+from holdfast.runs.run import Run
+from holdfast.runs.training_progress import TrainingProgress
 from holdfast.training.cpu import FreedMemory
 
 CPU_GROUP_TOKENS = 2048
@@ -55,7 +48,6 @@ _TRAINING = (
     *("mask_share", "whole_words", "max_length", "seed", "export"),
 )
 _GPU_GROUPS = 4  # groups of a step, so that it holds sentences of several lengths
-_SAVE_STEPS = 500
 _ENDLESS = 10**9  # steps of a run that ends by time
 
 
@@ -70,7 +62,6 @@ class _Material:
     masking: Masking
 
 
-@exclusive(lambda settings: run_folder.alone(settings.output))
 def pretrain(
     settings: PretrainSettings,
     *,
@@ -91,33 +82,27 @@ def pretrain(
         UserError: a mistake in the settings or the data, a folder with other files, a loss that is not finite, or a
             full disk.
     """
-    settings = settings.completed()
-    console = console or Console(quiet=True)
-    output = settings.output
-    said = _said(settings)
-    finished = run_folder.finished_run(output, output / RESULT_FILE, "pretrain", resume, said, console)
-    if finished is not None:
-        console.print(f"{output} is finished already: nothing to resume", highlight=False)
-        run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
+    run = Run(
+        "pretrain", settings.output, resume=resume, save_steps=settings.save_steps, console=console, command=command
+    )
+    with run.alone():
+        return _pretrain(settings.completed(), run)
+
+
+def _pretrain(settings: PretrainSettings, run: Run) -> dict[str, Any]:
+    identity = _settings_record(settings)
+    if (finished := run.finished(identity)) is not None:
         return finished
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    material = _material(settings, console)
+    material = _material(settings, run.console)
     check_prompts(material.tokenizer, settings.prompts)
     set_seed(settings.seed)
     if settings.model is None:
         model = new_model(settings, material.tokenizer)
     else:
-        with stage(console, f"loading {settings.model}", announce=False):
+        with stage(run.console, f"loading {settings.model}", announce=False):
             model = continued_model(settings.model, material.tokenizer, settings.max_length)
-    record = _record(settings, said, material, model)
-    checkpoint = run_folder.begin(output, record, console)
-    try:
-        made = _train(settings, material, model, record, checkpoint, console)
-        return _finish(settings, material, record, made, console, command)
-    except UserError:
-        run_folder.forget_unless_resumable(output)
-        raise
+    run.begin(_record(settings, identity, material, model))
+    return _finish(settings, material, _train(settings, material, model, run), run)
 
 
 def _material(settings: PretrainSettings, console: Console) -> _Material:
@@ -129,16 +114,16 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
     }
     held_out_spooled = None
     if settings.held_out is not None:  # first, since it is small: a mistake in its name is reported early
-        with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as message:
-            held_out_spooled = spool_corpus(settings.held_out, **reading, progress=message.update)
-    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as message:
-        spooled = spool_corpus(settings.corpus, **reading, progress=message.update)
+        with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as shown:
+            held_out_spooled = spool_corpus(settings.held_out, **reading, progress=shown.update)
+    with stage(console, f"reading {settings.corpus}", unit="sentences", announce=False) as shown:
+        spooled = spool_corpus(settings.corpus, **reading, progress=shown.update)
     began = time.monotonic()
-    with stage(console, "counting pieces of words"):
+    with stage(console, "counting word pieces"):
         tokenizer = _tokenizer(settings, spooled)
     masking = Masking(tokenizer, share=settings.mask_share, whole_words=settings.whole_words)
     counted = time.monotonic()
-    with stage(console, "cutting the corpus into tokens", unit="sentences", total=spooled.sentences) as message:
+    with stage(console, "tokenising the corpus", unit="sentences", total=spooled.sentences) as shown:
         held_out = None
         if held_out_spooled is not None:
             held_out = tokenise_corpus(held_out_spooled, tokenizer, max_length=settings.max_length)
@@ -149,12 +134,12 @@ def _material(settings: PretrainSettings, console: Console) -> _Material:
             tokenizer,
             max_length=settings.max_length,
             without=held_out,
-            progress=message.update,
+            progress=shown.update,
         )
     if not masking.maskable[corpus.ids].any():
         raise UserError(f"the corpus {settings.corpus} holds no word of the vocabulary: give another --tokenizer")
     material = _Material(tokenizer, spooled, corpus, held_out, masking)
-    _tell(material, counted - began, time.monotonic() - counted, console)
+    _print_sizes(material, counted - began, time.monotonic() - counted, console)
     return material
 
 
@@ -169,7 +154,7 @@ def _tokenizer(settings: PretrainSettings, corpus: SpooledCorpus) -> Any:
     return tokenizer
 
 
-def _tell(material: _Material, count_seconds: float, cut_seconds: float, console: Console) -> None:
+def _print_sizes(material: _Material, count_seconds: float, cut_seconds: float, console: Console) -> None:
     """Print the sizes, the held-out sentences, and the time of the preparation."""
     corpus, held_out = material.corpus, material.held_out
     tokens = len(corpus.ids)
@@ -181,27 +166,18 @@ def _tell(material: _Material, count_seconds: float, cut_seconds: float, console
     if held_out is not None:
         lines.append(f"held out: {len(held_out):,} sentences; {corpus.removed:,} of the corpus are among them: removed")
     if corpus.cut:
-        lines.append(f"{corpus.cut:,} sentences are longer than --max-length: their ends are cut off")
+        lines.append(f"{corpus.cut:,} sentences are longer than --max-length: they are truncated")
     for line in lines:
         console.print(line, highlight=False)
 
 
-def _train(
-    settings: PretrainSettings,
-    material: _Material,
-    model: Any,
-    record: dict[str, Any],
-    checkpoint: Path | None,
-    console: Console,
-) -> dict[str, Any]:
+def _train(settings: PretrainSettings, material: _Material, model: Any, run: Run) -> dict[str, Any]:
     """Train and export the model, and return the outcome: steps, tokens, sizes, time."""
     on_cpu = get_device_name() == "cpu"
     clock = Clock(settings.hours * 3600 if settings.hours is not None else math.inf)
-    order = _order(settings, material.corpus, record["training"]["group_tokens"])
+    order = _order(settings, material.corpus, run.record["training"]["group_tokens"])
     steps = settings.max_steps or (_ENDLESS if clock.leads else order.steps_of(settings.epochs or 1.0))
     pad_id = material.tokenizer.pad_token_id
-    progress = PretrainProgress(console, order, clock)
-    metrics = MetricsFile(settings.output / METRICS_FILE)
     held_out = _held_out(material, order.group_tokens)
     trainer = PretrainTrainer(
         model=model,
@@ -211,17 +187,12 @@ def _train(
         clock=clock,
         keep_checkpoints=settings.keep_checkpoints,
         processing_class=material.tokenizer,
-        args=_arguments(settings, steps, record["training"]["precision"], evaluate=bool(held_out), on_cpu=on_cpu),
-        callbacks=[progress, metrics, FreedMemory()],
+        args=_arguments(settings, steps, run, evaluate=bool(held_out), on_cpu=on_cpu),
     )
-    trainer.remove_callback(PrinterCallback)
-    try:
-        with metrics, ready_to_train(model, settings.dropout):
-            trainer.train_from(checkpoint)
-    finally:
-        progress.close()
+    progress = TrainingProgress(PretrainStage(run.console, order, clock), _held_out_scores, print_scores=True)
+    run.train(trainer, progress, [FreedMemory()], ready_to_train(model, settings.dropout))
     done = trainer.state.global_step
-    made = {
+    outcome = {
         "steps": done,
         "tokens": order.tokens_before(done),
         "epochs": order.epochs_before(done),
@@ -230,14 +201,12 @@ def _train(
         "stored": settings.export,
     }
     model.to("cpu", dtype=torch.float16 if settings.export == "fp16" else torch.float32)
+    run.export_transformer(model, material.tokenizer)
+    return {**outcome, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}
 
-    def save(folder: Path) -> None:
-        model.save_pretrained(folder)
-        with saved_plainly(material.tokenizer):
-            material.tokenizer.save_pretrained(folder)
 
-    run_folder.export(settings.output, save, "config.json")
-    return {**made, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}
+def _held_out_scores(metrics: dict[str, float]) -> str:
+    return f"held-out perplexity {metrics['eval_perplexity']:.2f}, {metrics['eval_masked_accuracy']:.1f} % right"
 
 
 def _group_tokens(settings: PretrainSettings, device: str) -> int:
@@ -258,52 +227,32 @@ def _held_out(material: _Material, group_tokens: int) -> list[Group]:
     return held_out_groups(material.held_out, material.masking, material.tokenizer.pad_token_id, group_tokens)
 
 
-def _finish(
-    settings: PretrainSettings,
-    material: _Material,
-    record: dict[str, Any],
-    made: dict[str, Any],
-    console: Console,
-    command: list[str] | None,
-) -> dict[str, Any]:
+def _finish(settings: PretrainSettings, material: _Material, outcome: dict[str, Any], run: Run) -> dict[str, Any]:
     """Evaluate the exported model, and write its card and the result."""
-    output, began = settings.output, time.monotonic()
-    model, tokenizer = load_finished(output)
+    began = time.monotonic()
+    model, tokenizer = load_finished(run.folder)
     model.to(get_device_name())
     rows = []
-    with stage(console, "measuring"):
+    with stage(run.console, "measuring"):
         groups = _held_out(material, CPU_GROUP_TOKENS)
         if groups:
             places = sum(len(group["labels"]) for group in groups)
             metrics = measure(model, groups, bf16=False)
             rows.append({"task": "masked-lm", "split": "held-out", "n": places, "metrics": metrics})
         prompts = fill(model, tokenizer, settings.prompts)
-    write_text(output / "README.md", card(record, made, rows, prompts))
-    result = new_result(
-        "pretrain",
-        command=command,
-        model=str(output),
-        path=output,
-        protocol={name: value for name, value in record.items() if name != "versions"},
-        seed=settings.seed,
-        results=rows,
-        timing={"train_seconds": made["train_seconds"], "evaluate_seconds": time.monotonic() - began},
-        device=str(model.device),
-    )
-    result |= {"made": made, "prompts": prompts, RUN: digest_of(record)}
-    write_result(output / RESULT_FILE, result)
-    run_folder.clear(output, keep_checkpoints=settings.save_steps is not None)
-    return result
+    write_text(run.folder / "README.md", card(run.record, outcome, rows, prompts))
+    timing = {"train_seconds": outcome["train_seconds"], "evaluate_seconds": time.monotonic() - began}
+    return run.finish(run.protocol(), rows, timing, model.device, made=outcome, prompts=prompts)
 
 
-def _record(settings: PretrainSettings, said: dict[str, Any], material: _Material, model: Any) -> dict[str, Any]:
+def _record(settings: PretrainSettings, identity: dict[str, Any], material: _Material, model: Any) -> dict[str, Any]:
     """Return the content of ``run.json``, with which a resumed run must agree."""
     device = get_device_name()
     precision = arithmetic.resolve(settings.precision, torch.device(device))
     held_out = material.held_out
     return {
-        **said,
-        "training": {**said["training"], "precision": precision, "group_tokens": _group_tokens(settings, device)},
+        **identity,
+        "training": {**identity["training"], "precision": precision, "group_tokens": _group_tokens(settings, device)},
         "shape": _shape(model.config),
         "vocabulary": {
             "pieces": len(material.tokenizer),
@@ -324,11 +273,10 @@ def _record(settings: PretrainSettings, said: dict[str, Any], material: _Materia
         if held_out is None
         else {"source": settings.held_out, "sentences": len(held_out), "tokens": len(held_out.ids)},
         "attribution": settings.attribution or _known_terms(settings.corpus),
-        "versions": {"holdfast": __version__, **environment()["packages"]},
     }
 
 
-def _said(settings: PretrainSettings) -> dict[str, Any]:
+def _settings_record(settings: PretrainSettings) -> dict[str, Any]:
     """Return the part of the record that follows from the settings, without reading data."""
     identity = model_identity(resolve_model(settings.model))["model_sha256"] if settings.model is not None else None
     training = {name: getattr(settings, name) for name in _TRAINING}
@@ -351,29 +299,15 @@ def _known_terms(corpus: str) -> str | None:
     return next((entry.licence for entry in CORPORA if entry.name == corpus), None)
 
 
-def _arguments(
-    settings: PretrainSettings, steps: int, precision: str, *, evaluate: bool, on_cpu: bool
-) -> TrainingArguments:
+def _arguments(settings: PretrainSettings, steps: int, run: Run, *, evaluate: bool, on_cpu: bool) -> TrainingArguments:
     return TrainingArguments(
-        output_dir=str(settings.output),
+        **run.arguments(on_cpu=on_cpu, evaluate=evaluate, eval_steps=settings.eval_steps, steps=steps),
         per_device_train_batch_size=1,  # a step's groups are one item
         max_steps=steps,
-        learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         adam_beta2=0.98,  # RoBERTa, §3.1: more stable with large batches
         adam_epsilon=1e-6,
         max_grad_norm=1.0,
-        optim="adamw_torch_fused",
-        bf16=precision == "bf16",
-        use_cpu=on_cpu,
-        seed=settings.seed,
-        eval_strategy="steps" if evaluate else "no",
-        eval_steps=settings.eval_steps,
-        save_strategy="steps",
-        save_steps=settings.save_steps or _SAVE_STEPS,
-        logging_steps=logging_steps(steps),
-        logging_nan_inf_filter=False,  # a loss that is not finite stops the run
         remove_unused_columns=False,
         report_to="none",
-        disable_tqdm=True,
     )

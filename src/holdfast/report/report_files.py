@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UserError
-from holdfast.files import locked, made_for, output_lock, remove_temporary, write_text
+from holdfast.files import created_folder, locked, output_lock, remove_temporary, write_text
 from holdfast.number_ranges import in_range
 from holdfast.report.contents import make_contents
 from holdfast.report.result_sources import read_sources
@@ -27,7 +27,7 @@ class Written:
         tables: the ids of its tables.
         figures: the ids of its figures.
         examples: number of adversarial examples on it.
-        examples_there: number of adversarial examples in the results.
+        examples_total: number of adversarial examples in the results.
         plots: the picture files.
         changed: the result files that were changed since they were written; the page marks them.
         damaged: a line for each damaged record or log of a training; the rest of a damaged log is shown.
@@ -39,7 +39,7 @@ class Written:
     tables: tuple[str, ...]
     figures: tuple[str, ...]
     examples: int
-    examples_there: int
+    examples_total: int
     plots: tuple[Path, ...]
     changed: tuple[Path, ...] = ()
     damaged: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def write_report(
             from holdfast.report.plots import FORMATS, write_plots
 
             names = [f"*.{kind}" for kind in FORMATS]
-            with made_for(plots), locked(plots / ".plots.lock", plots):
+            with created_folder(plots), locked(plots / ".plots.lock", plots):
                 remove_temporary(plots, *names)
                 drawn = write_plots(contents.figures, plots)
     return Written(
@@ -93,7 +93,7 @@ def write_report(
         tables=tuple(table.id for table in contents.tables),
         figures=tuple(figure.id for figure in contents.figures),
         examples=len(contents.examples.shown),
-        examples_there=contents.examples.there,
+        examples_total=contents.examples.total,
         plots=tuple(drawn),
         changed=tuple(source.path for source in contents.sources if source.state == "changed"),
         damaged=tuple(dict.fromkeys(line for source in contents.sources for line in source.damaged)),

@@ -1,6 +1,6 @@
 """Checkpoints sealed with the hashes of their files; a checkpoint whose files do not match is skipped.
 
-The best weights so far are stored beside the checkpoints, in ``best/``, with their own seal. Each checkpoint records
+The best weights so far are stored next to the checkpoints, in ``best/``, with their own seal. Each checkpoint records
 the step of the best weights at the time it was written. If the best weights are missing or damaged, only a checkpoint
 from before that step can be used: a run resumed from it repeats the same evaluations and keeps the same weights.
 
@@ -32,7 +32,7 @@ _NAME = re.compile(r"checkpoint-(\d+)")
 def seal(checkpoint: Path) -> None:
     """Mark a checkpoint as complete: write its run and the SHA-256 of each of its files, as the last file."""
     best = checkpoint.parent / BEST_FOLDER / BEST_FILE
-    write_json(checkpoint / _BEST_NOTE, {"step": best_step(best) if best.exists() else None})
+    write_json(checkpoint / _BEST_NOTE, {"step": int(best_notes(best)["step"]) if best.exists() else None})
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != SEAL)
     hashes = {str(path.relative_to(checkpoint)): sha256(path) for path in files}
     sealed = {RUN: digest_in(checkpoint.parent), _FILES: hashes}
@@ -71,7 +71,7 @@ def _first_changed(checkpoint: Path, hashes: dict[str, Any]) -> str | None:
     return None
 
 
-def refuse_those_of_others(folder: Path) -> list[Path]:
+def refuse_foreign_checkpoints(folder: Path) -> list[Path]:
     """Refuse checkpoints and best weights in a run's folder that belong to another run.
 
     Returns:
@@ -114,12 +114,6 @@ def best_is_intact(folder: Path) -> bool:
 def best_is_damaged(folder: Path) -> bool:
     """Return True if the best weights of a run exist and have changed since they were written."""
     return (folder / BEST_FOLDER / BEST_FILE).exists() and not best_is_intact(folder)
-
-
-def best_step(path: Path) -> int:
-    """Return the step of the best weights at ``path``."""
-    with safe_open(str(path), framework="np") as file:
-        return int(file.metadata()["step"])
 
 
 def best_notes(path: Path) -> dict[str, str]:

@@ -1,24 +1,26 @@
-"""Checkpoints and autocast shared by all trainers."""
+"""The common part of all trainers: sealed checkpoints, autocast, hooks, and the check of the loss."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import BatchSampler, DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import telling_write_errors
+from holdfast.files import one_line_write_errors
 from holdfast.models import saved_plainly
 from holdfast.runs.checkpoints import checkpoints, keep_newest, latest_intact, remove, seal
 
 
 class Resumable:
-    """Mixin for a ``transformers.Trainer``: sealed checkpoints, and one autocast region per step.
+    """Mixin for a ``transformers.Trainer``: sealed checkpoints, one autocast region per step, and hooks.
 
     It must come before the trainer in the bases. A complete checkpoint is sealed with hashes. A run can also be resumed
     from a checkpoint of its last step.
@@ -28,9 +30,38 @@ class Resumable:
     """
 
     keep_checkpoints: int = 2
+    add_callback: Callable[[TrainerCallback], None]
+    remove_callback: Callable[[type[TrainerCallback]], None]
     args: Any
     accelerator: Any
+    callback_handler: Any
+    control: Any
     state: Any
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_callback(_Hooks(self))
+
+    # --- hooks ------------------------------------------------------------------------------------------------------
+
+    def begin_training(self) -> None:
+        """Prepare for the first step of this process, after a checkpoint was loaded."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Prepare for an epoch."""
+
+    def follow(self) -> None:
+        """Update the state that follows the optimiser; called once after each of its steps."""
+
+    def is_over(self) -> bool:
+        """Return True if the training ends after the current step."""
+        return False
+
+    def diagnostics(self) -> dict[str, Tensor]:
+        """Return the scalars of the last step that are logged with the loss."""
+        return {}
+
+    # --- training ---------------------------------------------------------------------------------------------------
 
     def train_from(self, checkpoint: Path | None) -> None:
         """Train to the end, from the start or from a checkpoint.
@@ -42,7 +73,6 @@ class Resumable:
             return
         if self.args.should_save:  # the process may have been killed before an older checkpoint was removed
             keep_newest(Path(self.args.output_dir), self.keep_checkpoints)
-        self.add_callback(_StepsOfThisRun())  # type: ignore[attr-defined]
         state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
         if state.global_step < state.max_steps:
             self.train(resume_from_checkpoint=str(checkpoint))  # type: ignore[attr-defined]
@@ -57,6 +87,39 @@ class Resumable:
             stack.enter_context(torch.autocast(self.args.device.type, dtype=torch.bfloat16))
         return stack
 
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log the diagnostics of the last step together with the loss."""
+        if "loss" in logs:
+            logs = {**logs, **{name: value.item() for name, value in self.diagnostics().items()}}
+        super().log(logs, start_time)  # type: ignore[misc]
+
+    def log_evaluation(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Log the metrics of an evaluation, notify the callbacks, and return the metrics."""
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def check_finite(self, loss: Tensor, name: str = "the loss") -> None:
+        """Stop the run if the loss of a step is not finite, before the weights are updated.
+
+        Raises:
+            UserError: it is not finite.
+        """
+        if not torch.isfinite(loss):
+            raise UserError(
+                f"{name} became {loss.item()} at step {self.state.global_step + 1}; {self._last_good()}; "
+                "try a lower --learning-rate"
+            )
+
+    def loader(self, dataset: Any, batches: BatchSampler, collate: Callable[[list[Any]], Any]) -> DataLoader[Any]:
+        """Return a prepared loader of the training's batches."""
+        pinned = self.args.device.type != "cpu"
+        loader: DataLoader[Any] = DataLoader(dataset, batch_sampler=batches, collate_fn=collate, pin_memory=pinned)
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    # --- checkpoints ------------------------------------------------------------------------------------------------
+
     def _maybe_log_save_evaluate(self, *given: Any, **named: Any) -> None:
         """Do as inherited; if a file cannot be written, the error message names the last good checkpoint."""
         try:
@@ -68,7 +131,7 @@ class Resumable:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
         try:
-            with telling_write_errors(checkpoint), saved_plainly(getattr(self, "processing_class", None)):
+            with one_line_write_errors(checkpoint), saved_plainly(getattr(self, "processing_class", None)):
                 super()._save_checkpoint(model, trial)  # type: ignore[misc]
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
@@ -85,8 +148,25 @@ class Resumable:
         return f"last good checkpoint: {newest}" if newest else "no good checkpoint exists"
 
 
-class _StepsOfThisRun(TrainerCallback):
-    """Callback that uses the save, evaluation and logging steps of this run, not those in the checkpoint."""
+class _Hooks(TrainerCallback):
+    """Callback that calls the hooks of a trainer."""
+
+    def __init__(self, trainer: Resumable) -> None:
+        self.trainer = trainer
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        # The steps between saves, evaluations and log records are those of this run, not those in the checkpoint.
         state.compute_steps(args, state.max_steps)
+        self.trainer.begin_training()
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self.trainer.begin_epoch(int(state.epoch or 0))
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self.trainer.follow()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        if self.trainer.is_over():
+            control.should_training_stop = True

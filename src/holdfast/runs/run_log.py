@@ -41,7 +41,8 @@ DIAGNOSTICS = frozenset(
         *("tokens", "tokens_per_second", "elapsed"),
     )
 )
-"""Quantities that methods and defences log in addition to the terms of their loss, and counts of pre-training."""
+"""The vocabulary of the log: quantities, besides scores, that are not terms of a loss. A quantity of another name is
+taken for a term, so that a method may log further quantities without an entry here."""
 _OF_TRAINER = frozenset(("step", "time", "epoch", "loss", "grad_norm", "learning_rate", "total_flos"))
 
 Record = Mapping[str, Any]

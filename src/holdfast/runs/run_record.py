@@ -29,7 +29,7 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file is damaged; the message names the line.
     """
-    message = "is damaged: what run it is cannot be told"
+    message = "is damaged: the run cannot be identified"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -56,8 +56,8 @@ def digest_of(record: dict[str, Any]) -> str:
 
     Moving the base model or the corpus, or other installed versions, do not change the digest.
     """
-    decides = _deciding(json.loads(json.dumps(record)))
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+    compared = _compared(json.loads(json.dumps(record)))
+    return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
 
 
 def digest_in(folder: Path) -> str | None:
@@ -83,8 +83,8 @@ def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
     """
     if named is not None and run is not None and named != run:
         raise EndsRun(
-            f"{path} is of run {shown(named)}, and this is run {shown(run)}: move it out of the folder, and put this "
-            "run's own back if it took its place"
+            f"{path} is of run {shown(named)}, and this is run {shown(run)}: move it out of the folder, and restore "
+            "this run's own file if it was replaced"
         )
 
 
@@ -114,14 +114,14 @@ def damage_in(folder: Path) -> list[str]:
             lines.append(str(error))
     if numbers := damaged_lines(folder / METRICS_FILE):
         more = f" (and {len(numbers) - 1} more line{'s' * (len(numbers) > 2)})" if len(numbers) > 1 else ""
-        lines.append(f"{folder / METRICS_FILE}:{numbers[0]}{more} is damaged: what it told is left out")
+        lines.append(f"{folder / METRICS_FILE}:{numbers[0]}{more} is damaged: it is left out")
     return lines
 
 
-def _deciding(record: dict[str, Any]) -> dict[str, Any]:
+def _compared(record: dict[str, Any]) -> dict[str, Any]:
     """Return the compared part of a record; None counts as absent."""
     return {
-        name: _deciding(value) if isinstance(value, dict) else value
+        name: _compared(value) if isinstance(value, dict) else value
         for name, value in record.items()
         if name not in _MAY_DIFFER and value is not None
     }

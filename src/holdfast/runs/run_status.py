@@ -149,26 +149,27 @@ def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], n
         return "absent", "no run here yet"
     if not log:
         return "preparing", "begun; nothing is logged yet"
-    message = [one for one in log if "state" in one]
-    last, begun = message[-1] if message else {}, next((one for one in reversed(message) if one["state"] == BEGUN), {})
+    states = [record for record in log if "state" in record]
+    last = states[-1] if states else {}
+    begun = next((record for record in reversed(states) if record["state"] == BEGUN), {})
     if last.get("state") == STOPPED:
         return "stopped", f"stopped at step {last['step']}; continue it with --resume"
     if last.get("state") == FAILED:
-        return "failed", f"failed at step {last['step']}: {last.get('why', 'no reason is told')}"
+        return "failed", f"failed at step {last['step']}: {last.get('why', 'no reason was logged')}"
     process = begun.get("process")
     alive = is_alive(process) if isinstance(process, dict) else None
     if alive is None:
-        return "unseen", f"last heard of {_ago(log, now)}; its process cannot be seen from here"
+        return "unseen", f"last log record {_ago(log, now)}; its process cannot be seen from this machine"
     trained = last.get("state") == TRAINED
     if alive:
         return ("measuring", "trained; saving and measuring") if trained else ("running", "running")
     after = "after its last step, before its result was written" if trained else f"after step {log[-1]['step']}"
-    return "gone", f"its process ended without a word {after}; continue it with --resume"
+    return "gone", f"its process ended without a log record {after}; continue it with --resume"
 
 
 def _ago(log: Sequence[Record], now: float) -> str:
-    at = number_of(log[-1].get("time"))
-    return "at a time that its log does not tell" if at is None else f"{duration(max(0.0, now - at))} ago"
+    written = number_of(log[-1].get("time"))
+    return "at an unknown time" if written is None else f"{duration(max(0.0, now - written))} ago"
 
 
 def duration(seconds: float) -> str:
@@ -199,15 +200,15 @@ def _named(log: Sequence[Record]) -> list[str]:
 
 
 def _steps(log: Sequence[Record]) -> int | None:
-    message = [one["max_steps"] for one in log if type(one.get("max_steps")) is int]
-    return message[-1] if message and 0 < message[-1] < _UNBOUNDED else None
+    totals = [record["max_steps"] for record in log if type(record.get("max_steps")) is int]
+    return totals[-1] if totals and 0 < totals[-1] < _UNBOUNDED else None
 
 
 def _this_part(log: Sequence[Record]) -> list[tuple[int, float]]:
     """Return (step, time) of the records since the run was last begun or resumed."""
-    begun = max((place for place, one in enumerate(log) if one.get("state") == BEGUN), default=0)
-    times = [(one["step"], number_of(one.get("time"))) for one in log[begun:]]
-    return [(step, at) for step, at in times if at is not None]
+    begun = max((place for place, record in enumerate(log) if record.get("state") == BEGUN), default=0)
+    times = [(record["step"], number_of(record.get("time"))) for record in log[begun:]]
+    return [(step, time_written) for step, time_written in times if time_written is not None]
 
 
 def _rate(log: Sequence[Record]) -> float | None:

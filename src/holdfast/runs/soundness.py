@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.training.duplicates import LARGE, logged_shares, duplicates_after
+from holdfast.adversary.ball_radius import ball_radius
+from holdfast.runs.duplicate_shares import LARGE, duplicates_after, logged_shares
 from holdfast.runs.run_log import RISES, Record, curve, number_of
 
 Level = Literal["good", "look", "bad", "told"]
@@ -60,42 +61,34 @@ def options_of(protocol: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def radius_of(options: Mapping[str, Any]) -> float | None:
-    """Return the radius of δ's ball: the option, or that of RobustEmbed, fgsm_steps·fgsm_size; None if unknown.
-
-    Args:
-        options: options of the method or the defence.
-    """
-    chosen = number_of(options.get("radius"))
-    if chosen is not None:
-        return chosen
-    steps, size = number_of(options.get("fgsm_steps")), number_of(options.get("fgsm_size"))
-    return None if steps is None or size is None else steps * size
+    """Return the radius of δ's ball by the options of the method or the defence; None if unknown."""
+    return ball_radius({name: number for name, value in options.items() if (number := number_of(value)) is not None})
 
 
 def _loss(log: Sequence[Record]) -> Flag | None:
-    message = [(record["step"], record["loss"]) for record in log if "loss" in record]
-    if not message:
+    losses = [(record["step"], record["loss"]) for record in log if "loss" in record]
+    if not losses:
         return None
-    broken = [step for step, value in message if number_of(value) is None]
+    broken = [step for step, value in losses if number_of(value) is None]
     if broken:
         return Flag("bad", "loss", f"not a finite number at step {broken[0]}")
-    first, last = message[0][1], message[-1][1]
-    if len(message) > 1 and last >= first:
-        return Flag("look", "loss", f"did not fall: {first:.4g} at step {message[0][0]}, {last:.4g} at step {message[-1][0]}")
+    (first_step, first), (last_step, last) = losses[0], losses[-1]
+    if len(losses) > 1 and last >= first:
+        return Flag("look", "loss", f"did not fall: {first:.4g} at step {first_step}, {last:.4g} at step {last_step}")
     return Flag("good", "loss", f"from {first:.4g} to {last:.4g}")
 
 
 def _gradients(log: Sequence[Record]) -> Flag | None:
-    message = [(record["step"], record["grad_norm"]) for record in log if "grad_norm" in record]
-    if not message:
+    norms = [(record["step"], record["grad_norm"]) for record in log if "grad_norm" in record]
+    if not norms:
         return None
-    broken = [step for step, value in message if number_of(value) is None]
+    broken = [step for step, value in norms if number_of(value) is None]
     if broken:
         return Flag("bad", "gradients", f"not finite at step {broken[0]}")
-    zero = [step for step, value in message if value == 0]
+    zero = [step for step, value in norms if value == 0]
     if zero:
-        return Flag("bad", "gradients", f"exactly 0 in {len(zero)} of {len(message)} logged steps, first at {zero[0]}")
-    values = [value for _, value in message]
+        return Flag("bad", "gradients", f"exactly 0 in {len(zero)} of {len(norms)} logged steps, first at {zero[0]}")
+    values = [value for _, value in norms]
     return Flag("good", "gradients", f"never 0; norm {min(values):.3g} to {max(values):.3g}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,6 @@ from holdfast.progress import Stage, digits
 from holdfast.runs.run_log import BEGUN, FAILED, STOPPED, TRAINED, read_log
 from holdfast.runs.run_process import this_process
 from holdfast.runs.run_record import RUN, digest_in
-from holdfast.training.selection import METRIC
 
 
 class TrainingStage(Stage):
@@ -35,21 +35,21 @@ class TrainingStage(Stage):
 
     def rate(self) -> str:
         """Return the sentences per second, as text."""
-        made = self.done - self.first
-        return f"{digits(made * self.batch_size / self.elapsed)} sentences/s" if made > 0 else ""
+        steps = self.done - self.first
+        return f"{digits(steps * self.batch_size / self.elapsed)} sentences/s" if steps > 0 else ""
 
 
 class TrainingProgress(TrainerCallback):
     """Callback that shows a training: a bar on a terminal, else a line per log record and every few seconds.
 
     Args:
-        console: console to draw on.
-        batch_size: sentences per optimiser step, over all processes.
+        stage: the progress bar.
+        score: returns the score among the metrics of an evaluation, as text.
+        print_scores: print a line after each evaluation too, without a terminal.
     """
 
-    def __init__(self, console: Console, batch_size: int) -> None:
-        self.console = console
-        self.stage: Stage = TrainingStage(console, batch_size)
+    def __init__(self, stage: Stage, score: Callable[[dict[str, float]], str], *, print_scores: bool = False) -> None:
+        self.stage, self.score, self.print_scores = stage, score, print_scores
         self._loss, self._best, self._doing = "", "", ""
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -73,31 +73,24 @@ class TrainingProgress(TrainerCallback):
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show the loss; without a terminal, print a line."""
         logs = kwargs["logs"]
-        if not state.is_world_process_zero or "loss" not in logs:
-            return
-        self._loss = f"loss {logs['loss']:.4f}"
-        self.stage.note = self._note()
-        if not self.console.is_terminal:
-            self.stage.tell()
+        if state.is_world_process_zero and "loss" in logs:
+            self._loss = f"loss {logs['loss']:.4f}"
+            self._show_note(print_line=True)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Show the score that selects the weights."""
-        score = self.score_of(kwargs["metrics"])
-        if score is not None and state.is_world_process_zero:
-            self._best, self._doing = score, ""
-            self.stage.note = self._note()
-
-    def score_of(self, metrics: dict[str, float]) -> str | None:
-        """Return the score among the metrics of an evaluation, as text; None if there is none."""
-        return f"STS-B dev {metrics[METRIC]:.2f}" if METRIC in metrics else None
+        """Show the score."""
+        if state.is_world_process_zero:
+            self._best, self._doing = self.score(kwargs["metrics"]), ""
+            self._show_note(print_line=self.print_scores)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Stop drawing."""
-        self.close()
-
-    def close(self) -> None:
-        """Stop drawing, also after an error."""
         self.stage.close()
+
+    def _show_note(self, *, print_line: bool) -> None:
+        self.stage.note = self._note()
+        if print_line and not self.stage.console.is_terminal:
+            self.stage.print_line()
 
     def _note(self) -> str:
         return "  ".join(text for text in (self._loss, self._best, self._doing) if text)

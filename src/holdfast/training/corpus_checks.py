@@ -16,7 +16,7 @@ _BATCHES, _SENTENCES = 10, 2048
 _ROWS = 1000
 
 
-def refuse_one_text(corpus: SpooledCorpus, encoder: Encoder) -> None:
+def refuse_single_text(corpus: SpooledCorpus, encoder: Encoder) -> None:
     """Refuse a corpus whose sentences, or whose positives, all have the same token ids.
 
     The corpus is read up to the first text whose token ids differ from those of row 0, usually the second row.
@@ -25,13 +25,15 @@ def refuse_one_text(corpus: SpooledCorpus, encoder: Encoder) -> None:
         UserError: all texts of a column have the same token ids.
     """
     for column in corpus.dataset.column_names:
-        first, differently_written = corpus.dataset[0][column], False
-        for texts in _written_otherwise(corpus, column, first):
-            differently_written = True
-            if _differ(encoder, first, texts):
+        first, differs_as_string = corpus.dataset[0][column], False
+        for texts in _differing_texts(corpus, column, first):
+            differs_as_string = True
+            if _differ_as_tokens(encoder, first, texts):
                 break
         else:
-            raise UserError(_one_text(corpus, column, encoder.model.max_seq_length if differently_written else None))
+            raise UserError(
+                _single_text_message(corpus, column, encoder.model.max_seq_length if differs_as_string else None)
+            )
 
 
 def share_in_first_batches(corpus: SpooledCorpus, encoder: Encoder, batch_size: int, seed: int) -> tuple[float, int]:
@@ -45,19 +47,19 @@ def share_in_first_batches(corpus: SpooledCorpus, encoder: Encoder, batch_size: 
     return statistics.fmean(shares), len(shares)
 
 
-def _written_otherwise(corpus: SpooledCorpus, column: str, first: str) -> Iterator[list[str]]:
+def _differing_texts(corpus: SpooledCorpus, column: str, first: str) -> Iterator[list[str]]:
     """Yield, for each thousand rows, the distinct texts that differ from ``first``, if there are any."""
     for start in range(0, corpus.sentences, _ROWS):
         if others := sorted({*corpus.dataset[start : start + _ROWS][column]} - {first}):
             yield others
 
 
-def _differ(encoder: Encoder, first: str, texts: Sequence[str]) -> bool:
+def _differ_as_tokens(encoder: Encoder, first: str, texts: Sequence[str]) -> bool:
     hashes = text_hashes(encoder.tokenise([first, *texts]))
     return bool((hashes != hashes[0]).any())
 
 
-def _one_text(corpus: SpooledCorpus, column: str, cut: int | None) -> str:
+def _single_text_message(corpus: SpooledCorpus, column: str, cut: int | None) -> str:
     """Return the error message; ``cut`` is the limit in tokens if the texts differ as strings, else None."""
     read = "" if cut is None else f", as the model reads it (all give the same token ids, cut at {cut})"
     return (

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from holdfast.files import write_text
 from holdfast.models import saved_plainly
 from holdfast.objectives.own_methods import is_own
-from holdfast.runs import run_folder as run_folder
+from holdfast.runs import run_folder
 from holdfast.training.method_options import objective_class
 
 MODULES_FILE = "modules.json"
@@ -103,7 +103,7 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _sts_table(rows: Sequence[Mapping[str, Any]] | None) -> str:
     if rows is None:
-        return "Not measured: no STS test data was at hand. `holdfast evaluate` measures it."
+        return "Not measured: no STS test data was available. `holdfast evaluate` measures it."
     names = " | ".join(row["task"] for row in rows)
     scores = [row["metrics"]["spearman"] for row in rows]
     cells = " | ".join(f"{score:.2f}" for score in scores)

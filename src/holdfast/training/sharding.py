@@ -25,13 +25,13 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from holdfast.errors import UserError
 from holdfast.launch import processes
 
-_ASKED = "ACCELERATE_USE_FSDP"
-_ON = ("1", "true", "yes", "y", "on", "t")
+_FSDP_VARIABLE = "ACCELERATE_USE_FSDP"
+_TRUE_WORDS = ("1", "true", "yes", "y", "on", "t")
 _CONFIG = "configs/accelerate/fsdp2.yaml"
 
 
 @contextlib.contextmanager
-def asked_for() -> Iterator[bool]:
+def sharding_requested() -> Iterator[bool]:
     """Yield True if the launcher asks for sharding (``accelerate launch`` with an FSDP configuration).
 
     Inside the block the setting is hidden from accelerate and transformers: `Sharded` does the sharding, in the way
@@ -45,16 +45,16 @@ def asked_for() -> Iterator[bool]:
             "DeepSpeed owns the backward pass and the optimiser's step, which adversarial objectives need: launch with "
             f"an FSDP2 configuration, which shards the same ({_CONFIG}), or without one"
         )
-    if not _is_on(_ASKED):
+    if not _is_on(_FSDP_VARIABLE):
         yield False
         return
     _check_configuration()
-    before = os.environ[_ASKED]
-    os.environ[_ASKED] = "false"
+    before = os.environ[_FSDP_VARIABLE]
+    os.environ[_FSDP_VARIABLE] = "false"
     try:
         yield processes() > 1
     finally:
-        os.environ[_ASKED] = before
+        os.environ[_FSDP_VARIABLE] = before
 
 
 def _check_configuration() -> None:
@@ -72,7 +72,7 @@ def _check_configuration() -> None:
 
 
 def _is_on(name: str) -> bool:
-    return os.environ.get(name, "").lower() in _ON
+    return os.environ.get(name, "").lower() in _TRUE_WORDS
 
 
 class Sharded(nn.Module):

@@ -16,10 +16,8 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformerTrainer
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
-from holdfast.errors import UserError
 from holdfast.input_limits import Cuts, cut_rows, input_limit
 from holdfast.objectives import Objective
 from holdfast.runs.resumable import Resumable
@@ -56,7 +54,6 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             raise TypeError(f"loss must be an Objective, got {type(self.loss).__name__}")
         self.objective: Objective = self.loss
         self.objective.followed_by_trainer = True
-        self.add_callback(_RunOrder(self))
 
     # --- data -------------------------------------------------------------------------------------------------------
 
@@ -83,11 +80,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         # One check of the sum, since it synchronises with the device; single terms only if it fails.
         finite = torch.isfinite(sum((value.detach() for value in loss.values()), torch.zeros(())))
         for name, value in {} if finite else loss.items():
-            if not torch.isfinite(value):
-                raise UserError(
-                    f"the {name!r} term of the loss became {value.item()} at step {self.state.global_step + 1}; "
-                    f"{self._last_good()}; try a lower --learning-rate"
-                )
+            self.check_finite(value, f"the {name!r} term of the loss")
         super().track_loss_components(loss)
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -127,11 +120,23 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
             return clip_norm(parameters, self.args.max_grad_norm)
         return self.accelerator.clip_grad_norm_(parameters, self.args.max_grad_norm)
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the objective's diagnostics of the last step together with its terms."""
-        if "loss" in logs:
-            logs = {**logs, **{name: value.item() for name, value in self.objective.diagnostics.items()}}
-        super().log(logs, start_time)
+    def diagnostics(self) -> dict[str, Tensor]:
+        """Return the objective's diagnostics."""
+        return self.objective.diagnostics
+
+    def begin_training(self) -> None:
+        """Give each process its own random numbers.
+
+        All processes had the same seed, to build the same head; but their dropout masks must differ. On resume, the
+        state in the checkpoint replaces this seed.
+        """
+        if self.args.process_index:
+            torch.manual_seed(self.args.seed + 7919 * self.args.process_index)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set the epoch of the order."""
+        assert self._order is not None
+        self._order.epoch = epoch
 
     # --- shards -----------------------------------------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
         return self.model if self._sharded is None else self._sharded.plain(self.args.device)
 
     def follow(self) -> None:
-        """Update the state of the objective that follows the optimiser."""
+        """Update the objective."""
         with self._whole() if type(self.objective).follow is not Objective.follow else contextlib.nullcontext():
             self.objective.follow()
 
@@ -230,25 +235,3 @@ def _counting_cut(model: Any, inputs: list[str], **named: Any) -> Any:
     cut = cut_rows(model.tokenizer, [f"{prompt}{text}" for text in inputs], features, input_limit(model))
     features[_CUT] = (len(cut), len(inputs))
     return features
-
-
-class _RunOrder(TrainerCallback):
-    """Callback that sets the order's epoch, updates the objective, and gives each process its own random stream."""
-
-    def __init__(self, trainer: HoldfastTrainer) -> None:
-        self.trainer = trainer
-
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        # All processes had the same seed, to build the same head; but their dropout masks must differ. On
-        # resume, the state in the checkpoint replaces this seed.
-        if args.process_index:
-            torch.manual_seed(args.seed + 7919 * args.process_index)
-
-    def on_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        self.trainer.follow()
-
-    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        assert self.trainer._order is not None
-        self.trainer._order.epoch = int(state.epoch or 0)

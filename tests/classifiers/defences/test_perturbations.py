@@ -445,7 +445,7 @@ def test_smarts_teacher_is_asked_without_dropout_and_without_gradient(make_class
     model = make_classifier(dropout=0.4)
     defence = begun("smart", model)
     passes = Passes(model, batch)
-    first, second = defence.taught(passes), defence.taught(passes)
+    first, second = defence.teacher_logits(passes), defence.teacher_logits(passes)
     assert torch.equal(first, second)
     assert not first.requires_grad
     model.eval()

@@ -60,6 +60,8 @@ class ADV(Defence):
         "Defending Word Substitution-based Attacks. Findings of NAACL 2022."
     )
     EPOCHS: ClassVar = 4.0
+    NEEDS_MASKED_LM: ClassVar = True
+    FILE_OPTIONS: ClassVar = ("masked_lm", "word_vectors")
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class ADV(Defence):
             )
         self._tokenizer, self._texts, self._max_length = training.tokenizer, training.texts, training.max_length
         if not self._tokenizer.is_fast:
-            raise UserError("adv has to know which words tokens belong to, and this model's tokeniser cannot tell")
+            raise UserError("adv needs the word of each token, and this model's tokeniser does not give it")
         lm = MaskedLM(self.masked_lm or str(training.model.name_or_path)).to(training.model.device)
         if self.word_vectors is None:
             similarity: Any = EmbeddingSimilarity(lm, threshold=self.min_similarity)
@@ -143,5 +145,5 @@ class ADV(Defence):
             "attack_seconds": torch.tensor(sum(attacked.cost.seconds.values()) * share),
             "attack_loss_rise": attacked.rise,
         }
-        made = zip(rows, attacked.texts, attacked.replaced, strict=True)
-        return {row: (*texts[row][:-1], text) for row, text, replaced in made if replaced}
+        attempts = zip(rows, attacked.texts, attacked.replaced, strict=True)
+        return {row: (*texts[row][:-1], text) for row, text, replaced in attempts if replaced}

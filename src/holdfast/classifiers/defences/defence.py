@@ -73,7 +73,7 @@ class Defence(ABC):
     The options of a defence are the keyword-only arguments of its class; an invalid value raises ``ValueError``.
 
     Attributes:
-        diagnostics: scalars of the last step, logged beside the loss.
+        diagnostics: scalars of the last step, logged with the loss.
     """
 
     IDEA: ClassVar[str]
@@ -81,6 +81,11 @@ class Defence(ABC):
     EPOCHS: ClassVar[float] = 3.0
     NEEDS_FP32: ClassVar[bool] = False
     """True if the effect of the defence is lost in the rounding of bf16."""
+    NEEDS_MASKED_LM: ClassVar[bool] = False
+    """True if the defence uses a masked LM: in tables of experiments, an option ``masked_lm`` that is not given names
+    that of the attacks."""
+    FILE_OPTIONS: ClassVar[tuple[str, ...]] = ()
+    """Options that name a model or a file: tables of experiments record the hashes of what they name."""
 
     clean_epochs: float = 0.0
     """Number of first passes over the texts without the defence: the model after them is not defended and is never

@@ -34,8 +34,9 @@ class FreeLB(Defence):
         start: s, the size of δ₀, in the same units; None: ε, as in Algorithm 1.
         norm: "2", or "inf" (steps along g/‖g‖∞ there, as in the authors' code, and δ₀ uniform in ±s).
 
-    Defaults: K = 3 is from the authors' GLUE scripts. ε and α are ours (see ``docs/finetune.md``): the paper's values,
-    mostly 0.2 to 0.7 and 0.1, are for word vectors, which are about ten times shorter than the first layer's input.
+    Defaults: K = 3 is from the authors' GLUE scripts. ε and α are holdfast's (``docs/finetune.md``): the paper's
+    values, mostly 0.2 to 0.7 and 0.1, are for word vectors, which are about ten times shorter than the first layer's
+    input.
 
     Differences from the release: there δ is added to the word vectors, before positions and LayerNorm.
 

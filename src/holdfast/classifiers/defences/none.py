@@ -14,7 +14,7 @@ from holdfast.classifiers.losses import task_loss
 class NoDefence(Defence):
     """The task's loss on the unchanged texts."""
 
-    IDEA: ClassVar = "the texts as they are"
+    IDEA: ClassVar = "the unchanged texts"
 
     def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield the mean loss over the batch."""

@@ -33,7 +33,7 @@ class PGD(PerturbationTraining):
         init_std: σ of δ⁰ ~ N(0, σ²I), in units of one coordinate; None: such that ‖δ⁰‖ is about ε/10.
         share: w in (1−w)·L(x) + w·L(x+δ); 1, the paper's value, trains on the perturbed texts only.
 
-    Defaults: K = 3 as in FreeLB's scripts; ε is ours (see ``docs/finetune.md``), because published values are for other
+    Defaults: K = 3 as in FreeLB's scripts; ε is holdfast's (see ``docs/finetune.md``): published values are for other
     inputs (images, or word vectors before LayerNorm).
 
     Citation:

@@ -38,8 +38,8 @@ class RobustEmbedDefence(PerturbationTraining):
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
         share: w in [0, 1].
 
-    Defaults: α, β, K, T, P and λ are the paper's for its training without labels. The paper says of fine-tuning only
-    that the approach is "similar" (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are ours.
+    Defaults: α, β, K, T, P and λ are the paper's for its training without labels. For fine-tuning the paper
+    only names a "similar" approach (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are holdfast's.
 
     Citation:
         Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised

@@ -107,7 +107,7 @@ class SMART(Defence):
             loss = loss + self.smoothness * smoothness
             self.diagnostics["smoothness"] = smoothness.detach()
         if self.proximity:
-            proximity = divergence(logits, self.taught(passes))
+            proximity = divergence(logits, self.teacher_logits(passes))
             loss = loss + self.proximity * proximity
             self.diagnostics["proximity"] = proximity.detach()
         yield loss
@@ -120,7 +120,7 @@ class SMART(Defence):
             return self.adversary.climb(noise, passes.mask, lambda r: divergence(passes.logits(r), reference))[0]
 
     @torch.no_grad()
-    def taught(self, passes: Passes) -> Tensor:
+    def teacher_logits(self, passes: Passes) -> Tensor:
         """Return the teacher's logits f(x; θ̃), (B, C), without gradient."""
         with evaluating(passes.model):
             logits: Tensor = functional_call(passes.model, self.teacher, kwargs=dict(passes.batch.features)).logits

@@ -10,7 +10,11 @@ import pytest
 from rich.console import Console
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from holdfast.runs.training_progress import TrainingProgress
+from holdfast.runs.training_progress import TrainingProgress, TrainingStage
+
+
+def score(metrics: dict[str, float]) -> str:
+    return f"STS-B dev {metrics['eval_stsb_dev_spearman']:.2f}"
 
 
 class Run:
@@ -22,7 +26,7 @@ class Run:
         self.args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
         self.state, self.control = TrainerState(), TrainerControl()
         self.state.max_steps, self.state.global_step = 100, first
-        self.progress = TrainingProgress(Console(file=self.message, width=200), batch_size=64)
+        self.progress = TrainingProgress(TrainingStage(Console(file=self.message, width=200), batch_size=64), score)
         self("on_train_begin")
 
     def __call__(self, event: str, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Selection of the weights: the best step on STS-B *dev*; test splits are never used."""
+"""The best weights of a run so far, by the score of its evaluations."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_model, save_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.errors import UserError
-from holdfast.files import atomic_path, sha256, telling_write_errors
-from holdfast.runs.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, seal_best
+from holdfast.files import atomic_path, one_line_write_errors, sha256
+from holdfast.runs.checkpoints import BEST_FILE, BEST_FOLDER, best_is_damaged, best_is_intact, best_notes, seal_best
 from holdfast.runs.run_record import RUN, digest_in
-
-__all__ = ["BEST_FOLDER", "METRIC", "KeepBest"]
-
-METRIC = "eval_stsb_dev_spearman"
 
 
 class KeepBest(TrainerCallback):
@@ -32,11 +27,13 @@ class KeepBest(TrainerCallback):
         after: evaluations at or before this step are ignored.
     """
 
-    def __init__(self, folder: Path, metric: str = METRIC, *, after: float = 0.0) -> None:
+    def __init__(self, folder: Path, metric: str, *, after: float = 0.0) -> None:
         self.metric, self.after = metric, after
         self.folder = folder
         self.path = folder / BEST_FOLDER / BEST_FILE
-        self.step, self.score = (None, None) if best_is_damaged(folder) else _read(self.path)
+        notes = {} if best_is_damaged(folder) else best_notes(self.path)
+        self.step: int | None = int(notes["step"]) if notes else None
+        self.score: float | None = float(notes["score"]) if notes else None
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Save the model when its score beats the best so far."""
@@ -45,7 +42,7 @@ class KeepBest(TrainerCallback):
             return
         self.step, self.score = state.global_step, score
         if args.should_save:
-            with atomic_path(self.path) as temporary, telling_write_errors(self.path):
+            with atomic_path(self.path) as temporary, one_line_write_errors(self.path):
                 metadata = {"step": str(self.step), "score": repr(score)}
                 if (run := digest_in(self.folder)) is not None:
                     metadata[RUN] = run
@@ -61,11 +58,3 @@ class KeepBest(TrainerCallback):
         if not best_is_intact(self.folder):
             raise UserError(f"{self.path} is damaged: continue with --resume, which goes back to before it was written")
         load_model(model, str(self.path))  # read on the CPU, then copied to the model's device
-
-
-def _read(path: Path) -> tuple[int | None, float | None]:
-    if not path.exists():
-        return None, None
-    with safe_open(str(path), framework="pt") as file:
-        metadata = file.metadata()
-    return int(metadata["step"]), float(metadata["score"])

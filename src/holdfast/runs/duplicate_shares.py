@@ -1,4 +1,4 @@
-"""Messages on duplicate sentences in a training: their share of a batch, and how they are treated."""
+"""The shares of duplicate sentences in the batches of a training, and messages on them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PLACES = {DUPLICATES: "in it", IN_QUEUE: "in the queue"}
 
 def logged_shares(log: Sequence[Record]) -> dict[str, float]:
     """Return the mean of each share over the records of a run (one batch each), by its name in the log."""
-    message = {name: [share for _, share in curve(log, name)] for name in _PLACES}
-    return {name: statistics.fmean(shares) for name, shares in message.items() if shares}
+    logged = {name: [share for _, share in curve(log, name)] for name in _PLACES}
+    return {name: statistics.fmean(shares) for name, shares in logged.items() if shares}
 
 
 def duplicates_before(share: float, batches: int, duplicates: str) -> str:

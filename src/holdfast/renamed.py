@@ -1,0 +1,32 @@
+"""The new names of renamed public modules, for the error of an import by an old name."""
+
+from __future__ import annotations
+
+RENAMED = {
+    "holdfast.adversary.characters": "holdfast.edits.characters",
+    "holdfast.adversary.negatives": "holdfast.adversary.learned_negatives",
+    "holdfast.adversary.queue": "holdfast.adversary.key_queue",
+    "holdfast.adversary.slips": "holdfast.edits.augmentation, and its class Slips is now RandomEdits",
+    "holdfast.adversary.virtual": "holdfast.adversary.virtual_adversary",
+    "holdfast.adversary.words": "holdfast.edits.words",
+    "holdfast.baselines.run": "holdfast.baselines.construction",
+    "holdfast.baselines.settings": "holdfast.baselines.baseline_settings",
+    "holdfast.evaluation.run": "holdfast.evaluation.evaluation_run",
+    "holdfast.functions": "holdfast.user_functions",
+    "holdfast.objectives.own": "holdfast.objectives.own_methods",
+    "holdfast.training.config": "holdfast.training.train_config",
+}
+
+
+class RenamedModules:
+    """Last finder of ``sys.meta_path``: refuses the old names that the documentation once gave."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Find nothing.
+
+        Raises:
+            ModuleNotFoundError: a module was renamed; the message gives its new name.
+        """
+        if name in RENAMED:
+            raise ModuleNotFoundError(f"{name} is now {RENAMED[name]}", name=name)
