@@ -22,11 +22,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast import __version__
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
 from holdfast.model_lookup import model_identity
 from holdfast.terminal import json_escaped, visible
+from holdfast.version import __version__
 
 SCHEMA = "holdfast.results/1"
 HASH = "content_sha256"
@@ -250,23 +250,26 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
     return result, state
 
 
-def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256: str) -> None:
-    """Refuse the result of an earlier start of a command, unless it belongs to the same model.
+def earlier_result(path: Path, model_sha256: str) -> dict[str, Any] | None:
+    """Read the result of an earlier start of a command; None if there is no such file.
 
     Args:
-        path: the file, for the message.
-        result: the result in the file.
+        path: the file.
         model_sha256: hash of the expected model.
 
     Raises:
-        UserError: it belongs to another model; the message names both.
+        UserError: the file is damaged, or the result belongs to another model; the message names both.
     """
+    if not path.exists():
+        return None
+    result = read_result(path)
     found = str(result["model_sha256"])
     if found != model_sha256:
         raise EndsRun(
             f"{path} belongs to another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
             f"{model_sha256[:12]}): move it out of the folder"
         )
+    return result
 
 
 def changed_files(paths: Iterable[Path]) -> list[Path]:

@@ -304,9 +304,8 @@ def _check_spreadsheets(page: str) -> None:
 
 
 def _resources() -> list[Kind]:
-    from holdfast.baselines.word_vectors import read_word_vectors
-    from holdfast.edits.synonyms import read_synonyms
-    from holdfast.edits.word_similarity import read_similarity
+    from holdfast.edits.synonyms import read_similarity, read_synonyms
+    from holdfast.edits.word_vectors import read_word_vectors
     from holdfast.edits.wordnet import WordNet
 
     arrays, archive = io.BytesIO(), io.BytesIO()

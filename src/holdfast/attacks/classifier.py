@@ -109,7 +109,7 @@ class Classifier(ABC):
         sizes = {len(text) for text in texts}
         wanted = {1, 2} if self.takes_pairs is None else {1 + self.takes_pairs}
         if len(sizes) > 1 or not sizes <= wanted:
-            kind = {True: "pairs of texts", False: "single texts", None: "single texts or pairs, all alike"}
+            kind = {True: "pairs of texts", False: "single texts", None: "either single texts or pairs"}
             raise UserError(f"{self.source} takes {kind[self.takes_pairs]}, got tuples of {sorted(sizes)} texts")
 
 
@@ -278,8 +278,8 @@ def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
             f"{spec} is a sentence encoder, not a classifier: make one of it with `holdfast finetune {spec} --task …`"
         )
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        classes, task = said["classes"], said.get("task")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        classes, task = content["classes"], content.get("task")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the list of a classifier's classes: make the classifier again") from error
     model = load_sentence_transformer(spec, device=device)

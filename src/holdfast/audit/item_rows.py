@@ -15,7 +15,7 @@ class Item:
 
     Attributes:
         row: its row of ``results``: ``{task, split, n, metrics, verdict, headline, told, …}``; ``headline`` is the
-            main metric of the item, ``told`` a description of the finding.
+            main metric of the item, ``told`` a sentence about the finding.
         examples: the texts of the item, as rows of :class:`holdfast.attacks.examples.Attempt` with the key ``item``.
     """
 
@@ -31,11 +31,11 @@ def item(
     verdict: Verdict,
     message: str,
     *,
-    headline: str,
+    headline: str | None,
     examples: Sequence[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Item:
-    """Create an item that was measured; ``more`` are further keys of its row."""
+    """Create an item; ``more`` are further keys of its row."""
     row = {
         "task": task,
         "split": split,
@@ -49,7 +49,8 @@ def item(
     return Item(row, [{**example, "item": task} for example in examples])
 
 
-def absent(task: str, why: str, split: str = "all") -> Item:
-    """Create an item that could not be measured, with the reason."""
-    row = {"task": task, "split": split, "n": 0, "metrics": {}, "verdict": "absent", "headline": None, "told": why}
-    return Item(row)
+def absent(
+    task: str, reason: str, split: str = "all", *, examples: Sequence[Mapping[str, Any]] = (), **more: Any
+) -> Item:
+    """Create an item that could not be measured, with the reason; ``more`` are further keys of its row."""
+    return item(task, split, 0, {}, "absent", reason, headline=None, examples=examples, **more)

@@ -127,7 +127,8 @@ def _attack_of(source: ComparedResult, key: RowKey) -> dict[str, Any]:
     compared = {name: goal.get(name) for name in _GOAL}
     if goal.get("chosen") == "given":
         compared["threshold"] = goal.get("threshold")
-    return {"the constants": recipe.get("constants"), "the goal": compared}
+    code = str(recipe.get("sha256"))[:12]  # of a user-defined recipe
+    return {"the constants": recipe.get("constants"), "the code": code, "the goal": compared}
 
 
 def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[tuple[str | None, str, int], bool]:
