@@ -82,7 +82,6 @@ class _Deadly:
         return os._exit, (9,)
 
 
-@pytest.mark.slow
 def test_a_process_that_is_killed_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"encoder SimCSE, seed 7; the same command goes on .* smaller --jobs"):
         make_one(tmp_path, _Deadly())
