@@ -234,11 +234,7 @@ def _map(path: Path) -> datasets.Dataset:
 
 
 def _recall(memo: Path, folder: Path, source: str) -> SpooledCorpus | None:
-    """Return the spooled corpus in the record ``memo``, or ``None`` if there is none or it is damaged.
-
-    Raises:
-        UserError: the record belongs to another corpus.
-    """
+    """Return the spooled corpus in the record ``memo``, or ``None`` if there is none or it is damaged."""
     facts = remembered(memo)
     try:
         path = folder / f"{facts['sha256']}.arrow"

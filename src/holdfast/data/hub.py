@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import os
 import urllib.error
 import urllib.request
@@ -70,7 +71,7 @@ def stream(source: HubSource) -> tuple[list[str], Iterator[dict[str, Any]]]:
     first = next(rows, None)
     if first is None:
         return [], iter(())
-    return list(first), _with_first(first, rows)
+    return list(first), itertools.chain([first], rows)
 
 
 def load(source: HubSource) -> Any:
@@ -105,11 +106,6 @@ def _rows(source: HubSource, rows: Iterator[dict[str, Any]]) -> Iterator[dict[st
         except Exception as error:
             raise _failed(source, error) from error
         yield row
-
-
-def _with_first(first: dict[str, Any], rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield first
-    yield from rows
 
 
 def _failed(source: HubSource, error: Exception) -> UserError:

@@ -207,11 +207,7 @@ def _manifest(folder: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _check_entry(entry: dict[str, Any]) -> None:
-    """Refuse an invalid entry of a manifest, and a file outside the data folder.
-
-    Raises:
-        ValueError: the entry is not valid.
-    """
+    """Raise a ValueError for an invalid entry of a manifest, or a file outside the data folder."""
     name, rows, digest = entry["file"], entry.get("rows"), entry.get("sha256")
     if not isinstance(name, str) or not name.isprintable() or Path(name).is_absolute() or ".." in Path(name).parts:
         raise ValueError(f"{name!r} is no file of the folder")

@@ -9,7 +9,14 @@ from typing import Any
 from holdfast.data.hub import HubSource, stream
 from holdfast.data.sources import Part, kind_of
 from holdfast.data.tables import choose_column, read_rows
-from holdfast.data.untrusted_lines import json_object, numbered_lines, open_bytes, over_long, standard_input
+from holdfast.data.untrusted_lines import (
+    checked_text,
+    json_object,
+    numbered_lines,
+    open_bytes,
+    over_long,
+    standard_input,
+)
 from holdfast.errors import UserError, first_line
 
 Record = tuple[str, ...]
@@ -130,17 +137,7 @@ def _whole(texts: Record, columns: Sequence[str], where: str) -> Record:
 
 
 def _clean(value: Any, column: str, where: str, max_chars: int) -> str:
-    if not isinstance(value, str):
-        what = "is missing" if value is None else f"holds {type(value).__name__}, not text"
-        raise UserError(f"{where}: the column {column!r} {what}: give every row a string")
-    text = value.strip()
+    text = checked_text(value, column, where).strip()
     if len(text) > max_chars:
         raise over_long(where, len(text), max_chars)
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"{where}: the column {column!r} holds half a surrogate pair: correct or remove it"
-            ) from error
     return text.replace("\r\n", " ").replace("\n", " ")

@@ -41,6 +41,15 @@ _MAGIC = {
 }
 
 
+PACKED = (".gz", ".zst")
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a file's name in lower case, without ``.gz`` or ``.zst``."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    return suffix.lower()
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for reading bytes; ``.gz`` and ``.zst`` are decompressed while reading.
@@ -190,6 +199,25 @@ class _ZstdReader(io.RawIOBase):
         if self._frame.eof:
             self._frame = None
         return text
+
+
+def checked_text(value: object, column: str, where: str) -> str:
+    """Return the value of a text column.
+
+    Raises:
+        UserError: it is missing, not text, or not valid Unicode.
+    """
+    if not isinstance(value, str):
+        problem = "is missing" if value is None else f"holds {type(value).__name__}, not text"
+        raise UserError(f"{where}: the column {column!r} {problem}: give every row a string")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{where}: the column {column!r} holds half a surrogate pair: correct or remove it"
+            ) from error
+    return value
 
 
 def json_object(line: str, where: str, example: str) -> dict[str, Any]:
