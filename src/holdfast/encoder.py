@@ -201,13 +201,10 @@ class Encoder:
 
     @contextlib.contextmanager
     def attack_mode(self, *, dropout: bool = False) -> Iterator[None]:
-        """Freeze parameters and turn dropout off; module modes, ``requires_grad`` and the RNG are restored after.
+        """Apply `attacking` to the model: freeze parameters and turn dropout off, and restore everything afterwards.
 
         Passes inside the context use the model itself, not a data-parallel wrapper: their gradients with respect to
         perturbations are not shared with other processes.
-
-        Args:
-            dropout: leave dropout as it is.
         """
         with attacking(self.model, dropout=dropout):
             try:
@@ -217,10 +214,7 @@ class Encoder:
                 self._attacking = False
 
     def _begins_with_tokens(self, mask: Tensor) -> bool:
-        """Return True if no row of ``mask`` (B, L) begins with padding.
-
-        The result is cached for further passes over the same batch, to synchronise with a GPU only once.
-        """
+        """Return True if no row of ``mask`` (B, L) begins with padding; cached, to wait for a GPU once per batch."""
         if self._token_check is None or self._token_check[0] is not mask:
             self._token_check = mask, bool(mask[:, 0].all())
         return self._token_check[1]
@@ -292,10 +286,7 @@ class Encoder:
 
     @contextlib.contextmanager
     def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
-        """Embed all rows in one pass, from which each group takes its part.
-
-        Each pass through the embedding creates a gradient of the size of the vocabulary, so one pass is cheaper.
-        """
+        """Embed all rows in one pass: each pass through the embedding has a gradient of the vocabulary's size."""
         if len(groups) == 1 and self._given_embeddings is None and self._recording is None:
             yield
             return
@@ -321,12 +312,7 @@ class Encoder:
 
 @contextlib.contextmanager
 def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
-    """Freeze parameters and turn dropout off; module modes, ``requires_grad`` and the RNG are restored after.
-
-    Args:
-        model: any module, such as a bare Hugging Face classifier.
-        dropout: leave dropout as it is.
-    """
+    """Freeze parameters and turn dropout off, unless ``dropout``; modes, ``requires_grad`` and the RNG are restored."""
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     device = flags[0][0].device
     mode = contextlib.nullcontext() if dropout else evaluating(model)
@@ -378,10 +364,7 @@ def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
 
 
 def _length_groups(mask: Tensor, count: int) -> list[_Group]:
-    """Split the rows into ``count`` groups of near-equal size, shortest rows first.
-
-    The number of groups depends only on the number of rows, so that all processes run equally many groups.
-    """
+    """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes."""
     if count <= 1 or len(mask) < 2 * count:
         return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], mask)]
     lengths = mask.sum(dim=1)

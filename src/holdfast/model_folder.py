@@ -65,13 +65,9 @@ def model_kind(folder: Path) -> str:
 
 
 def model_modules(folder: Path, spec: str = "") -> list[Module]:
-    """Return the modules of the model in ``folder``, including those of its routes.
+    """Return the modules of the model in ``folder``, including those of its routes; ``spec`` names it in messages.
 
     For a model that is not a SentenceTransformer only the first module is returned: the others are not read.
-
-    Args:
-        folder: a model's folder.
-        spec: the model's name for messages; by default the folder.
 
     Raises:
         UserError: the module list cannot be read, its paths leave the folder, or it asks for foreign code.

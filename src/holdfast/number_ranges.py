@@ -77,10 +77,7 @@ def in_range(name: str, value: float, where: str | None = None, *, least: float 
 
 
 def check_numbers(settings: Any) -> None:
-    """Check the ranges of all numbers of a settings object.
-
-    Args:
-        settings: a dataclass; None values are skipped.
+    """Check the ranges of all numbers of a settings dataclass; None values are skipped.
 
     Raises:
         UserError: a number is out of range; see `in_range`.

@@ -46,11 +46,7 @@ class _Affine:
 
 @torch.no_grad()
 def native_modules(flow: Flow) -> list[Dense]:
-    """Return modules that, applied in order, map a sentence vector to the flow's z.
-
-    Args:
-        flow: a trained flow.
-    """
+    """Return modules that, applied in order, map a sentence vector to the z of a trained flow."""
     steps = [step for level in flow.levels for step in level.children() if isinstance(step, Step)]
     modules = [_entry(flow, steps[0]).dense(nn.Identity())]
     for number, step in enumerate(steps):

@@ -23,11 +23,7 @@ _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 class Moments:
-    """Running number, mean and covariance of vectors, in float64 (Chan et al. 1979).
-
-    Args:
-        width: the dimension of the vectors, d.
-    """
+    """Running number, mean and covariance of vectors of ``width`` dimensions, in float64 (Chan et al. 1979)."""
 
     def __init__(self, width: int) -> None:
         self.count = 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +15,7 @@ from holdfast.cli.app import AsJson, Resume, app, example
 from holdfast.cli.console import print_json, progress_console
 from holdfast.errors import UserError
 from holdfast.files import output_lock
-from holdfast.option_parsing import expanded
+from holdfast.option_parsing import expanded, kinds_of
 from holdfast.settings import Option, options_of, read_settings
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def _of_option(option: Option) -> inspect.Parameter:
         default = inspect.Parameter.empty if is_required else option.default
     else:
         flag = option.flag
-        if bool in _kinds(option.hint) and "/" not in flag:
+        if bool in kinds_of(option.hint) and "/" not in flag:
             flag = f"{flag}/--no-{flag.removeprefix('--')}"
         text = f"{option.help} [required]" if is_required else option.help
         about = typer.Option(flag, metavar=spelling.metavar, help=text)
@@ -142,13 +141,9 @@ def _of_option(option: Option) -> inspect.Parameter:
     return _parameter(option.name, Annotated[hint | None if default is None else hint, about], default)
 
 
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-
-
 def _typer_type(option: Option) -> Any:
     """Return the type to which Typer converts a value; what it does not know is read as text and converted later."""
     if option.spelling.assignments or option.spelling.repeated:
         return list[str]
-    kinds = [kind for kind in _kinds(option.hint) if kind is not type(None)]
+    kinds = [kind for kind in kinds_of(option.hint) if kind is not type(None)]
     return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float, Path) else str

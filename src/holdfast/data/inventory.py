@@ -63,10 +63,7 @@ class CheckRow:
 
 
 def list_data(data: Path | None = None) -> list[DataRow]:
-    """List all known tasks, resources and corpora with their locations.
-
-    Args:
-        data: the data folder; by default the folder in ``HOLDFAST_DATA``, or none.
+    """List all known tasks, resources and corpora with their locations: in the data folder, or on the hub without one.
 
     Raises:
         UserError: the named folder does not exist, or its manifest is damaged.

@@ -34,13 +34,8 @@ _RECORD_CHARS = 1 << 20
 def read_records(parts: list[Part], columns: Columns, max_chars: int) -> Iterator[Record]:
     """Yield the texts in ``columns`` of each record, stripped, without line breaks; empty texts for a blank line.
 
-    Args:
-        parts: the sources, in reading order.
-        columns: the columns, one or two.
-        max_chars: maximum length of a text, in characters.
-
     Raises:
-        UserError: one line, with ``file:line`` if there is one.
+        UserError: a record is malformed, or longer than ``max_chars`` (with ``file:line`` if there is one).
     """
     for part in parts:
         if isinstance(part, HubSource):

@@ -87,11 +87,6 @@ def numbered_lines(stream: IO[bytes], name: str, max_chars: int) -> Iterator[tup
 
     At most about ``4 * max_chars`` bytes are in memory, so an endless line is refused.
 
-    Args:
-        stream: the stream of bytes.
-        name: the name in errors, usually a path.
-        max_chars: maximum length of a line, in characters.
-
     Raises:
         UserError: a NUL byte, invalid UTF-8, a line that is too long or damaged compression (with ``name:line``).
     """
@@ -221,12 +216,7 @@ def checked_text(value: object, column: str, where: str) -> str:
 
 
 def json_object(line: str, where: str, example: str) -> dict[str, Any]:
-    """Parse a line of JSON Lines.
-
-    Args:
-        line: the text of the line.
-        where: ``file:line``.
-        example: an example of a valid line, for the error.
+    """Parse a line of JSON Lines; the error at ``where`` (``file:line``) shows the ``example`` of a valid line.
 
     Raises:
         UserError: the line is not one JSON object.
