@@ -70,9 +70,9 @@ def commands(data: Path | None) -> dict[str, list[str]]:
 
 def run(folder: Path, data: Path | None, only: str | None) -> dict[str, Any]:
     """Run them all in a folder, and return what each made: ``{name: {file: content}}``."""
-    from holdfast.demo.corpus import demo_corpus
+    from holdfast.data.python_prose import load_python_prose
 
-    sentences = list(demo_corpus())
+    sentences = list(load_python_prose())
     (folder / "corpus.txt").write_text("\n".join(sentences[:640]) + "\n", encoding="utf-8")
     (folder / "texts.txt").write_text("\n".join(sentences[640:660]) + "\n", encoding="utf-8")
     made = {}

@@ -240,5 +240,5 @@ def test_a_checkpoint_of_simcse_whose_head_would_be_dropped(masked_lm: Path) -> 
     with pytest.raises(UserError, match=r"holds a layer that its vectors pass through \(mlp\.dense\..*name a pooling"):
         load_sentence_transformer(str(masked_lm), device="cpu")
     model = load_sentence_transformer(str(masked_lm), pooling="cls", device="cpu")
-    (line,) = evaluation("it", model, [], asked={}, identity={})["protocol"]["read_as"]
+    (line,) = evaluation("it", model, [], options={}, identity={})["protocol"]["read_as"]
     assert "is read without mlp.dense.bias, mlp.dense.weight of its weights" in line

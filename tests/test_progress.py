@@ -107,9 +107,9 @@ def test_when_all_is_done_no_time_left_is_told_and_what_comes_next_has_its_name(
     with stage(Console(file=message, width=200), "encoding", unit="texts", announce=False) as encoding:
         clock.seconds += 5.0
         encoding.update(10, 10)
-        encoding.go_on("fitting")
+        encoding.relabel("fitting")
         clock.seconds += 6.0
-        encoding.tell()
+        encoding.print_line()
     assert message.getvalue().splitlines() == [
         "encoding: 10/10 texts  2.00 texts/s  5 s so far",
         "fitting",

@@ -21,7 +21,7 @@ def test_new_name_exists(old: str) -> None:
 
 
 def test_renamed_class_exists() -> None:
-    from holdfast.edits.augmentation import RandomEdits
+    from holdfast.edits.random_edits import RandomEdits
 
     assert RandomEdits.__name__ in RENAMED["holdfast.adversary.slips"]
 

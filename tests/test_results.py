@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.errors import UserError
+from holdfast.evaluation.score_tables import sts_table, transfer_table
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.model_lookup import model_identity
 from holdfast.results import (
@@ -20,8 +21,6 @@ from holdfast.results import (
     new_result,
     read_result,
     read_with_state,
-    render_sts_table,
-    render_transfer_table,
     to_json,
     write_result,
 )
@@ -185,7 +184,7 @@ def test_files_that_are_not_json(tmp_path: Path) -> None:
 def printed(rows: list[dict[str, Any]]) -> list[str]:
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(render_sts_table(rows))
+        console.print(sts_table(rows))
     return capture.get().splitlines()
 
 
@@ -217,14 +216,14 @@ def test_the_transfer_table_fits_80_columns_and_averages_all_seven() -> None:
     rows[-1]["metrics"]["f1"] = 81.25
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(render_transfer_table([*rows, row()]))
+        console.print(transfer_table([*rows, row()]))
     text = capture.get().splitlines()
     assert next(line for line in text if "mrpc" in line).split() == [*TRANSFER_TASKS, "Avg."]
     assert next(line for line in text if "accuracy" in line).split()[-2:] == ["76.00", "73.00"]
     assert next(line for line in text if "F1" in line).split() == ["F1", "81.25"]
     assert "…" not in "".join(text)
     with console.capture() as capture:
-        console.print(render_transfer_table(rows[:1]))
+        console.print(transfer_table(rows[:1]))
     assert "Avg." not in capture.get()
     assert "F1" not in capture.get()
 

@@ -28,6 +28,24 @@ _EQUATION = re.compile(
 )
 
 
+def on_config(config: Any) -> Any:
+    """Replace ``FOLDER/*.md`` in the navigation by the pages of the folder."""
+    for entry in config.nav:
+        for name, value in entry.items():
+            if isinstance(value, str) and value.endswith("/*.md"):
+                entry[name] = pages_in(value)
+    return config
+
+
+def pages_in(pattern: str) -> list[dict[str, str]]:
+    """Return the pages of a folder of docs/, each as ``{title: path}``, by title."""
+    docs = REPOSITORY / "docs"
+    titles = {
+        page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "): page for page in docs.glob(pattern)
+    }
+    return [{title: str(titles[title].relative_to(docs))} for title in sorted(titles, key=str.casefold)]
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Take the pages that are not in docs/ into the site."""
     for name in OUTSIDE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, p
 from holdfast.errors import UserError, did_you_mean
 from holdfast.input_limits import Cuts, cut_rows, input_limit
 from holdfast.models import evaluating, own_forward
+from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened
 from holdfast.user_functions import VectorFunction
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from holdfast.user_functions import SentenceEncoder
 
-Precision = Literal["fp32", "bf16"]
 Progress = Callable[[int, int], None]
 Vectors = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ def encode_sentences(
     model: SentenceEncoder,
     sentences: Sequence[str],
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     tokens_per_batch: int | None = None,
     progress: Progress | None = None,
     shared: bool = False,
@@ -129,14 +129,16 @@ def encode_batches(
     batches: Iterable[Batch],
     total: int,
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> Vectors:
     """Return the vectors of tokenised sentences, (total, d) float32; zeros for rows in no batch."""
     from sentence_transformers.util import batch_to_device, truncate_embeddings
 
-    if precision not in get_args(Precision):
-        raise UserError(f"unknown precision {precision!r}{did_you_mean(precision, get_args(Precision))}: fp32 or bf16")
+    if precision not in get_args(ResolvedPrecision):
+        raise UserError(
+            f"unknown precision {precision!r}{did_you_mean(precision, get_args(ResolvedPrecision))}: fp32 or bf16"
+        )
     device = model.device
     vectors: Vectors | None = None
     done = 0
@@ -178,7 +180,7 @@ def _summed(vectors: Vectors) -> Vectors:
 
 
 @contextlib.contextmanager
-def measuring(model: torch.nn.Module, device: torch.device, precision: Precision) -> Iterator[None]:
+def measuring(model: torch.nn.Module, device: torch.device, precision: ResolvedPrecision) -> Iterator[None]:
     """Set evaluation mode without gradients, in the given precision, inside the block; restore the model afterwards."""
     import torch
 

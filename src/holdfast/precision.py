@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import torch
 
 Precision = Literal["auto", "fp32", "bf16"]
+ResolvedPrecision = Literal["fp32", "bf16"]
 
 _CPUINFO = Path("/proc/cpuinfo")  # only on Linux
 
@@ -46,7 +47,7 @@ def processor(field: str) -> str:
     return platform.processor()
 
 
-def auto_here() -> Literal["fp32", "bf16"]:
+def auto_here() -> ResolvedPrecision:
     """Return what "auto" means on this machine's default device, without allocating anything on it."""
     import torch
     from sentence_transformers.util import get_device_name
@@ -54,7 +55,7 @@ def auto_here() -> Literal["fp32", "bf16"]:
     return resolve("auto", torch.device(get_device_name()))
 
 
-def resolve(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
+def resolve(precision: Precision, device: torch.device) -> ResolvedPrecision:
     """Resolve "auto": "bf16" if it is faster on the device, else "fp32"; other values are returned unchanged."""
     if precision == "auto":
         return "bf16" if bf16_is_fast(device) else "fp32"

@@ -33,16 +33,22 @@ class Stage:
         label: name, such as "reading corpus.txt".
         unit: unit of the count, such as "sentences".
         total: total count; None: unknown, or nothing is counted.
-        first: count at the start, in a resumed run.
     """
 
     def __init__(
-        self, console: Console, label: str, *, unit: str = "", total: float | None = None, first: float = 0
+        self,
+        console: Console,
+        label: str,
+        *,
+        unit: str = "",
+        total: float | None = None,
     ) -> None:
         self.console, self.label, self.unit = console, label, unit
-        self.total, self.first, self.done = total, first, first
+        self.total = total
+        self.first: float = 0  # the count at the start of a resumed run
+        self.done: float = 0
         self.note = ""
-        self.printed_at: float | None = None  # the count when the last line was printed
+        self.printed_count: float | None = None  # the count when the last line was printed
         self.began = self._last_printed = time.monotonic()
         self._bar: Bar | None = None
         self._task = TaskID(0)
@@ -55,6 +61,8 @@ class Stage:
     @property
     def share(self) -> float | None:
         """The share that is done, from 0 to 1; None: unknown."""
+        if (remaining := self.remaining()) is not None:
+            return remaining[0]
         return min(self.done / self.total, 1.0) if self.total else None
 
     def update(self, done: float, total: float | None = None, note: str | None = None) -> None:
@@ -70,19 +78,19 @@ class Stage:
         self.note = self.note if note is None else note
         self.show()
         if not self.console.is_terminal and time.monotonic() - self._last_printed >= SECONDS_BETWEEN_LINES:
-            self.tell()
+            self.print_line()
 
-    def tell(self) -> None:
-        """Print a line on the progress."""
-        self._last_printed, self.printed_at = time.monotonic(), self.done
+    def print_line(self) -> None:
+        """Print a line with the progress."""
+        self._last_printed, self.printed_count = time.monotonic(), self.done
         self.console.print(f"{self.label}: {self.text()}", highlight=False, markup=False)
 
     def text(self) -> str:
         """Return the progress as text: count, rate, note and time left."""
-        parts = (self.count(), self.rate(), self.note, self.left())
+        parts = (self._count(), self.rate(), self.note, self._left())
         return "  ".join(part for part in parts if part) or f"{duration(self.elapsed)} so far"
 
-    def count(self) -> str:
+    def _count(self) -> str:
         """Return the count and the total, as text."""
         if not self.total and not self.done:
             return ""
@@ -90,19 +98,25 @@ class Stage:
 
     def rate(self) -> str:
         """Return the rate in units per second, as text."""
-        made = self.done - self.first
-        return f"{digits(made / self.elapsed)} {self.unit}/s" if made > 0 and self.unit else ""
+        units = self.done - self.first
+        return f"{digits(units / self.elapsed)} {self.unit}/s" if units > 0 and self.unit else ""
 
-    def left(self) -> str:
+    def remaining(self) -> tuple[float, float] | None:
+        """Return the share that is done and the seconds left; None if the count decides them."""
+        return None
+
+    def _left(self) -> str:
         """Return the estimated time left, as text; if it is unknown, the elapsed time."""
-        made = self.done - self.first
+        if (remaining := self.remaining()) is not None:
+            return f"ETA {duration(remaining[1])}"
+        units = self.done - self.first
         if not self.total and not self.done:
             return ""
-        if not self.total or made <= 0 or self.done >= self.total:
+        if not self.total or units <= 0 or self.done >= self.total:
             return f"{duration(self.elapsed)} so far"
-        return f"ETA {duration(self.elapsed / made * max(self.total - self.done, 0.0))}"
+        return f"ETA {duration(self.elapsed / units * max(self.total - self.done, 0.0))}"
 
-    def go_on(self, label: str) -> None:
+    def relabel(self, label: str) -> None:
         """Continue with a new label and without a count."""
         self.label, self.note = label, ""
         self.restart()
@@ -129,7 +143,7 @@ class Stage:
             self.console.stages.append(self)
         if not self.console.is_terminal:
             if announce:
-                count = f": {self.count()}" if self.total else ""
+                count = f": {self._count()}" if self.total else ""
                 self.console.print(self.label + count, highlight=False, markup=False)
             return
         self._bar = Bar(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 RENAMED = {
-    "holdfast.adversary.characters": "holdfast.edits.characters",
+    "holdfast.adversary.characters": "holdfast.edits.typing_errors",
     "holdfast.adversary.negatives": "holdfast.adversary.learned_negatives",
     "holdfast.adversary.queue": "holdfast.adversary.key_queue",
-    "holdfast.adversary.slips": "holdfast.edits.augmentation, and its class Slips is now RandomEdits",
+    "holdfast.adversary.slips": "holdfast.edits.random_edits, and its class Slips is now RandomEdits",
     "holdfast.adversary.virtual": "holdfast.adversary.virtual_adversary",
     "holdfast.adversary.words": "holdfast.edits.words",
     "holdfast.baselines.run": "holdfast.baselines.construction",
     "holdfast.baselines.settings": "holdfast.baselines.baseline_settings",
+    "holdfast.demo.corpus": "holdfast.data.python_prose, and demo_corpus is now load_python_prose",
     "holdfast.evaluation.run": "holdfast.evaluation.evaluation_run",
     "holdfast.functions": "holdfast.user_functions",
-    "holdfast.objectives.own": "holdfast.objectives.own_methods",
+    "holdfast.objectives.own": "holdfast.user_classes, and own_method is now load_class",
     "holdfast.training.config": "holdfast.training.train_config",
 }
 

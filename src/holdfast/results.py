@@ -20,16 +20,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from holdfast import __version__
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
 from holdfast.model_lookup import model_identity
 from holdfast.terminal import json_escaped, visible
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from holdfast.version import __version__
 
 SCHEMA = "holdfast.results/1"
 HASH = "content_sha256"
@@ -253,23 +250,26 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
     return result, state
 
 
-def refuse_result_of_another(path: Path, result: Mapping[str, Any], model_sha256: str) -> None:
-    """Refuse the result of an earlier start of a command, unless it belongs to the same model.
+def earlier_result(path: Path, model_sha256: str) -> dict[str, Any] | None:
+    """Read the result of an earlier start of a command; None if there is no such file.
 
     Args:
-        path: the file, for the message.
-        result: the result in the file.
+        path: the file.
         model_sha256: hash of the expected model.
 
     Raises:
-        UserError: it belongs to another model; the message names both.
+        UserError: the file is damaged, or the result belongs to another model; the message names both.
     """
+    if not path.exists():
+        return None
+    result = read_result(path)
     found = str(result["model_sha256"])
     if found != model_sha256:
         raise EndsRun(
-            f"{path} is of another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
+            f"{path} belongs to another model ({result['model']}, sha256 {found[:12]}) than this run's (sha256 "
             f"{model_sha256[:12]}): move it out of the folder"
         )
+    return result
 
 
 def changed_files(paths: Iterable[Path]) -> list[Path]:
@@ -304,58 +304,6 @@ def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = Fal
         if not texts_only:
             _check_example(row, place)
     return examples
-
-
-def render_sts_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
-    """Return the STS rows as a table 80 columns wide: Spearman x100 per task, and the mean if all seven exist."""
-    from rich import box
-    from rich.table import Table
-
-    from holdfast.evaluation.sts import average
-
-    rows = [row for row in rows if "spearman" in row["metrics"]]
-    table = Table(title=title, caption="Spearman ×100 of cosine similarity", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for row in rows:
-        table.add_column(
-            row["task"] if row["split"] in ("test", "all") else f"{row['task']} {row['split']}", justify="right"
-        )
-    scores = [f"{row['metrics']['spearman']:.2f}" for row in rows]
-    mean = average(rows)
-    if mean is not None:
-        table.add_column("Avg.", justify="right", style="bold")
-        scores.append(f"{mean:.2f}")
-    table.add_row("score", *scores)
-    table.add_row("pairs", *(f"{row['n']:,}" for row in rows), style="dim")
-    return table
-
-
-def render_transfer_table(rows: Iterable[dict[str, Any]], *, title: str | None = None) -> Table:
-    """Return the transfer rows as a table 80 columns wide: accuracy x100 per task, and the mean if all seven exist."""
-    from rich import box
-    from rich.table import Table
-
-    from holdfast.evaluation.transfer import TRANSFER_TASKS, transfer_average
-
-    rows = [row for row in rows if row["task"] in TRANSFER_TASKS and "accuracy" in row["metrics"]]
-    caption = "Accuracy ×100 of a logistic regression on the vectors"
-    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for row in rows:
-        table.add_column(row["task"], justify="right")
-    lines = {
-        "accuracy": [f"{row['metrics']['accuracy']:.2f}" for row in rows],
-        "F1": [f"{row['metrics']['f1']:.2f}" if "f1" in row["metrics"] else "" for row in rows],
-        "texts": [f"{row['n']:,}" for row in rows],
-    }
-    mean = transfer_average(rows)
-    if mean is not None:
-        table.add_column("Avg.", justify="right", style="bold")
-        lines["accuracy"].append(f"{mean:.2f}")
-    for name, cells in lines.items():
-        if any(cells):
-            table.add_row(name, *cells, style="dim" if name == "texts" else None)
-    return table
 
 
 def environment(device: str = "cpu") -> dict[str, Any]:
@@ -411,8 +359,8 @@ def _check_items(items: Any, count: int, place: str) -> None:
             raise UserError(f"{place}: items.{name} is not a list of its {count:,} items")
         for number, value in enumerate(values):
             if not is_number(value) or (name == "correct" and value not in (0, 1)):
-                what = "0 or 1" if name == "correct" else "a finite number"
-                raise UserError(f"{place}: items.{name}[{number}] is {value!r}, not {what}")
+                valid = "0 or 1" if name == "correct" else "a finite number"
+                raise UserError(f"{place}: items.{name}[{number}] is {value!r}, not {valid}")
 
 
 def is_number(value: Any) -> bool:
@@ -430,7 +378,7 @@ def _check_example(row: Mapping[str, Any], place: str) -> None:
             raise UserError(f"{place}: a change is [place, word, other word], not {change!r}")
     for name in ("before", "after"):
         if row[name] and not is_number(row[name].get("value")):
-            raise UserError(f"{place}: what the model said {name} has no number 'value'")
+            raise UserError(f"{place}: the output {name!r} has no number 'value'")
         nearest = row[name].get("neighbours", [])
         if not isinstance(nearest, list) or not all(isinstance(text, str) for text in nearest):
             raise UserError(f"{place}: the 'neighbours' {name} are not a list of texts")

@@ -1,4 +1,4 @@
-"""The Geometry Attack against a rendering of Algorithm 1 for one text at a time, and an encoder as its victim."""
+"""The Geometry Attack against a rendering of Algorithm 1 for one text at a time, and an encoder under it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.adversary.encoder_victim import EncoderVictim, recovered_texts, with_texts
-from holdfast.adversary.geometry import Attacked, GeometryAttack, Slopes, word_importance
+from holdfast.adversary.geometry import Attacked, BatchGradients, GeometryAttack, word_importance
+from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.edits.words import Words, is_content_word
 from holdfast.encoder import Encoder
 
@@ -33,7 +33,7 @@ class Bag:
         generator = torch.Generator().manual_seed(seed)
         self.table = dict(zip(VOCABULARY, torch.randn(len(VOCABULARY), 4, generator=generator).double(), strict=True))
         self.keys = torch.randn(len(TEXTS), 4, generator=generator).double() * sign
-        self.sizes: dict[str, list[int]] = {"slopes": [], "vectors": []}
+        self.sizes: dict[str, list[int]] = {"gradients": [], "vectors": []}
 
     def tokens(self, text: str) -> tuple[torch.Tensor, list[tuple[int, int]]]:
         words = Words.of(text)
@@ -50,8 +50,8 @@ class Bag:
     def one(self, z: torch.Tensor, row: int) -> torch.Tensor:
         return torch.log1p(torch.exp(-3 * z @ self.keys[row]))
 
-    def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
-        self.sizes["slopes"].append(len(texts))
+    def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
+        self.sizes["gradients"].append(len(texts))
         zs, directions, tokens, offsets = [], [], [], []
         for text, row in zip(texts, rows, strict=True):
             leaf, spans = self.tokens(text)
@@ -62,13 +62,13 @@ class Bag:
             directions.append(v)
             tokens.append(torch.nn.functional.pad(g, (0, 0, 1, 40 - len(g)), value=9.0))  # as special tokens have some
             offsets.append([(0, 0), *spans, *[(0, 0)] * (40 - len(g))])
-        return Slopes(torch.stack(zs), torch.stack(directions), torch.stack(tokens), offsets)
+        return BatchGradients(torch.stack(zs), torch.stack(directions), torch.stack(tokens), offsets)
 
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> torch.Tensor:
         self.sizes["vectors"].append(len(texts))
         return torch.stack([self.z(self.tokens(text)[0]) for text in texts])
 
-    def defeated(self, z: torch.Tensor, rows: Sequence[int]) -> list[bool]:
+    def finished(self, z: torch.Tensor, rows: Sequence[int]) -> list[bool]:
         return [False] * len(z)
 
 
@@ -164,20 +164,20 @@ def test_each_iteration_is_one_pass_of_each_kind_and_finished_texts_drop_out() -
     bag, book = Bag(), Book()
     found = attack(book, max_share=0.4).run(TEXTS, bag)
     iterations = len(bag.sizes["vectors"])
-    assert len(book.asked) == len(bag.sizes["slopes"]) == iterations
+    assert len(book.asked) == len(bag.sizes["gradients"]) == iterations
     assert max(found.replaced) <= iterations <= 10
-    assert bag.sizes["slopes"] == sorted(bag.sizes["slopes"], reverse=True)
-    assert bag.sizes["slopes"][0] == 3, "texts that may not change at all are never looked at"
-    assert bag.sizes["slopes"][-1] < 3
+    assert bag.sizes["gradients"] == sorted(bag.sizes["gradients"], reverse=True)
+    assert bag.sizes["gradients"][0] == 3, "texts that may not change at all are never looked at"
+    assert bag.sizes["gradients"][-1] < 3
     budgets = [6, 0, 0, 6, 2, 0]
     looks = [n + (n < budget) for n, budget in zip(found.replaced, budgets, strict=True)]
-    assert found.cost.gradients == sum(bag.sizes["slopes"]) == sum(looks), "a text at its cap was looked at again"
+    assert found.cost.gradients == sum(bag.sizes["gradients"]) == sum(looks), "a text at its cap was looked at again"
     assert found.cost.scored == sum(bag.sizes["vectors"])
     assert found.cost.proposals == sum(map(len, book.asked))
     assert all(seconds > 0 for seconds in found.cost.seconds.values())
 
 
-def test_the_victim_is_told_which_text_each_candidate_descends_from() -> None:
+def test_the_model_gets_the_number_of_the_original_of_each_candidate() -> None:
     class Told(Bag):
         def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> torch.Tensor:
             for text, row in zip(texts, rows, strict=True):
@@ -192,7 +192,7 @@ def test_a_text_stops_where_no_candidate_raises_the_loss() -> None:
     bag = Bag()
     good = algorithm_1(TEXTS[3], 3, bag, THESAURUS, 1, 1.0)[0]
     changed = next(i for i, (a, b) in enumerate(zip(good.split(), TEXTS[3].split(), strict=True)) if a != b)
-    word, v = TEXTS[3].split()[changed], bag.slopes([TEXTS[3]], [3])
+    word, v = TEXTS[3].split()[changed], bag.gradients([TEXTS[3]], [3])
     away = {
         candidate: ((bag.vectors([Words.of(TEXTS[3]).exchanged(changed, candidate).text], [3]) - v.z) @ v.direction[0])
         for candidate in VOCABULARY
@@ -255,12 +255,12 @@ def test_a_word_without_candidates_is_passed_over_and_takes_an_iteration() -> No
     assert first.texts == [text]
     bag = Bag(2)
     attack(few, max_share=1.0, iterations=10).run([text], bag)
-    assert bag.sizes["slopes"] == [1, 1], "gradients are only taken anew where the text has changed"
+    assert bag.sizes["gradients"] == [1, 1], "gradients are only taken anew where the text has changed"
 
 
-def test_a_defeated_text_is_left_alone() -> None:
+def test_a_text_that_reached_its_goal_is_left_alone() -> None:
     bag = Bag()
-    bag.defeated = lambda z, rows: [row == 3 for row in rows]  # type: ignore[method-assign]
+    bag.finished = lambda z, rows: [row == 3 for row in rows]  # type: ignore[method-assign]
     found = attack().run(TEXTS, bag)
     free = attack().run(TEXTS, Bag())
     assert found.replaced[3] == 1 < free.replaced[3]
@@ -296,12 +296,12 @@ def test_the_release_ranks_words_by_another_norm() -> None:
     class Split(Bag):
         """Each word is two sub-words with opposite gradients but for a rest: by the mean small, by the sum too."""
 
-        def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
-            found = super().slopes(texts, rows)
+        def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
+            found = super().gradients(texts, rows)
             tokens = torch.zeros(1, 2, 4).double()
             tokens[0, 0] = torch.tensor([1.0, 1.0, 1.0, 1.0])  # "dog": L2 2, L1 4
             tokens[0, 1] = torch.tensor([3.0, 0.0, 0.0, 0.0])  # "cat": L2 3, L1 3
-            return Slopes(found.z, found.direction, tokens, [[(0, 3), (4, 7)]])
+            return BatchGradients(found.z, found.direction, tokens, [[(0, 3), (4, 7)]])
 
     for importance, first in (("mean-l2", "cat"), ("sum-l1", "dog")):
         book = Book()
@@ -315,7 +315,7 @@ def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> No
         attack(**changes)
 
 
-# --- an encoder as the victim -----------------------------------------------------------------------------------------
+# --- an encoder with a loss -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -323,26 +323,26 @@ def keys() -> torch.Tensor:
     return torch.randn(8, 16, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
-def victim_of(model: Any, keys: torch.Tensor) -> EncoderVictim:
+def model_with_loss(model: Any, keys: torch.Tensor) -> GradientEncoder:
     def loss(z: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
         return -(z * keys[list(rows)].to(z) / 8).sum(dim=1).tanh().mean()
 
-    return EncoderVictim(Encoder(model), torch.nn.Tanh(), loss)
+    return GradientEncoder(Encoder(model), torch.nn.Tanh(), loss)
 
 
-def test_slopes_of_any_backbone(make_encoder_model: Any, sentences: list[str], backbone: str, keys: Any) -> None:
+def test_gradients_of_any_backbone(make_encoder_model: Any, sentences: list[str], backbone: str, keys: Any) -> None:
     """Against the gradient of a perturbation δ = 0, sentence by sentence."""
     model = make_encoder_model(backbone).double()
-    victim, encoder = victim_of(model, keys), Encoder(model)
+    attacked, encoder = model_with_loss(model, keys), Encoder(model)
     with encoder.attack_mode():
-        found = victim.slopes(sentences, range(8))
+        found = attacked.gradients(sentences, range(8))
     for row, sentence in enumerate(sentences):
         features = encoder.tokenise([sentence])
         length = features["input_ids"].shape[1]
         delta = torch.zeros(1, length, 16, dtype=torch.float64, requires_grad=True)
         with encoder.perturbed(delta=delta):
             z = encoder.encode(features).tanh()
-        v, g = torch.autograd.grad(victim.loss(z, [row]) / 8, [z, delta])
+        v, g = torch.autograd.grad(attacked.loss(z, [row]) / 8, [z, delta])
         torch.testing.assert_close(found.z[row], z[0].detach(), rtol=1e-5, atol=1e-6)  # ModernBERT's angles are fp32
         torch.testing.assert_close(found.direction[row], v[0], rtol=1e-4, atol=1e-8)
         torch.testing.assert_close(found.tokens[row, :length], g[0], rtol=1e-4, atol=1e-8)
@@ -360,22 +360,22 @@ def test_vectors_of_many_texts_are_those_of_the_encoder(
     texts = [f"{a} {b}" for a in sentences for b in sentences] * 2  # more tokens than one batch holds
     encoder = Encoder(model)
     expected = encoder.encode(encoder.tokenise(texts)).tanh().detach()
-    victim = victim_of(model, keys)
+    attacked = model_with_loss(model, keys)
     with encoder.attack_mode():
-        found = victim.vectors(texts, [0] * len(texts))
+        found = attacked.vectors(texts, [0] * len(texts))
     assert not found.requires_grad
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_an_attack_on_an_encoder_leaves_no_trace(make_encoder_model: Any, sentences: list[str], keys: Any) -> None:
     model = make_encoder_model("bert").train()
-    encoder, victim = Encoder(model), victim_of(model, keys)
+    encoder, attacked = Encoder(model), model_with_loss(model, keys)
     modes, state = [module.training for module in model.modules()], torch.get_rng_state()
     found: list[Attacked] = []
     words = {word for sentence in sentences for word in sentence.split() if is_content_word(word)}
     for _ in range(2):
         with encoder.attack_mode():
-            found.append(attack(Book({word: sorted(words - {word}) for word in words})).run(sentences, victim))
+            found.append(attack(Book({word: sorted(words - {word}) for word in words})).run(sentences, attacked))
     assert found[0].texts == found[1].texts != sentences
     assert found[0].rise > 0
     assert [module.training for module in model.modules()] == modes

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM, _head_at
-from holdfast.edits.word_similarity import Neighbours
+from holdfast.edits.synonyms import ListedNeighbours
 from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
 
@@ -172,7 +172,7 @@ def test_the_filter_by_embeddings(model: MaskedLM) -> None:
 
 
 def test_candidates_are_near_other_words_in_the_case_of_the_original(model: MaskedLM) -> None:
-    near = Neighbours({"dog": ["cat", "man", "dog", "child", "wolf"]}, source="mine")
+    near = ListedNeighbours({"dog": ["cat", "man", "dog", "child", "wolf"]}, source="mine")
     text = Words.of("the Dog sleeps")
     order = [word for word in full_order(model, "the [MASK] sleeps") if word in ("cat", "man", "child")]
     assert Fillers(model, near, limit=25).candidates([text], [1]) == [[word.capitalize() for word in order]]

@@ -14,9 +14,9 @@ from attack_checker import Broken, Checker
 from small_attacks import ADJECTIVES, CONTENT, NOUNS, VERBS, cosine, kind, neighbours, split
 
 from holdfast.adversary.masked_lm import MaskedLM
+from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Outcome
-from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.targets import ClassifierTarget
 from holdfast.edits.words import STOP_WORDS
 

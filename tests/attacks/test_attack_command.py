@@ -11,8 +11,8 @@ import pytest
 import torch
 from small_attacks import ATTACK, mistake, write
 
-from holdfast.attacks.attack_run import make_recipes
 from holdfast.attacks.journal import journals
+from holdfast.attacks.recipe_choice import make_recipes
 from holdfast.cli import main
 from holdfast.option_parsing import split_settings
 from holdfast.results import read_result
@@ -156,7 +156,7 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         (["--k", "0"], "--k must be from 1"),
         (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
         (["--processes", "2"], "--output"),
-        (["--texts", "-", "--processes", "2", "--output", "r.json"], "read by one process alone"),
+        (["--texts", "-", "--processes", "2", "--output", "r.json"], "read by one process only"),
         (["--output", "."], "is a folder"),
         (["--split", "tset"], "has no split"),
         (["--recipes", "textfooler", "--resources", "light"], "the neighbour lists are not here"),

@@ -104,10 +104,10 @@ def test_the_words_of_a_long_text_are_told_before_any_is_finished(clock: Clock) 
     now = UnderWay(texts=1, tried=0, words=80, queries=80, parts=0.0)
     progress = AttackProgress(Console(file=message, width=200), "pwws", 2, lambda: now)
     clock.seconds += 8.0
-    progress.tell()
+    progress.print_line()
     now = UnderWay(texts=1, tried=20, words=80, queries=160, parts=0.25)
     clock.seconds += 8.0
-    progress.tell()
+    progress.print_line()
     # A quarter of one of two texts in 16 seconds: seven times as long is left.
     assert message.getvalue().splitlines() == [
         "pwws: 0/2 examples  0.00 examples/s  10 queries/s  0 of 80 words tried in 1 text  8 s so far",
@@ -174,7 +174,7 @@ def test_seconds_per_example_are_those_of_the_attack_alone_also_of_a_run_that_wa
 
         monkeypatch.setattr(module, name, slower)
 
-    for name in ("load_training_data", "load_victim", "_result"):
+    for name in ("load_inputs", "load_attacked_model", "_result"):
         slow(attack_run, name)
     finished = 0
 

@@ -81,9 +81,9 @@ def test_a_process_attacks_its_share_alone(here: Path, monkeypatch: pytest.Monke
     assert not (here / "r.json").exists()
 
 
-def test_a_helper_process_that_fails_ends_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_that_fails_ends_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that cannot start must not leave the first process waiting for ever."""
-    import holdfast.attacks.attack_run as module
+    import holdfast.attacks.attack_processes as module
 
     class Dead:
         returncode = 1

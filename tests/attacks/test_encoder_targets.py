@@ -11,7 +11,7 @@ import pytest
 import torch
 from small_attacks import TEXTS, sentence
 
-from holdfast.attacks import encoder_targets
+from holdfast.attacks import RECIPES, Geometry, Typos, encoder_targets
 from holdfast.attacks.classifier import load_classifier
 from holdfast.attacks.encoder_targets import (
     DriftTarget,
@@ -24,7 +24,6 @@ from holdfast.attacks.encoder_targets import (
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.metrics import correlations
-from holdfast.attacks.recipes import RECIPES, Geometry, Typos
 from holdfast.attacks.targets import ClassifierTarget
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
@@ -163,7 +162,10 @@ def test_geometry_measures_where_it_climbs() -> None:
     prompted = load_sentence_transformer("bundled", pooling="prompt", device="cpu")
     target, example = DriftTarget(prompted, source="e", threshold=0.5), Example(0, (TEXTS[0],))
     assert target.prepare([example]) == [None]
-    (slope,), ((z, _),) = target.climb([(example, Words.of(example.text))]), target.locate([(example, example.text)])
+    (slope,), ((z, _),) = (
+        target.gradients([(example, Words.of(example.text))]),
+        target.vectors([(example, example.text)]),
+    )
     torch.testing.assert_close(slope.z, z, rtol=0, atol=1e-5)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from small_attacks import ADJECTIVES, CONTENT, cosine, neighbours
 
+from holdfast.attacks import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example, Verdict
-from holdfast.attacks.recipes import PWWS, RECIPES, Geometry, Recipe, TextFooler, Typos
-from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, characters
+from holdfast.attacks.requests import Compare, Differentiate, Fill, Predict, Query, Vectorise, characters
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 from holdfast.edits.words import Words
 
@@ -71,10 +71,10 @@ class Noting(ClassifierTarget):
         self.kept: dict[int, int] = {}
         self.most_kept = 0
 
-    def question(self, example: Example, text: str) -> Any:
+    def model_input(self, example: Example, text: str) -> Any:
         self.whose.append(example.number)
         self.kept[example.number] = self.kept.get(example.number, 0) + len(text)
-        return super().question(example, text)
+        return super().model_input(example, text)
 
     def outputs(self, texts: Any, *, exact: bool) -> Any:
         self.characters.append(sum(len(text) for (text,) in texts))
@@ -132,7 +132,14 @@ def test_whose_turn_it_is(target: ClassifierTarget, resources: Any) -> None:
 def test_the_characters_of_every_kind_of_request_are_counted() -> None:
     words = Words.of("a dog runs")
     texts = ("a dog", "cat")
-    requests = [Judge(texts), Locate(texts), Compare((texts, texts)), Fill(words, 1), Read(words, 8), Climb(words)]
+    requests = [
+        Query(texts),
+        Vectorise(texts),
+        Compare((texts, texts)),
+        Fill(words, 1),
+        Predict(words, 8),
+        Differentiate(words),
+    ]
     assert [characters(request) for request in requests] == [8, 8, 16, 10, 10, 10]
 
 

@@ -85,7 +85,7 @@ def test_an_unfinished_run_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_journal_of_other_settings_is_refused_by_name(tmp_path: Path) -> None:
     Journal(tmp_path / "r.json", SETTINGS).open(resume=False)
-    with pytest.raises(UserError, match=r"of the attack [0-9a-f]{12}, and this is the attack .*another seed"):
+    with pytest.raises(UserError, match=r"belongs to the attack [0-9a-f]{12}, and this is the attack .*another seed"):
         Journal(tmp_path / "r.json", {**SETTINGS, "seed": 2}).open(resume=True)
 
 
@@ -106,12 +106,12 @@ def test_every_bit_of_a_line_counts(tmp_path: Path, line: int) -> None:
             continue
         path.write_bytes(b"\n".join([*lines[: line - 1], bytes(damaged), *lines[line:]]))
         message: list[str] = []
-        done = Journal(output, SETTINGS).open(resume=True, tell=message.append)
+        done = Journal(output, SETTINGS).open(resume=True, notify=message.append)
         again = "0 examples" if line == 1 else "1 example"
         assert message == [f"{path}:{line} is damaged: {again} will be attacked again"], damaged
         assert done == {("pwws", n): attempt(n) for n in range(4) if n != line - 2}
         message.clear()
-        assert Journal(output, SETTINGS).open(resume=True, tell=message.append) == done
+        assert Journal(output, SETTINGS).open(resume=True, notify=message.append) == done
         assert message == [], "what was damaged is taken out"
 
 
@@ -125,7 +125,7 @@ def test_several_damaged_lines_are_one_line(tmp_path: Path) -> None:
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"{broken", lines[2], b"\xff\xfe", b"[" * 100_000, lines[4], b""]))
     message: list[str] = []
-    assert set(Journal(output, SETTINGS).open(resume=True, tell=message.append)) == {("pwws", 1), ("pwws", 3)}
+    assert set(Journal(output, SETTINGS).open(resume=True, notify=message.append)) == {("pwws", 1), ("pwws", 3)}
     assert message == [f"{path}:2 (and 2 more lines) is damaged: 3 examples will be attacked again"]
 
 
@@ -139,7 +139,7 @@ def test_a_row_of_another_run_is_not_taken_over(tmp_path: Path) -> None:
     first, second = ((next(journals(tmp_path / f"{n}.json"))).read_bytes() for n in (1, 2))
     own = next(journals(tmp_path / "1.json"))
     own.write_bytes(first + second.split(b"\n")[1] + b"\n")
-    with pytest.raises(UserError, match=rf"{own}:3 is of the attack \w{{12}}, and this is the attack \w{{12}}:"):
+    with pytest.raises(UserError, match=rf"{own}:3 belongs to the attack \w{{12}}, and this is the attack \w{{12}}:"):
         Journal(tmp_path / "1.json", SETTINGS).open(resume=True)
     assert own.read_bytes().count(b"\n") == 3, "nothing is taken out"
 
@@ -154,7 +154,7 @@ def test_lines_of_an_earlier_version_name_no_run_and_are_taken(tmp_path: Path) -
     assert all(line.pop("run") for line in lines)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     message: list[str] = []
-    assert set(Journal(output, SETTINGS).open(resume=True, tell=message.append)) == {("pwws", 1)}
+    assert set(Journal(output, SETTINGS).open(resume=True, notify=message.append)) == {("pwws", 1)}
     assert message == []
 
 

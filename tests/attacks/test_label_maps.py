@@ -15,8 +15,8 @@ from small_attacks import ATTACK, mistake, write
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.classifier import load_classifier
-from holdfast.attacks.classifier_gradients import classification_layer
 from holdfast.attacks.examples import Example
+from holdfast.attacks.gradient_classifier import classification_layer
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 from holdfast.cli import main
 from holdfast.edits.words import Words
@@ -144,8 +144,8 @@ def test_gradients_are_those_of_the_sum_of_the_classes(classifier_folder: Path) 
     classifier = load_classifier(str(classifier_folder), device="cpu")
     target = ClassifierTarget(classifier, groups=((0,), (1, 2)))
     text, example = "the dog runs", Example(0, ("the dog runs",), 0, 1)
-    (slope,) = target.climb([(example, Words.of(text))])
-    ((z, output),) = target.locate([(example, text)])
+    (slope,) = target.gradients([(example, Words.of(text))])
+    ((z, output),) = target.vectors([(example, text)])
     layer = classification_layer(classifier.model, 3, "m")
     with torch.no_grad():
         p = torch.softmax(layer(z), dim=0)

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from holdfast.attacks.examples import Attempt, Outcome
-from holdfast.attacks.metrics import correlations, interval, skip_reasons, summarise
+from holdfast.attacks.metrics import correlations, skip_reasons, summarise
+from holdfast.evaluation.intervals import rate_interval
 
 
 def attempt(
@@ -102,16 +103,16 @@ def test_where_nothing_was_attacked_there_is_no_rate() -> None:
 
 def test_the_interval_is_that_of_a_proportion() -> None:
     outcomes = [True] * 300 + [False] * 700
-    low, high = interval(outcomes, seed=0)
+    low, high = rate_interval(outcomes, seed=0)
     exact = stats.binomtest(300, 1000).proportion_ci(method="wilson")
     assert low == pytest.approx(exact.low, abs=0.006)
     assert high == pytest.approx(exact.high, abs=0.006)
-    assert interval(outcomes, seed=0) == (low, high)
+    assert rate_interval(outcomes, seed=0) == (low, high)
 
 
 def test_the_interval_is_wide_where_few_outcomes_are_all_the_same() -> None:
-    assert interval([True] * 3, seed=0) == pytest.approx((0.025 ** (1 / 3), 1.0))  # Clopper and Pearson's, by hand
-    assert interval([False] * 10, seed=0) == pytest.approx((0.0, 1 - 0.025 ** (1 / 10)))
+    assert rate_interval([True] * 3, seed=0) == pytest.approx((0.025 ** (1 / 3), 1.0))  # Clopper and Pearson's, by hand
+    assert rate_interval([False] * 10, seed=0) == pytest.approx((0.0, 1 - 0.025 ** (1 / 10)))
 
 
 def test_correlations_before_and_after() -> None:

@@ -16,7 +16,7 @@ from attack_checker import Broken, Checker
 from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
-from holdfast.attacks.attack_state import same_part_of_speech
+from holdfast.attacks.constraints import SamePartOfSpeech
 from holdfast.attacks.resource_names import choose
 from holdfast.attacks.resources import Resources
 from holdfast.data.registry import load_pairs
@@ -90,8 +90,8 @@ def test_a_real_word_of_another_part_of_speech_is_seen(made: dict[str, Any], rec
             else [word for word in resources.masked_lm.propose([words], [place])[0][:12] if word != old.lower()]
         )
         state: Any = SimpleNamespace(words=words, resources=resources)
-        kept = same_part_of_speech(state, place, proposed, verbs_as_nouns=True)
-        refused = [word for word in proposed if word not in kept]
+        same = SamePartOfSpeech(verbs_as_nouns=True)
+        refused = [word for word in proposed if not same.accepts(state, place, word)]
         if refused:
             break
     tampered = {**row, "changed": [[place, old, refused[0]]], "adversarial": words.exchanged(place, refused[0]).text}

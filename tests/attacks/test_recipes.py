@@ -10,10 +10,10 @@ import pytest
 from small_attacks import CONTENT, cosine, kind, neighbours, split
 
 from holdfast.adversary.masked_lm import MaskedLM
+from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example
-from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget
 
 # --- slow references ---------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_a_text_whose_copies_fill_the_memory_is_skipped(
     attempts = list(Engine(target, resources).run(Typos(), examples))
     attacked = {attempt.number for attempt in attempts if attempt.outcome != "skipped"}
     assert attacked, "all are skipped"
-    monkeypatch.setattr("holdfast.attacks.engine.MOST_ASKED", 0)
+    monkeypatch.setattr("holdfast.attacks.engine.MOST_RANKED", 0)
     reasons = {attempt.number: attempt.reason for attempt in Engine(target, resources).run(Typos(), examples)}
     assert {reasons[number] for number in attacked} == {
         "it is too long: a copy of it for each of its words fills the memory"

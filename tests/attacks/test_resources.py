@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast.cli.doctor  # noqa: F401  # the verb registers itself
-from holdfast.attacks import resources
-from holdfast.attacks.recipes import PWWS
+from holdfast.attacks import PWWS, resources
 from holdfast.attacks.resource_names import LIGHT, PAPER, RESOURCES, ResourceNames, choose
 from holdfast.attacks.resources import Resources, availability
 from holdfast.attacks.text_similarity import USE_HANDLES
@@ -83,7 +82,7 @@ def test_opened_when_used_and_once(data: Path) -> None:
     assert found.wordnet.synonyms("films") == ["film", "picture"]
     assert list(found.sources()) == ["synonyms", "wordnet"]
     assert found.sources() == {"synonyms": found.synonyms.source, "wordnet": found.wordnet.source}
-    with pytest.raises(ValueError, match="'masked-lm'"):
+    with pytest.raises(UserError, match="'masked-lm'"):
         found.require(["masked-lm"])
 
 

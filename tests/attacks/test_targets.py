@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_attacks import TEXTS
 
+from holdfast.attacks import Geometry, Typos
 from holdfast.attacks.attack_state import first_best, gain, ranked
 from holdfast.attacks.classifier import Classifier, compute_logits, load_classifier, tokenise
 from holdfast.attacks.encoder_targets import DriftTarget
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example, Verdict
-from holdfast.attacks.recipes import Geometry, Typos
 from holdfast.attacks.targets import CallableTarget, ClassifierTarget, characters_seen, class_verdict
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
@@ -231,24 +231,30 @@ def test_a_function_of_vectors_is_attacked_but_for_its_gradients(encoder: Any, r
 
 def test_slopes_are_the_gradients_of_the_cross_entropy(target: ClassifierTarget, classifier: Classifier) -> None:
     text = "The old dog sings in the park."
-    (slope,) = target.climb([(Example(0, (text,), 0, 2), Words.of(text))])
-    ((z, logits),) = target.locate([(Example(0, (text,), 0, 2), text)])
+    (slope,) = target.gradients([(Example(0, (text,), 0, 2), Words.of(text))])
+    ((z, logits),) = target.vectors([(Example(0, (text,), 0, 2), text)])
     torch.testing.assert_close(slope.z, z)
     layer = classifier.model.classifier
     leaf = z.clone().requires_grad_()
     loss = torch.nn.functional.cross_entropy(layer(leaf)[None], torch.tensor([2]))
     torch.testing.assert_close(slope.direction, torch.autograd.grad(loss, leaf)[0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(logits, layer(z).detach().numpy(), rtol=1e-4, atol=1e-5)
-    # The importance of a word, by finite differences of the embeddings of its token.
+    # The importance of a word, by finite differences of the first layer's input at its token.
     assert len(slope.importance) == 7
     assert slope.importance[0] > 0.0
-    embedded = classifier.model.get_input_embeddings()(torch.tensor(classifier.tokenizer([text])["input_ids"]))
 
     def loss_at(at: int, i: int, step: float) -> float:
-        moved = embedded.clone()
-        moved[0, at, i] += step
-        with torch.no_grad():
-            logits = classifier.model(inputs_embeds=moved).logits
+        def move(_module: Any, _args: Any, output: torch.Tensor) -> torch.Tensor:
+            moved = output.clone()
+            moved[0, at, i] += step
+            return moved
+
+        handle = classifier.model.base_model.embeddings.register_forward_hook(move)
+        try:
+            with torch.no_grad():
+                logits = classifier.model(input_ids=torch.tensor(classifier.tokenizer([text])["input_ids"])).logits
+        finally:
+            handle.remove()
         return float(torch.nn.functional.cross_entropy(logits, torch.tensor([2])))
 
     for place in (1, 2):
@@ -258,17 +264,21 @@ def test_slopes_are_the_gradients_of_the_cross_entropy(target: ClassifierTarget,
 
 def test_of_a_pair_only_the_attacked_text_has_importance(target: ClassifierTarget) -> None:
     example = Example(0, ("the dog sings", "a cat eats"), 1, 0)
-    (slope,) = target.climb([(example, Words.of("a cat eats"))])
-    (alone,) = target.climb([(Example(0, ("a cat eats", "the dog sings"), 0, 0), Words.of("a cat eats"))])
+    (slope,) = target.gradients([(example, Words.of("a cat eats"))])
+    first = Example(0, ("a cat eats", "the dog sings"), 0, 0)
+    (alone,) = target.gradients([(first, Words.of("a cat eats"))])
     assert all(value > 0.0 for value in slope.importance)
     assert slope.importance != pytest.approx(alone.importance)
+    both = target.gradients([(example, Words.of("a cat eats")), (first, Words.of("a cat eats"))])
+    assert both[0].importance == pytest.approx(slope.importance)
+    assert both[1].importance == pytest.approx(alone.importance)
 
 
 def test_geometry_equals_the_attack_that_trains(
     target: ClassifierTarget, classifier: Classifier, resources: Any, examples: list[Example]
 ) -> None:
     """The recipe and :class:`GeometryAttack`, which ADCL trains with, are one algorithm."""
-    from holdfast.adversary.geometry import GeometryAttack, Slopes
+    from holdfast.adversary.geometry import BatchGradients, GeometryAttack
 
     class Neighbours:
         source = "neighbours"
@@ -276,9 +286,9 @@ def test_geometry_equals_the_attack_that_trains(
         def candidates(self, sentences: Any, places: Any) -> list[list[str]]:
             return [resources.synonyms.nearest(s.words[p], 50) for s, p in zip(sentences, places, strict=True)]
 
-    class Victim:
-        def slopes(self, texts: Any, rows: Any) -> Slopes:
-            found = target.climb([(examples[row], Words.of(text)) for text, row in zip(texts, rows, strict=True)])
+    class Model:
+        def gradients(self, texts: Any, rows: Any) -> BatchGradients:
+            found = target.gradients([(examples[row], Words.of(text)) for text, row in zip(texts, rows, strict=True)])
             encoded = classifier.tokenizer(list(texts), return_offsets_mapping=True)
             width = max(map(len, encoded["input_ids"]))
             tokens = torch.zeros(len(texts), width, 1)
@@ -288,22 +298,22 @@ def test_geometry_equals_the_attack_that_trains(
                         if begin < end and a <= begin < b:
                             tokens[i, at, 0] = found[i].importance[word]
             z, direction = (torch.stack([getattr(slope, name) for slope in found]) for name in ("z", "direction"))
-            return Slopes(z, direction, tokens, encoded["offset_mapping"])
+            return BatchGradients(z, direction, tokens, encoded["offset_mapping"])
 
         def vectors(self, texts: Any, rows: Any) -> Any:
-            located = target.locate([(examples[row], text) for text, row in zip(texts, rows, strict=True)])
+            located = target.vectors([(examples[row], text) for text, row in zip(texts, rows, strict=True)])
             return torch.stack([z for z, _ in located])
 
         def loss(self, z: Any, rows: Any) -> Any:
             return z.sum() * 0.0
 
-        def defeated(self, z: Any, rows: Any) -> list[bool]:
+        def finished(self, z: Any, rows: Any) -> list[bool]:
             logits = classifier.model.classifier(z)
             return [int(row.argmax()) != examples[number].label for row, number in zip(logits, rows, strict=True)]
 
     recipe = Geometry(source="neighbours", max_share=0.4, max_words=20)
     attempts = {a.number: a for a in Engine(target, resources).run(recipe, examples)}
-    other = GeometryAttack(Neighbours(), iterations=40, max_share=0.4).run([e.text for e in examples], Victim())
+    other = GeometryAttack(Neighbours(), iterations=40, max_share=0.4).run([e.text for e in examples], Model())
     same = [attempts[e.number].adversarial == text for e, text in zip(examples, other.texts, strict=True)]
     assert sum(a.outcome == "succeeded" for a in attempts.values()) > 3
     assert all(same)

@@ -130,10 +130,10 @@ def test_what_cannot_be_compared_of_tried_texts_is_one_line(there: Path, capsys:
     assert "twice.json holds sst2 dev pwws against a twice" in mistake(capsys, ["compare", a, "twice.json"])
     bare = {key: value for key, value in result["results"][0].items() if key != "items"}
     write_result(there / "bare.json", {**result, "results": [bare]})
-    assert "bare.json does not say which texts deceived" in mistake(capsys, ["compare", a, "bare.json"])
+    assert "bare.json does not record which texts deceived" in mistake(capsys, ["compare", a, "bare.json"])
     other = tried("other.json", {4: True})
     assert "no text was tried on all models" in mistake(capsys, ["compare", a, other])
     theirs = tried("theirs.json", texts, made_against="c")
     assert "no task in common" in mistake(capsys, ["compare", b, theirs])
     made_anew = tried("made-anew.json", texts, items_sha256="of other texts")
-    assert "is of texts that another attack made than in b.json" in mistake(capsys, ["compare", b, made_anew])
+    assert "come from another attack than in b.json" in mistake(capsys, ["compare", b, made_anew])

@@ -85,7 +85,7 @@ def test_an_audit_needs_nothing_but_the_model(
         raise AssertionError("an audit went to the network")
 
     monkeypatch.setattr("socket.socket.connect", refused)
-    monkeypatch.setattr(audited_texts, "demo_corpus", lambda: some_texts(20))
+    monkeypatch.setattr(audited_texts, "load_python_prose", lambda: some_texts(20))
     make_encoder_model("bert").save_pretrained("st")
     items = by_task(run("st", data=None, texts=None))
     absent = {task: row["told"] for task, row in items.items() if row["verdict"] == "absent"}
@@ -159,7 +159,7 @@ MISTAKES = [
     (["--max-words", "0"], "--max-words must be from 1"),
     (["--seed", "-1"], "--seed must be from 0 to 4294967295"),
     (["--texts", "mine.tx"], "mine.txt"),
-    (["--texts", "one.txt"], "at least two different ones"),
+    (["--texts", "one.txt"], "at least two different texts"),
     (["--resources", "lite"], "'light'"),
     (["--precision", "fp16"], "fp32, bf16"),
     (["--wordnet", "nowhere"], "nowhere"),

@@ -16,11 +16,13 @@ from audited import run
 from scipy.stats import spearmanr
 
 from holdfast.attacks.encoder_targets import DriftTarget, halfway
-from holdfast.audit import audited_texts, changed_copies, item_rows, natural_items, verdicts
+from holdfast.audit import audited_texts, changed_copies, random_change_items, verdicts
 from holdfast.audit import vector_movement as spaces
-from holdfast.edits.characters import KEYBOARD
+from holdfast.edits.casing_and_spacing import upper_case
+from holdfast.edits.typing_errors import KEYBOARD
 from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
+from holdfast.evaluation.intervals import mean_interval, rate_interval, spearman_interval
 from holdfast.models import load_sentence_transformer
 
 # --- numbers -----------------------------------------------------------------------------------------------------
@@ -38,41 +40,41 @@ def test_verdicts_begin_where_they_say() -> None:
 def test_each_number_is_held_against_its_own_thresholds() -> None:
     """Those of docs/audit.md."""
 
-    def verdict(pull: float, *, idle: bool, rate: float = 0.0) -> str:
+    def verdict(pull: float, *, surface: bool, rate: float = 0.0) -> str:
         metrics = {"pull": pull, "neighbour_changed": rate, "stability": 0.5}
         space = SimpleNamespace(
-            texts=["The dog"], moved=lambda copies, progress: SimpleNamespace(copies=copies),
+            texts=["The dog"], move=lambda copies, progress: SimpleNamespace(copies=copies),
             metrics=lambda moved, seed: metrics, examples=lambda moved, recipe: [], items=lambda moved: {},
         )  # fmt: skip
         progress = SimpleNamespace(encoding=contextlib.nullcontext)
         context: Any = SimpleNamespace(space=space, settings=SimpleNamespace(seed=1), progress=progress)
-        if idle:
-            return str(natural_items.idle_item(context, "audit-case", "upper").row["verdict"])
+        if surface:
+            return str(random_change_items.surface_item(context, "audit-case", "upper").row["verdict"])
         moved: Any = SimpleNamespace(copies=[1])
-        return str(natural_items._exchange_item(context, "audit-typos", "typos", moved, "a word").row["verdict"])
+        return str(random_change_items._exchange_item(context, "audit-typos", "typos", moved, "a word").row["verdict"])
 
     expected = ["holds", "bends", "bends", "breaks"]
-    assert [verdict(pull, idle=False) for pull in (1.0, 1.01, 2.0, 2.01)] == expected
-    assert [verdict(pull, idle=True) for pull in (0.25, 0.26, 1.0, 1.01)] == expected
-    assert verdict(0.1, idle=True, rate=50.1) == verdict(0.1, idle=False, rate=50.1) == "breaks"
+    assert [verdict(pull, surface=False) for pull in (1.0, 1.01, 2.0, 2.01)] == expected
+    assert [verdict(pull, surface=True) for pull in (0.25, 0.26, 1.0, 1.01)] == expected
+    assert verdict(0.1, surface=True, rate=50.1) == verdict(0.1, surface=False, rate=50.1) == "breaks"
     assert verdicts.thresholds()["anisotropic"] == 0.8
     assert verdicts.thresholds()["batch_holds"] == 1e-3
 
 
 def test_the_interval_of_a_mean_is_the_bootstraps() -> None:
     values = np.random.default_rng(0).normal(3.0, 2.0, size=400)
-    low, high = item_rows.bootstrap(values, 1)
+    low, high = mean_interval(values, seed=1)
     half = 1.96 * values.std() / math.sqrt(400)
     assert low == pytest.approx(values.mean() - half, abs=0.03)
     assert high == pytest.approx(values.mean() + half, abs=0.03)
-    assert item_rows.bootstrap(values, 1) == (low, high)
-    assert item_rows.bootstrap([1.0, 1.0], 1) == (1.0, 1.0)
+    assert mean_interval(values, seed=1) == (low, high)
+    assert mean_interval([1.0, 1.0], seed=1) == (1.0, 1.0)
     some = np.array([True, False, True, True])
-    assert item_rows.rate_interval(some, 1) == item_rows.bootstrap(some, 1)
+    assert rate_interval(some, seed=1) == mean_interval(some, seed=1)
     # Of n that are all alike Clopper and Pearson's: nobody can be certain after ten.
-    low, high = item_rows.rate_interval(np.zeros(10, dtype=bool), 1)
+    low, high = rate_interval(np.zeros(10, dtype=bool), seed=1)
     assert (low, high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 10)))
-    low, high = item_rows.rate_interval(np.ones(10, dtype=bool), 1)
+    low, high = rate_interval(np.ones(10, dtype=bool), seed=1)
     assert (low, high) == (pytest.approx(0.025 ** (1 / 10)), 1.0)
 
 
@@ -83,9 +85,11 @@ def test_the_interval_of_spearman_is_that_of_its_pairs() -> None:
     second = 0.6 * first + 0.8 * rng.normal(size=600)
     rho = spearmanr(first, second).statistic
     half = 100 * 1.96 * (1 - rho**2) * math.sqrt((1 + rho**2 / 2) / (600 - 3))
-    found = natural_items._spearman_interval(first, second, 1)
-    assert found["spearman_low"] < 100 * rho < found["spearman_high"]
-    assert found["spearman_high"] - found["spearman_low"] == pytest.approx(2 * half, rel=0.08)
+    interval = spearman_interval(first, second, seed=1)
+    assert interval is not None
+    assert interval[0] < 100 * rho < interval[1]
+    assert interval[1] - interval[0] == pytest.approx(2 * half, rel=0.08)
+    assert spearman_interval([1.0, 1.0], [0.1, 0.2], seed=1) is None, "equal scores have no correlation"
 
 
 def test_alignment_is_of_the_pairs_that_mean_the_same(here: Path) -> None:
@@ -114,16 +118,16 @@ def flat(monkeypatch: pytest.MonkeyPatch) -> spaces.Space:
 
 def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
     cos = lambda degrees: math.cos(math.radians(degrees))  # noqa: E731
-    between = (cos(30) + cos(90) + cos(60)) / 3
-    assert flat.between == pytest.approx(between)
-    assert flat.halfway == round((1 + between) / 2, 3)
+    mean_cosine = (cos(30) + cos(90) + cos(60)) / 3
+    assert flat.mean_cosine == pytest.approx(mean_cosine)
+    assert flat.halfway == round((1 + mean_cosine) / 2, 3)
     # The copy of 0 moves past 30 and stays nearest to it; that of 30 (nearest: 0) goes over to 90.
-    moved = flat.moved([spaces.Copy(0, "20", (), 0.2), spaces.Copy(1, "70", (), 0.1)])
+    moved = flat.move([spaces.Copy(0, "20", (), 0.2), spaces.Copy(1, "70", (), 0.1)])
     assert moved.cosines == pytest.approx([cos(20), cos(40)], abs=1e-5)
     assert moved.found.tolist() == [False, False], "30 is nearer to 20 than 0 is, and 90 to 70"
     assert moved.neighbours.tolist() == [[1, 1], [0, 2]]
     metrics = flat.metrics(moved, 0)
-    stability = np.mean([(cos(20) - between) / (1 - between), (cos(40) - between) / (1 - between)])
+    stability = np.mean([(cos(20) - mean_cosine) / (1 - mean_cosine), (cos(40) - mean_cosine) / (1 - mean_cosine)])
     assert metrics["stability"] == pytest.approx(stability, abs=1e-4)
     assert metrics["pull"] == pytest.approx((1 - stability) / 0.15, abs=1e-3)
     assert metrics["share"] == pytest.approx(15.0)
@@ -138,11 +142,11 @@ def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
 
 
 def test_what_did_not_move_is_found_and_keeps_its_neighbour(flat: spaces.Space) -> None:
-    moved = flat.moved([spaces.Copy(i, text, (), 0.1) for i, text in enumerate(flat.texts)])
+    moved = flat.move([spaces.Copy(i, text, (), 0.1) for i, text in enumerate(flat.texts)])
     assert moved.found.all()
     assert (moved.neighbours[:, 0] == moved.neighbours[:, 1]).all()
     assert flat.metrics(moved, 0)["stability"] == pytest.approx(1.0, abs=1e-4)
-    far = flat.examples(flat.moved([spaces.Copy(2, "25", (), 0.1)]), "x")[0]
+    far = flat.examples(flat.move([spaces.Copy(2, "25", (), 0.1)]), "x")[0]
     assert (far["outcome"], far["neighbours"]) == ("succeeded", []), "past half-way, with the same neighbour"
 
 
@@ -158,9 +162,9 @@ def test_texts_that_are_compared_in_parts_have_the_same_neighbours(
     model = make_encoder_model("bert")
     units = spaces.unit_vectors(model, sentences)
     copies = [spaces.Copy(i % 8, text, (), 0.1) for i, text in enumerate(sentences[1:] + sentences[:3])]
-    whole = spaces.Space(model, sentences, list(range(8)), units).moved(copies)
+    whole = spaces.Space(model, sentences, list(range(8)), units).move(copies)
     monkeypatch.setattr(spaces, "ROWS_AT_ONCE", 3)
-    parts = spaces.Space(model, sentences, list(range(8)), units).moved(copies)
+    parts = spaces.Space(model, sentences, list(range(8)), units).move(copies)
     assert len(set(whole.neighbours.ravel().tolist())) > 2
     for name in ("cosines", "found", "neighbours"):
         assert (getattr(parts, name) == getattr(whole, name)).all(), name
@@ -233,7 +237,7 @@ def test_likely_words_are_those_of_the_masked_lm() -> None:
             return [[words.words[place].upper(), "horse"] for words, place in zip(given, places, strict=True)]
 
     for seed in range(8):
-        (copy,) = changed_copies.likely_others(
+        (copy,) = changed_copies.filled_words(
             ["The dog is in the"],
             [0],
             Proposer(),  # type: ignore[arg-type]
@@ -266,23 +270,16 @@ def test_one_of_the_ten_likeliest_words_is_drawn() -> None:
             return [[f"word{n}" for n in range(50)] for _ in given]
 
     proposer: Any = Proposer()
-    copies = changed_copies.likely_others(
+    copies = changed_copies.filled_words(
         ["The dog is in the"] * 200, list(range(200)), proposer, tokenizer=SimpleNamespace(), seed=1
     )
     assert {new for copy in copies for _, _, new in copy.changed} == {f"word{n}" for n in range(10)}
 
 
-def test_changes_without_meaning() -> None:
-    assert changed_copies.in_small_letters("The Dog") == "the dog"
-    assert changed_copies.in_small_letters("the dog") is None
-    assert changed_copies.in_capitals("the dog") == "THE DOG"
-    assert changed_copies.other_full_stop("The dog.") == "The dog"
-    assert changed_copies.other_full_stop("The dog ") == "The dog."
-    assert [changed_copies.other_full_stop(text) for text in ("Dog?", "Dog...", "", "😀")] == [None] * 4
-    assert changed_copies.trailing_blank("a") == "a "
-    lower, none = changed_copies.changed_idly(["The Dog barks", "ß"], changed_copies.in_capitals)
+def test_copies_with_another_case() -> None:
+    lower, none = changed_copies.changed_texts(["The Dog barks", "ß", "LOUD"], upper_case)
     assert lower.changed == ((0, "The", "THE"), (1, "Dog", "DOG"), (2, "barks", "BARKS"))
-    assert lower.share == pytest.approx(1 / 3), "what one word is worth"
+    assert lower.share == pytest.approx(1 / 3), "the share of one word"
     assert none.text == "SS"
 
 
@@ -304,15 +301,15 @@ def test_texts_are_drawn_by_the_seed_and_cut(tmp_path: Path) -> None:
     assert everything.cut == 1
     assert "one two three" in everything.texts
     assert dict(zip(everything.texts, everything.numbers, strict=True))["text number 7"] == 7
-    assert audited_texts.cut_to("one two three four, five", 4) == "one two three four"
-    assert audited_texts.cut_to("one two", 4) == "one two"
+    assert audited_texts.truncate_words("one two three four, five", 4) == "one two three four"
+    assert audited_texts.truncate_words("one two", 4) == "one two"
 
 
 def test_default_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"count": 1000, "max_words": 64, "seed": 1}
     assert audited_texts.choose_texts(None, data=here / "data", **options).source == "STS-B dev"
     assert audited_texts.choose_texts(None, data=here / "data", **options).available == 60
-    monkeypatch.setattr(audited_texts, "demo_corpus", lambda: ["One text.", "Another one."])
+    monkeypatch.setattr(audited_texts, "load_python_prose", lambda: ["One text.", "Another one."])
     assert set(audited_texts.choose_texts(None, data=None, **options).texts) == {"One text.", "Another one."}
     (here / "one.txt").write_text("same\nsame\n")
     with pytest.raises(UserError, match=r"one\.txt.*at least two"):

@@ -16,7 +16,7 @@ import torch
 from audited import SEEN, TASKS, by_task, run, some_texts
 
 from holdfast.attacks.targets import characters_seen, unknown_token
-from holdfast.audit import natural_items
+from holdfast.audit import random_change_items, vector_items
 from holdfast.audit import vector_movement as spaces
 
 
@@ -32,10 +32,10 @@ def test_models_without_usable_vectors_are_told(
 ) -> None:
     for fault, words in (((lambda p: p * math.nan), "not finite"), ((lambda p: p * 0.0), "zero or not finite")):
         model = broken(make_encoder_model("bert"), fault)
-        item, units = natural_items.vectors_item(model, sentences, None)
+        item, units = vector_items.vectors_item(model, sentences, None)
         assert item.row["verdict"] == "breaks"
         assert words in item.row["told"]
-        assert not natural_items.compares(units)
+        assert not vector_items.can_compare(units)
     model.save_pretrained("zero")
     result = run("zero")
     assert [row["task"] for row in result["results"]] == TASKS
@@ -65,21 +65,21 @@ def test_constant_anisotropic_and_padded_vectors_are_told(
     make_encoder_model: Callable[..., Any], sentences: list[str]
 ) -> None:
     model = make_encoder_model("bert")
-    sound, _ = natural_items.vectors_item(model, sentences, None)
+    sound, _ = vector_items.vectors_item(model, sentences, None)
     assert sound.row["metrics"]["batch_difference"] < 1e-5
-    constant, units = natural_items.vectors_item(
+    constant, units = vector_items.vectors_item(
         pooled(model, lambda f: torch.ones(len(f["input_ids"]), 4)), sentences, None
     )
     assert constant.row["verdict"] == "breaks"
     assert "the same vector" in constant.row["told"]
-    assert not natural_items.compares(units)
-    narrow, units = natural_items.vectors_item(
+    assert not vector_items.can_compare(units)
+    narrow, units = vector_items.vectors_item(
         pooled(model, lambda f: f["token_embeddings"][:, 0] + 9.0), sentences, None
     )
     assert narrow.row["verdict"] == "bends"
-    assert "cosines say little" in narrow.row["told"]
-    assert natural_items.compares(units)
-    padded, _ = natural_items.vectors_item(pooled(model, lambda f: f["token_embeddings"].mean(dim=1)), sentences, None)
+    assert "high cosines mean little" in narrow.row["told"]
+    assert vector_items.can_compare(units)
+    padded, _ = vector_items.vectors_item(pooled(model, lambda f: f["token_embeddings"].mean(dim=1)), sentences, None)
     assert padded.row["verdict"] == "breaks"
     assert "longer texts are in its batch" in padded.row["told"]
 
@@ -95,8 +95,8 @@ def test_a_model_that_answers_at_random_is_told(make_encoder_model: Callable[...
     model, given = pooled(make_encoder_model("bert"), drawn), some_texts(60)
     space = spaces.Space(model, given, list(range(60)), spaces.unit_vectors(model, given))
     settings = SimpleNamespace(seed=1)
-    moved = space.moved([spaces.Copy(i, f"{text} dog", (), 0.1) for i, text in enumerate(given)])
-    item = natural_items._noise_item(SimpleNamespace(space=space, settings=settings), moved)  # type: ignore[arg-type]
+    moved = space.move([spaces.Copy(i, f"{text} dog", (), 0.1) for i, text in enumerate(given)])
+    item = random_change_items._noise_item(SimpleNamespace(space=space, settings=settings), moved)  # type: ignore[arg-type]
     assert item.row["verdict"] == "breaks"
     assert item.row["told"].endswith("no better than random")
 
@@ -121,7 +121,7 @@ def test_odd_texts(here: Path) -> None:
     assert items["audit-adversarial-typos"]["skipped"]["it holds no word that may be changed"] >= 3
     Path("none.txt").write_text("of the\n😀\n!!!\n", encoding="utf-8")
     items = by_task(run(texts="none.txt"))
-    assert items["audit-typos"]["told"] == "no text holds a word that may be changed"
+    assert items["audit-typos"]["told"] == "no text has a word that may be changed"
     assert items["audit-adversarial-typos"]["verdict"] == "absent"
     assert "more than 10 texts" in items["audit-neighbours"]["told"]
 

@@ -89,7 +89,8 @@ def test_a_masked_lm_gets_first_last_and_a_sentence_transformer_keeps_its_own(
 
 
 def test_what_cannot_be_pooled_is_refused(masked_lm: Path, make_encoder_model: Callable[..., Any]) -> None:
-    from holdfast.baselines.word_vectors import WordVectors, word_vector_model
+    from holdfast.baselines.word_vectors import word_vector_model
+    from holdfast.edits.word_vectors import WordVectors
 
     words = word_vector_model(WordVectors(["a"], torch.ones(1, 3).numpy(), 0, 0))
     with pytest.raises(UserError, match="not built around a transformer"):

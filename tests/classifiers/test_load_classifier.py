@@ -94,7 +94,7 @@ def test_what_a_classifier_tells_of_itself(folder: Path) -> None:
     assert not classifier.model.training
     assert not any(parameter.requires_grad for parameter in classifier.model.parameters())
     assert classifier.logits([]).shape == (0, 3)
-    with pytest.raises(UserError, match="all alike"):
+    with pytest.raises(UserError, match="either single texts or pairs"):
         classifier.logits([("a dog",), ("a dog", "a cat")])
     with pytest.raises(UserError, match="fp32"):
         classifier.logits([("a dog",)], precision="fp16")  # type: ignore[arg-type]

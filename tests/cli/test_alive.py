@@ -232,13 +232,13 @@ def test_ctrl_c_within_the_attack_of_a_long_text_ends_at_once(
     make_encoder_model("bert", pooling="mean").save_pretrained(str(tmp_path / "model"))
     texts = tmp_path / "long.txt"
     texts.write_text("the old dog sleeps in a big house " * 2000 + "\na dog runs\na cat eats in the park\n")
-    real = holdfast.attacks.attack_run.Engine._judge
+    real = holdfast.attacks.attack_run.Engine._query
 
     def slow(self: Any, attacks: Any) -> Any:
         time.sleep(0.2)
         return real(self, attacks)
 
-    monkeypatch.setattr(holdfast.attacks.attack_run.Engine, "_judge", slow)
+    monkeypatch.setattr(holdfast.attacks.attack_run.Engine, "_query", slow)
     words = ["attack", str(tmp_path / "model"), "--texts", str(texts), "--recipes", "typos", "--resources", "light"]
     child = command([*words, "--threshold", "-1"])
     assert child.read(2 * _LONG, "words tried in 1 text"), child.lines

@@ -147,11 +147,11 @@ def without_items(row: dict[str, Any]) -> dict[str, Any]:
 WRONG: list[tuple[Callable[[], list[str]], str]] = [
     (
         lambda: [write("a.json", [mr([1, 0])]), write("b.json", [mr([1, 0], data_sha256="e")])],
-        "b.json: mr all is of other data than in a.json (data_sha256): measure both on the same files",
+        "b.json: mr all has other data than in a.json (data_sha256): measure both on the same files",
     ),
     (
         lambda: [write("a.json", [mr([1, 0])]), write("b.json", [mr([1, 0, 1])])],
-        "b.json: mr all is of other data than in a.json",
+        "b.json: mr all has other data than in a.json",
     ),
     (
         lambda: [write("a.json", [sts("sts12", 1.0), sts("stsb", 1.0)]), write("b.json", [mr([1, 0])])],
@@ -159,7 +159,7 @@ WRONG: list[tuple[Callable[[], list[str]], str]] = [
     ),
     (
         lambda: [write("a.json", [mr([1, 0]), space()]), write("b.json", [without_items(mr([1, 0])), space()])],
-        "b.json (a result of evaluate, of mr, space) holds no items to compare: what is compared are the similarities",
+        "b.json (a result of evaluate, of mr, space) holds no items to compare: give results of `holdfast evaluate`",
     ),
     (
         lambda: [write("a.json", [mr([1, 0])]), write("b.json", [attack_row()], kind="attack", examples=[])],
@@ -205,7 +205,7 @@ def test_texts_that_different_seeds_drew_are_not_paired(capsys: pytest.CaptureFi
     a = held_out("a.json", 1, [1, 0] * 20, items="of 1")
     message = mistake(capsys, a, held_out("b.json", 2, [1, 1] * 20, items="of 2"))
     assert message.endswith(
-        "b.json: mr held-out is of other texts than in a.json (drawn by seed 2, there drawn by seed 1): give both the "
+        "b.json: mr held-out has other texts than in a.json (drawn by seed 2, there drawn by seed 1): give both the "
         "same --seed, or measure both on a fixed test split"
     )
     message = mistake(capsys, a, held_out("b.json", 1, [1, 1] * 20, items="others"))
@@ -264,7 +264,7 @@ def test_seeds_with_texts_of_their_own_are_paired_seed_by_seed(named: bool, caps
     assert (row["n"], row["seeds"], row["seed_by_seed"], row["test"]) == (70, [2, 2], True, "bootstrap")
     assert [row["metrics"][name] for name in ("baseline", "other", "low", "high")] == [50.0, 50.0, 0.0, 0.0]
     assert main(["compare", *words, "--output", "c.json"]) == 0
-    note = "paired seed by seed, as each seed has texts of its own: mr held-out"
+    note = "paired seed by seed, as each seed has its own texts: mr held-out"
     assert note in capsys.readouterr().out
     assert read_result(Path("c.json"))["protocol"]["notes"] == [[note]]
 
@@ -273,8 +273,10 @@ def test_seeds_with_texts_of_their_own_need_a_partner_each(capsys: pytest.Captur
     for name, seed in (("a-1", 1), ("a-2", 2), ("b-1", 1), ("b-3", 3), ("c-1", 1), ("c-2", 2)):
         held_out(f"{name}.json", seed, [1, 0] * 20, items=f"of {seed}")
     message = mistake(capsys, "a-1.json,a-2.json", "b-1.json,b-3.json")
-    assert "mr held-out is of other texts for each seed" in message
-    assert "on the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in message
+    assert "mr held-out has other texts for each seed" in message
+    assert (
+        "for the texts of a-2.json the other side has no results, not one: give both sides the same --seed" in message
+    )
     assert "of a-2.json the other side has no" in mistake(capsys, "a-1.json,a-2.json", "b-1.json")
     assert "of a-1.json the other side has 2" in mistake(capsys, "a-1.json,a-2.json", "b-1.json,c-1.json,c-2.json")
 
@@ -317,7 +319,7 @@ def test_attacks_that_share_less_than_half_of_their_texts_say_so(capsys: pytest.
     b = attack("b.json", {**dict.fromkeys("pquvwxyz", "-"), "skipped": "."})
     assert main(["compare", a, b]) == 0
     message = " ".join(capsys.readouterr().out.split())
-    assert "few texts that all results attacked: mr all pwws, 2 of the 5 or more that each did" in message
+    assert "few texts that all results attacked: mr all pwws, 2 of at least 5 in each" in message
     half = attack("half.json", dict.fromkeys("pquv", "-"))
     assert main(["compare", a, half]) == 0
     assert "few texts" not in capsys.readouterr().out
@@ -326,7 +328,9 @@ def test_attacks_that_share_less_than_half_of_their_texts_say_so(capsys: pytest.
 def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[str]) -> None:
     a = attack("a.json", {"p": "+", "q": "-"})
     message = mistake(capsys, a, attack("b.json", {"p": "+"}, tries=2))
-    assert "b.json: pwws has the constants {'tries': 2}, in a.json {'tries': 1}: attack alike" in message
+    assert (
+        "b.json: pwws has the constants {'tries': 2}, in a.json {'tries': 1}: use the same settings for both" in message
+    )
     assert "the goal {'kind': 'drift'" in mistake(capsys, a, attack("b.json", {"p": "+"}, goal="drift"))
     assert "no text in common" in mistake(capsys, a, attack("b.json", {"z": "+", "p": "."}))
     assert "a.json holds mr all pwws; b.json holds mr all bae-r" in mistake(
@@ -335,14 +339,17 @@ def test_attacks_that_differ_are_refused_or_told(capsys: pytest.CaptureFixture[s
     b = attack("b.json", {"p": "+", "q": "+"})
     Path(b).write_text(Path(b).read_text().replace('"here"', '"there"'))
     assert main(["compare", a, b]) == 0
-    assert "the attacks opened different resources" in capsys.readouterr().out
+    assert "the attacks used different resources" in capsys.readouterr().out
 
 
 def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[str]) -> None:
     a = attack("a.json", {"p": "+", "q": "-", "r": "."}, goal="neighbours", k=5)
     b = attack("b.json", {"p": "+", "q": "+", "s": "-"}, goal="neighbours", k=5)
     message = mistake(capsys, a, b)
-    assert "b.json: pwws has neighbours among other texts than in a.json: attack both with the same texts" in message
+    assert (
+        "b.json: pwws searched neighbours among other texts than in a.json: attack both with the same --search"
+        in message
+    )
     (row,) = rows_of(capsys, a, attack("b.json", {"p": ".", "q": "+", "r": "-"}, goal="neighbours", k=5))
     assert row["n"] == 1
     # What was searched is another matter than what was attacked; the results of today say what it was.
@@ -350,7 +357,7 @@ def test_neighbours_are_lost_among_the_same_texts(capsys: pytest.CaptureFixture[
     d = attack("d.json", {"p": "+", "s": "-"}, goal="neighbours", k=5, searched={"source": "y", "sha256": "1"})
     assert rows_of(capsys, c, d)[0]["n"] == 1
     e = attack("e.json", {"p": "+", "q": "-"}, goal="neighbours", k=5, searched={"source": "x", "sha256": "2"})
-    assert "(--search)" in mistake(capsys, c, e)
+    assert "attack both with the same --search" in mistake(capsys, c, e)
 
 
 def test_a_threshold_that_was_given_is_of_the_goal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -361,7 +368,7 @@ def test_a_threshold_that_was_given_is_of_the_goal(capsys: pytest.CaptureFixture
     assert rows_of(capsys, a, drift("b.json", 0.52, "half-way to other texts"))
     assert rows_of(capsys, given, drift("d.json", 0.5, "given"))
     for other in (a, drift("d.json", 0.9, "given")):
-        assert "'threshold': 0.5}: attack alike" in mistake(capsys, given, other)
+        assert "'threshold': 0.5}: use the same settings for both" in mistake(capsys, given, other)
 
 
 def audited(name: str, *, seed: int = 42, sha256: str = "t", lost: float = 0.1, **opened: str) -> str:
@@ -429,7 +436,7 @@ def test_audits_of_other_texts_or_changes_are_refused(capsys: pytest.CaptureFixt
         assert "audit both with the same --texts, --seed and --max-words" in mistake(capsys, a, other)
     assert "an audit with an audit" in mistake(capsys, a, write("d.json", [sts("stsb", 1.0)]))
     assert main(["compare", a, audited("e.json", wordnet="another")]) == 0
-    assert "opened different resources" in capsys.readouterr().out
+    assert "used different resources" in capsys.readouterr().out
 
 
 def test_audits_without_a_text_in_common_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -456,9 +463,11 @@ def test_an_item_of_an_audit_that_was_set_otherwise_is_left_out_and_told(capsys:
     changed(b, constants={"tries": 1, "same_tag": True}, neighbours=3, random_synonyms="WordNet; not inflected")
     assert main(["compare", a, b, "--output", "c.json"]) == 0
     out = capsys.readouterr().out
-    line = "set otherwise, so not compared: audit-neighbours all typos: bb.json has neighbours 3, a.json neighbours 5"
+    line = (
+        "different settings, so not compared: audit-neighbours all typos: bb.json has neighbours 3, a.json neighbours 5"
+    )
     assert line in out
-    assert "the audits opened different resources (random_synonyms)" in out
+    assert "the audits used different resources (random_synonyms)" in out
     result = read_result(Path("c.json"))
     tasks = [row["task"] for row in result["results"]]
     assert "audit-adversarial-typos" in tasks
@@ -485,7 +494,7 @@ def test_scored_pairs_on_another_scale_are_not_compared(capsys: pytest.CaptureFi
     a = scored("a.json", 750)
     assert rows_of(capsys, a, scored("b.json", 750))
     message = mistake(capsys, a, scored("b.json", 5749))
-    assert "the audits were set otherwise in all that they share: audit-advsts dev pwws: b.json has scale" in message
+    assert "all items that the audits share have different settings: audit-advsts dev pwws: b.json has scale" in message
     assert "a.json scale isotonic fit on 750 pairs of dev" in message
 
 

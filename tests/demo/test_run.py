@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.demo.corpus import load_pairs
 from holdfast.demo.demo_folder import prepare
 from holdfast.demo.demo_run import run_demo
 from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
-from holdfast.demo.demo_stages import DemoStage, judge_of
+from holdfast.demo.demo_stages import DemoStage, similarity_judge
+from holdfast.demo.graded_pairs import load_pairs
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES, reload_differences
 from holdfast.demo.sentiment import load_sentiment
@@ -113,7 +113,7 @@ def _check_told(result: dict[str, object], settings: DemoSettings) -> None:
     assert f"{rows[0]['metrics']['spearman']:.1f}" in message
     assert "bertattack" in message
     assert "the same vectors" in text
-    assert "never trained to stand for sentences" in text
+    assert "were not trained to represent sentences" in text
     assert text.endswith(str(settings.file("report.html"))), "the report's path comes last"
 
 
@@ -129,7 +129,7 @@ def test_a_folder_with_anything_else_is_left_alone(small: DemoSettings) -> None:
 
 
 def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.demo.demo_run.demo_corpus", lambda: pytest.fail("the texts were read"))
+    monkeypatch.setattr("holdfast.demo.demo_run.load_python_prose", lambda: pytest.fail("the texts were read"))
     small.output.mkdir(exist_ok=True)
     small.file("report.html").touch()
     with pytest.raises(UserError, match="is finished"):
@@ -139,9 +139,9 @@ def test_a_finished_demo_is_told_before_any_text_is_read(small: DemoSettings, mo
 def test_a_demo_of_other_settings_is_not_gone_on_with(small: DemoSettings) -> None:
     prepare(small, ["A sentence."], "abc")
     prepare(small, ["A sentence."], "abc")
-    with pytest.raises(UserError, match="whose model was abc and is now abd"):
+    with pytest.raises(UserError, match="with model abc, and model is now abd"):
         prepare(small, ["A sentence."], "abd")
-    with pytest.raises(UserError, match="whose corpus was"):
+    with pytest.raises(UserError, match=r"a demo with corpus .* and corpus is now"):
         prepare(small, ["Another sentence."], "abc")
 
 
@@ -163,13 +163,13 @@ def test_a_model_that_needs_more_than_sentence_transformers_is_told(
     )
     with pytest.raises(UserError) as message:
         reload_differences([lm], ["a dog"])
-    assert str(message.value) == "lm could not be loaded without holdfast: that process ended with 3: first last"
+    assert str(message.value) == "lm could not be loaded without holdfast: exit code 3: first last"
     monkeypatch.setattr("holdfast.demo.reload._RELOAD", "raise ValueError('x' * 1000 + ' the end')")
-    with pytest.raises(UserError, match=r"ended with 1: x+ the end$") as message:
+    with pytest.raises(UserError, match=r"exit code 1: x+ the end$") as message:
         reload_differences([lm], ["a dog"])
     assert len(str(message.value)) < 500
     monkeypatch.setattr("holdfast.demo.reload._RELOAD", "import sys; sys.exit(1)")
-    with pytest.raises(UserError, match="ended with 1: it wrote nothing"):
+    with pytest.raises(UserError, match="exit code 1: no error output"):
         reload_differences([lm], ["a dog"])
 
 
@@ -183,7 +183,7 @@ def test_without_a_masked_lm_the_attack_that_reads_one_is_left_out(lm: Path, tmp
 
 def test_the_judge_wants_a_cosine_half_way_to_other_sentences() -> None:
     similarity = {"results": [{"task": "demo-spread", "metrics": {"distance": 60.0}}]}  # cosines of 0.4
-    assert judge_of(DemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
+    assert similarity_judge(DemoSettings("lm", Path("out")), similarity) == "out/simcse@0.700"
 
 
 def test_noise_metrics_by_hand() -> None:

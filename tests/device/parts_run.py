@@ -19,9 +19,10 @@ from holdfast.baselines.flow_training import FlowOptions, fit_flow
 from holdfast.classifiers.defences.defence import Batch, Passes
 from holdfast.devices import device_name, random_numbers_kept, random_states, set_random_states
 from holdfast.encoder import Encoder
-from holdfast.encoding import Precision, encode_sentences
+from holdfast.encoding import encode_sentences
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives.contrastive import full_precision
+from holdfast.precision import ResolvedPrecision
 
 register()
 
@@ -102,7 +103,7 @@ def _encoder(kind: str, folder: str, place: str) -> Any:
 
 def encodes_alike(kind: str, folder: str) -> None:
     """Vectors are the CPU's, fp32 arrays, in either number format; each batch is waited for as often as it must be."""
-    precisions: list[tuple[Precision, float]] = [("fp32", 1e-5), ("bf16", 0.0 if kind == "static" else 0.1)]
+    precisions: list[tuple[ResolvedPrecision, float]] = [("fp32", 1e-5), ("bf16", 0.0 if kind == "static" else 0.1)]
     for precision, tolerance in precisions:
         found = []
         for place in (CPU, THERE):

@@ -50,7 +50,7 @@ def test_the_examples_of_a_page_run(
             (tmp_path / block.file).write_text(block.code, encoding="utf-8")
         if block.language == "python":
             # The lines of the page, so that a traceback names them.
-            code = compile("\n" * block.line + block.code, str(ROOT / page), "exec")
+            code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
             exec(code, names)
         elif block.language == "bash":
             for command in block.commands():

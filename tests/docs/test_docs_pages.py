@@ -35,7 +35,10 @@ def navigation() -> list[str]:
         found: list[str] = []
         for entry in entries:
             (value,) = entry.values()
-            found += within(value) if isinstance(value, list) else [value]
+            if isinstance(value, list):
+                found += within(value)
+            else:  # a page, or all pages of a folder
+                found += sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").glob(value)) or [value]
         return found
 
     return within(config["nav"])

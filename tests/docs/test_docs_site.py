@@ -38,6 +38,14 @@ def test_links_of_the_repository_become_links_of_the_site(hooks: ModuleType, pag
     assert hooks.on_page_markdown(f"[x]({link})", _page(page)) == f"[x]({made})"
 
 
+def test_the_pages_of_a_folder_are_in_the_navigation(hooks: ModuleType) -> None:
+    config = SimpleNamespace(nav=[{"Home": "README.md"}, {"Attacks": "attacks/*.md"}])
+    nav = hooks.on_config(config).nav
+    assert nav[0] == {"Home": "README.md"}
+    assert nav[1]["Attacks"][:2] == [{"BAE": "attacks/bae.md"}, {"BERT-Attack": "attacks/bert-attack.md"}]
+    assert len(nav[1]["Attacks"]) == len(list((ROOT / "docs" / "attacks").glob("*.md")))
+
+
 def test_what_is_not_on_the_site_is_linked_in_the_source(hooks: ModuleType) -> None:
     made = hooks.on_page_markdown("[x](../src/holdfast/results.py)", _page("train.md"))
     assert re.fullmatch(r"\[x\]\(https://github\.com/.*/src/holdfast/results\.py\)", made)

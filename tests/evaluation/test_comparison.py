@@ -81,6 +81,12 @@ def test_resampled_means_are_those_of_the_drawn_items(monkeypatch: pytest.Monkey
     assert Means(values).count == 60
 
 
+@pytest.mark.parametrize("count", [1, 2, 41, 2000])
+def test_percentiles_are_interpolated_between_neighbours(count: int) -> None:
+    drawn = np.random.default_rng(count).normal(size=count)
+    assert comparison.percentile_interval(drawn) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])))
+
+
 def test_a_difference_of_means_has_the_normal_interval() -> None:
     values = np.random.default_rng(1).normal(size=(2, 800))
     values[1] += values[0] + 0.1

@@ -1,10 +1,8 @@
-"""The points of a picture: seeds, ranges, order; and the picture itself."""
+"""The points of a picture: seeds, ranges, order."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,7 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import TextPairs
-from holdfast.evaluation.picture import check_picture, draw_plane
 from holdfast.evaluation.projection import Plane, check_perplexity, drawn, project
-
-METRICS = {"d_pos": 1.0, "d_neg": 2.0, "delta": 1.0}
 
 
 def pairs_of(count: int, labels: Any = None) -> TextPairs:
@@ -124,48 +119,3 @@ def test_pairs_are_drawn_by_seed_and_stay_in_order() -> None:
     assert drawn(pairs, 99, seed=5)[0] is pairs
     with pytest.raises(UserError, match="from 2 to"):
         drawn(pairs, 1, seed=5)
-
-
-# --- the picture -------------------------------------------------------------------------------------------------
-
-
-def svg(path: Path, plane: Plane, model: str = "m") -> str:
-    pytest.importorskip("matplotlib")
-    draw_plane(path, plane, METRICS, model=model)
-    return path.read_text(encoding="utf-8")
-
-
-def test_a_picture_joins_each_pair_and_names_the_classes(tmp_path: Path, plane: Plane) -> None:
-    text = svg(tmp_path / "plane.svg", plane)
-    assert text.count("stroke-dasharray") == 20, "a line for each pair"
-    for name in ("clean, class 0", "adversarial, class 0", "clean, class 1", "adversarial, class 1"):
-        assert f">{name}<" in text
-    assert "20 pairs, t-SNE" in text
-    assert text == svg(tmp_path / "again.svg", plane), "the same plane gives the same file"
-
-
-@pytest.mark.parametrize("labels", [(None,) * 20, tuple(range(20)), (0,) * 20, (0.5,) * 20])
-def test_without_few_classes_the_colours_are_the_two_kinds(tmp_path: Path, plane: Plane, labels: Any) -> None:
-    same = Plane(pairs_of(20, labels), plane.clean, plane.adversarial, plane.perplexity, plane.seed)
-    text = svg(tmp_path / "plane.svg", same)
-    assert ">clean<" in text
-    assert ">adversarial<" in text
-    assert "class" not in text.split("</style>")[1]
-
-
-def test_a_png_is_a_picture_and_a_name_is_no_formula(tmp_path: Path, plane: Plane) -> None:
-    pytest.importorskip("matplotlib")
-    draw_plane(tmp_path / "plane.png", plane, METRICS, model="my$model_{x$")
-    assert (tmp_path / "plane.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in tmp_path.iterdir()] == ["plane.png"]
-
-
-def test_what_is_no_picture_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"\.png or \.svg"):
-        check_picture(tmp_path / "plane.jpeg")
-    (tmp_path / "folder.png").mkdir()
-    with pytest.raises(UserError, match="is a folder"):
-        check_picture(tmp_path / "folder.png")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"pip install 'holdfast\[report\]'"):
-        check_picture(tmp_path / "plane.png")

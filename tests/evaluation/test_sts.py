@@ -14,7 +14,8 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.data.registry import ScoredPairs
 from holdfast.errors import UserError
-from holdfast.evaluation.sts import STS_TASKS, StsDev, average, evaluate_sts, score_pairs
+from holdfast.evaluation.sts import STS_TASKS, average, evaluate_sts, score_pairs
+from holdfast.evaluation.sts_dev import StsDev
 from holdfast.models import load_sentence_transformer
 
 LINES = ["the man runs", "a dog sleeps", "the woman sings", "a cat eats", "the child plays", "the old man sleeps"]

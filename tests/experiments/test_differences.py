@@ -12,7 +12,8 @@ from small_table import TABLE
 
 from holdfast.cli import main
 from holdfast.errors import UserError
-from holdfast.evaluation.pairing import compare, read_side
+from holdfast.evaluation.pairing.compare_inputs import read_side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.experiments import cell_execution
 from holdfast.experiments.baseline_rows import baselines
@@ -124,7 +125,8 @@ def test_what_is_not_paired_is_told_with_its_places() -> None:
     found = message(values, results)
     assert [row["task"] for row in found["results"]] == ["C"]
     assert found["notes"] == [
-        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: attack alike (B: PWWS)"
+        "not compared: B, PWWS: pwws has the constants {'tries': 2}, in A, PWWS {'tries': 1}: "
+        "use the same settings for both (B: PWWS)"
     ]
 
 
@@ -215,7 +217,7 @@ def test_a_column_of_other_texts_than_the_others_row_has_is_told_and_left_out() 
     found = message(values, results)
     assert [row["split"] for row in found["results"]] == ["stsb"]
     (note,) = found["notes"]
-    assert note.startswith("not compared: B, stsb: sickr test is of other texts than in A, stsb")
+    assert note.startswith("not compared: B, stsb: sickr test has other texts than in A, stsb")
 
 
 def test_seeds_of_a_row_are_a_side_also_against_a_row_without() -> None:
@@ -305,7 +307,7 @@ def test_a_row_that_is_not_in_the_table_is_told_before_anything_is_made(
 def test_values_without_items_are_told_to_have_no_differences(settings: Settings) -> None:
     result = reproduce(settings(against="NP"))
     result["differences"]["results"] = []
-    assert differences_notes(result)[0] == "No differences from NP: no value is of items that both rows have."
+    assert differences_notes(result)[0] == "No differences from NP: no value was measured on items of both rows."
     assert "## Differences" not in markdown(result)
     assert "No differences from NP" in markdown(result)
 

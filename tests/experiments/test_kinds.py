@@ -66,7 +66,7 @@ def test_baselines_are_made_and_measured(settings: Settings, stsb: Path, tmp_pat
     assert rows["USE", "STS-B"]["not_run"] == ["quoted: no code"]
     text = markdown(result)
     assert "| USE | not run (74.92) | not run | not run | not run (3.500) |" in text
-    assert "3 values are of samples of test sets (of up to 56 rows)" in text
+    assert "3 values were measured on random samples of test sets (of up to 56 rows)" in text
     ours = rows["mean", "STS-B"]["metrics"]["mean"]
     assert f"{ours:.1f} (50.0, {ours - 50:+.1f})".replace("-", "−") in text
     assert f"| {rows['mean', 'child']['metrics']['mean']:.3f} |" in text
@@ -93,10 +93,10 @@ def test_what_no_seed_changes_is_one_value_without_a_spread(settings: Settings, 
     text = markdown(result)
     (line,) = (line for line in text.splitlines() if line.startswith("| mean |"))
     assert "±" not in line
-    assert "No seed changes what 8 values are of: they are of one run, and stand without ±." in text
+    assert "8 values do not depend on the seed: they come from one run and have no ±." in text
     once = reproduce(settings(table))
     assert once["results"][0]["values"] == result["results"][0]["values"]
-    assert "No seed changes" not in markdown(once)
+    assert "do not depend on the seed" not in markdown(once)
 
 
 @pytest.fixture

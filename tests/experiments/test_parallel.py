@@ -20,7 +20,7 @@ from holdfast.experiments import parallel
 from holdfast.experiments import reproduction as experiments
 from holdfast.experiments.cell_planning import Setting
 from holdfast.experiments.cells import Cell, Store
-from holdfast.experiments.parallel import make_side_by_side, ready
+from holdfast.experiments.parallel import make_in_parallel, ready
 from holdfast.experiments.render import markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import reproduce
@@ -51,7 +51,7 @@ def test_cells_side_by_side_are_the_same_cells(settings: Settings, made: list[st
 TIMED = (
     TABLE.partition("averages")[0] + "  Seconds: {classifier: *sst2, attack: *typos, measure: seconds_per_example}\n"
 )
-SHARED = "times were taken while up to"
+SHARED = "times were measured while up to"
 
 
 def test_times_of_cells_that_shared_the_machine_are_told_as_such(
@@ -62,12 +62,12 @@ def test_times_of_cells_that_shared_the_machine_are_told_as_such(
             assert parallel._make(cell, store, setting, command, jobs) is None
         return {}
 
-    monkeypatch.setattr(experiments, "make_side_by_side", side_by_side)
+    monkeypatch.setattr(experiments, "make_in_parallel", side_by_side)
     result = reproduce(settings(TIMED, only=["NP"], jobs=3))
     rows = {row["split"]: row for row in result["results"]}
     assert rows["Seconds"]["timed_among"] == 3
     assert not any("timed_among" in rows[name] for name in ("Acc.", "Typos", "Queries"))
-    assert f"1 {SHARED} 3 pieces of work shared the machine" in " ".join(markdown(result).split())
+    assert f"1 {SHARED} 3 jobs shared the machine" in " ".join(markdown(result).split())
     # The record stays with the cell, and what is made alone is told as nothing else.
     both = reproduce(settings(TIMED))
     seconds = {row["task"]: row.get("timed_among") for row in both["results"] if row["split"] == "Seconds"}
@@ -107,7 +107,7 @@ def make_one(folder: Path, sent: object) -> None:
     """Have a process make a cell, and send it something that does not let it."""
     cell = Cell("encoder", {"n": 1}, label="SimCSE, seed 7")
     setting, command = Setting(model=None, corpus=None, data=None), [sent]
-    make_side_by_side([cell], Store(folder), setting, 1, console=Console(quiet=True), command=command)  # type: ignore[arg-type]
+    make_in_parallel([cell], Store(folder), setting, 1, console=Console(quiet=True), command=command)  # type: ignore[arg-type]
 
 
 def signalled_when_it_began(folder: Path, number: int) -> None:

@@ -409,7 +409,7 @@ def test_the_table_so_far(settings: Settings, made: list[str], capsys: pytest.Ca
     assert values(more) == values(whole)
     row = next(row for row in more["results"] if (row["task"], row["split"]) == ("SimCSE", "Mean"))
     assert (row["seeds"], row["not_run"]) == ([1], ["not all of its columns' seeds were run"])
-    assert "Of fewer than 2 seeds: NP (1), SimCSE (1).\n" in markdown(more)
+    assert "With fewer than 2 seeds: NP (1), SimCSE (1).\n" in markdown(more)
 
 
 def test_the_command(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,33 +19,33 @@ def test_a_change_takes_the_place_of_what_the_scale_says() -> None:
     before, after = read_scale("small"), read_scale("small", ["encoder.sentences=6400", "attack.examples=50"])
     assert before.changes == {}
     assert after.changes == {"encoder": {"sentences": 6400}, "attack": {"examples": 50}}
-    assert after.says == {
-        **before.says,
-        "encoder": {**before.says["encoder"], "sentences": 6400},
+    assert after.stages == {
+        **before.stages,
+        "encoder": {**before.stages["encoder"], "sentences": 6400},
         "attack": {"examples": 50},
     }
     assert after.tasks == before.tasks
 
 
 def test_a_change_of_a_stage_of_which_the_scale_says_nothing() -> None:
-    assert "evaluation" not in read_scale("small").says
-    assert read_scale("small", ["evaluation.limit=20"]).says["evaluation"] == {"limit": 20}
-    assert read_scale("paper", ["classifier.learning-rate=3e-5"]).says["classifier"]["learning_rate"] == 3e-5
+    assert "evaluation" not in read_scale("small").stages
+    assert read_scale("small", ["evaluation.limit=20"]).stages["evaluation"] == {"limit": 20}
+    assert read_scale("paper", ["classifier.learning-rate=3e-5"]).stages["classifier"]["learning_rate"] == 3e-5
 
 
 def test_a_length_takes_the_place_of_another_way_to_say_it(settings: Callable[..., ReproduceSettings]) -> None:
     assert merged({"encoder": {"sentences": 9, "seed": 1}}, {"encoder": {"max_steps": 3}}) == {
         "encoder": {"seed": 1, "max_steps": 3}
     }
-    assert read_scale("small", ["encoder.epochs=2"]).says["encoder"] == {"evaluations": 8, "epochs": 2.0}
+    assert read_scale("small", ["encoder.epochs=2"]).stages["encoder"] == {"evaluations": 8, "epochs": 2.0}
     # The table says max_steps: 2, and the scale and a change other lengths.
     for scale, changes in (("smoke", []), ("smoke", ["encoder.sentences=64"]), ("paper", ["encoder.epochs=1"])):
         given = settings(scale=scale, changes=changes)
         known = read_scale(scale, changes)
-        setting = Setting(given.model, given.corpus, given.data, given.resources, known.tasks, known.says)
+        setting = Setting(given.model, given.corpus, given.data, given.resources, known.tasks, known.stages)
         definition = read_definition(given.table, scale)
         row = next(row for row in definition.rows if row.name == "SimCSE")
-        cell = Planner(setting).plan(merged(known.says, definition.cell(row, "Acc.")), 1)
+        cell = Planner(setting).plan(merged(known.stages, definition.cell(row, "Acc.")), 1)
         assert cell.inputs["encoder"].settings["max_steps"] == 2
 
 

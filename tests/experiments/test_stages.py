@@ -343,6 +343,7 @@ def test_an_evaluation_is_of_the_encoder_alone(setting: Setting, data: Path) -> 
         ({"encoder": {}, "evaluation": {"task": "sts"}}, r"'task' .*did you mean 'tasks'"),
         ({"encoder": {}, "evaluation": {"tasks": "stb"}}, r"evaluation: tasks.*'stb'"),
         (with_("attack", recipe="textfoole"), r"unknown recipe 'textfoole' \(did you mean 'textfooler'"),
+        (with_("attack", recipe="mine.py:Mine"), r"a table runs the recipes of holdfast alone"),
         (with_("attack", exampels=3), r"attack: unknown key 'exampels' \(did you mean 'examples'"),
     ],
 )

@@ -12,7 +12,8 @@ from holdfast.experiments import cell_planning, reproduction
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cells import Cell
 from holdfast.experiments.definition import SCALES, known_tables, read_definition
-from holdfast.experiments.render import beside, listing
+from holdfast.experiments.markup import markdown_table
+from holdfast.experiments.render import published_of
 from holdfast.experiments.scales import read_scale
 
 Plan = Callable[..., dict[tuple[str, str], Cell | str]]
@@ -38,7 +39,7 @@ def plan(tmp_path: Path, make_masked_lm: Callable[..., Path], monkeypatch: pytes
         known = read_scale(scale)
         given = (known.model or str(model), known.corpus or str(corpus))
         resources = ResourceNames("neighbours", "wordnet", "textblob", str(model), str(model))
-        setting = cell_planning.Setting(*given, None, resources, known.tasks, known.says, corpus)
+        setting = cell_planning.Setting(*given, None, resources, known.tasks, known.stages, corpus)
         settings = reproduction.ReproduceSettings(table, scale, tmp_path)
         entries = reproduction._entries(read_definition(table, scale), setting, settings)
         return {(entry.row.name, entry.column): entry.cells[0] for entry in entries}
@@ -126,10 +127,20 @@ def test_a_sweep_changes_one_option(plan: Plan) -> None:
     assert {name for name in options if options[name] != others[name]} == {"temperature"}
 
 
+def listing() -> str:
+    """Return the tables and figures that come with holdfast as Markdown."""
+    header = ("name", "content", "source", "rows × columns")
+    rows = [
+        (f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}")
+        for t in reproduction.describe_tables()
+    ]
+    return "\n".join(markdown_table(header, rows, left=range(4))) + "\n"
+
+
 def test_the_page_lists_what_there_is() -> None:
-    """Paste what `render.listing(describe_tables())` gives into docs/reproduce.md where this fails."""
+    """Paste what `listing()` returns into docs/reproduce.md where this fails."""
     page = Path(__file__).parents[2] / "docs" / "reproduce.md"
-    assert listing(reproduction.describe_tables()) in page.read_text(encoding="utf-8")
+    assert listing() in page.read_text(encoding="utf-8")
 
 
 def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale() -> None:
@@ -148,4 +159,4 @@ def test_holdfasts_own_tables_compare_every_row_with_a_baseline_at_every_scale()
     ("mean", "message"), [(69.96, "70.0, +0.0"), (70.04, "70.0, +0.0"), (69.94, "70.0, −0.1"), (-1.0, "70.0, −71.0")]
 )
 def test_a_difference_that_rounds_to_nothing_has_no_minus(mean: float, message: str) -> None:
-    assert beside({"published": 70.0, "digits": 1, "metrics": {"mean": mean}}) == message
+    assert published_of({"published": 70.0, "digits": 1, "metrics": {"mean": mean}}) == message

@@ -166,7 +166,8 @@ def small_result(**more: Any) -> dict[str, Any]:
 
 def _results() -> list[Kind]:
     from holdfast.evaluation.adversarial_space import read_pairs
-    from holdfast.evaluation.pairing import compare, read_side
+    from holdfast.evaluation.pairing.compare_inputs import read_side
+    from holdfast.evaluation.pairing.rows import compare
     from holdfast.report import write_report
     from holdfast.results import to_json
 
@@ -303,9 +304,8 @@ def _check_spreadsheets(page: str) -> None:
 
 
 def _resources() -> list[Kind]:
-    from holdfast.baselines.word_vectors import read_word_vectors
-    from holdfast.edits.synonyms import read_synonyms
-    from holdfast.edits.word_similarity import read_similarity
+    from holdfast.edits.synonyms import read_similarity, read_synonyms
+    from holdfast.edits.word_vectors import read_word_vectors
     from holdfast.edits.wordnet import WordNet
 
     arrays, archive = io.BytesIO(), io.BytesIO()

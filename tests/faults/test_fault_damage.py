@@ -86,7 +86,7 @@ def test_a_changed_result_is_marked(change: str, tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().err.endswith(line)
     page = (tmp_path / "r.html").read_text()
     assert page.count('<span class="flag bad">changed after it was written</span>') == 2
-    assert "as it was written, by its own hash" in page
+    assert "unchanged since it was written, by its hash" in page
 
 
 def test_a_result_without_a_hash_is_an_older_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from holdfast.attacks.examples import Attempt
 from holdfast.attacks.journal import Journal
-from holdfast.baselines.word_vectors import read_word_vectors
 from holdfast.data.corpus import read_corpus
 from holdfast.data.registry import load_graded, load_labelled
 from holdfast.data.tables import read_rows
 from holdfast.data.untrusted_lines import numbered_lines
-from holdfast.edits import characters
+from holdfast.edits import typing_errors
+from holdfast.edits.word_vectors import read_word_vectors
 from holdfast.edits.words import Words, in_case_of, others, pieces
 from holdfast.errors import UserError
 from holdfast.results import read_with_state, shown, write_result
@@ -260,7 +260,7 @@ def test_a_difference_without_words_is_whole_too(original: str, adversarial: str
 
 
 EDITS: dict[str, Callable[[str, random.Random], str | None]] = {
-    name: getattr(characters, name)
+    name: getattr(typing_errors, name)
     for name in ("insert_space", "delete_letter", "swap_letters", "homoglyph", "keyboard_typo", "change_case")
 }
 LONGER = {"insert_space": 1, "delete_letter": -1}

@@ -17,7 +17,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.evaluation_run import evaluate_tasks
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.hardening import HardenSettings, harden
-from holdfast.hardening.hardening_run import compared
+from holdfast.hardening.hardening_run import rows_before_and_after
 from holdfast.models import load_sentence_transformer
 from holdfast.results import read_result
 
@@ -176,7 +176,7 @@ def test_it_is_hardened_against_the_synonyms_that_are_at_hand(
         return found
 
     assert synonyms("one") is None
-    assert "against typing errors alone: no synonyms are at hand" in capsys.readouterr().err
+    assert "against typing errors alone: no synonyms are on this machine" in capsys.readouterr().err
     lists = here / "data" / "synonyms" / "counterfitted_neighbors.tsv"
     lists.parent.mkdir(parents=True)
     shutil.copy(here / "near.tsv", lists)
@@ -220,7 +220,7 @@ def test_items_are_compared_by_task_and_split() -> None:
                     row(task="audit-z")]
     }  # fmt: skip
     paired = {("audit-typos", "upper"): {"difference": 0.4, "low": 0.3, "high": 0.5, "p": 0.01, "baseline": 0.5}}
-    same, upper = compared(before, after, paired)
+    same, upper = rows_before_and_after(before, after, paired)
     assert same["metrics"] == {
         "before": 0.5,
         "before_low": 0.4,

@@ -12,8 +12,8 @@ import pytest
 import torch
 from gradient_checks import gradients
 
-from holdfast.adversary.encoder_victim import EncoderVictim
-from holdfast.adversary.geometry import Slopes
+from holdfast.adversary.geometry import BatchGradients
+from holdfast.adversary.gradient_encoder import GradientEncoder
 from holdfast.edits.words import is_content_word
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
@@ -419,9 +419,9 @@ class TestAsReleased:
     def test_the_direction_is_taken_before_the_tanh(
         self, objective: ADCL, sentences: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        found: list[Slopes] = []
-        slopes = EncoderVictim.slopes
-        monkeypatch.setattr(EncoderVictim, "slopes", lambda *args: found.append(slopes(*args)) or found[-1])
+        found: list[BatchGradients] = []
+        slopes = GradientEncoder.gradients
+        monkeypatch.setattr(GradientEncoder, "gradients", lambda *args: found.append(slopes(*args)) or found[-1])
         encoder = objective.encoder
         keys = objective.follower.keys(encoder.tokenise(sentences[:1]))
         objective.attack_texts(encoder, sentences[:1], keys)

@@ -11,7 +11,7 @@ import torch
 from gradient_checks import gradients
 
 from holdfast.adversary.balls import sentence_norm
-from holdfast.adversary.encoder_victim import recovered_texts, with_texts
+from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import load_sentence_transformer

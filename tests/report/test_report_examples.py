@@ -46,7 +46,7 @@ def test_successes_first_and_attacks_take_turns(tmp_path: Path) -> None:
 def test_no_more_than_asked_for_and_told_how_many_there_are(tmp_path: Path) -> None:
     rows = [example(n, recipe) for recipe in ("pwws", "bae") for n in range(10)]
     found = collected(tmp_path, attack("a", 50, examples=rows), most=6)
-    assert (len(found.shown), found.there) == (6, 20)
+    assert (len(found.shown), found.total) == (6, 20)
     assert [e.recipe for e in found.shown].count("bae") == 3
 
 

@@ -6,6 +6,7 @@ import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_results import everything, space, write
@@ -14,7 +15,8 @@ from holdfast.errors import UserError
 from holdfast.files import locked
 from holdfast.report import write_report
 from holdfast.report.elements import Chart, LegendKey, Mark, Table
-from holdfast.report.plots import check_plots, write_plots
+from holdfast.report.figures import pairs_chart
+from holdfast.report.plots import check_plot, check_plots, write_plot, write_plots
 
 
 def test_every_figure_as_png_and_svg(tmp_path: Path) -> None:
@@ -109,3 +111,49 @@ def test_two_reports_do_not_write_the_same_pictures(tmp_path: Path) -> None:
     plots.mkdir()
     with locked(plots / ".plots.lock", plots), pytest.raises(UserError, match="plots is in use by"):
         write_report(given, tmp_path / "r.html", plots=plots)
+
+
+# --- the picture of `holdfast space --plot` ----------------------------------------------------------------------
+
+
+def pairs_svg(path: Path, model: str = "m", labels: tuple[Any, ...] = (0, 1)) -> str:
+    pytest.importorskip("matplotlib")
+    plane = space(pairs=20, labels=labels)["coordinates"]
+    write_plot(pairs_chart(plane, id="pairs", model=model, path=path), path)
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_picture_joins_each_pair_and_names_the_classes(tmp_path: Path) -> None:
+    text = pairs_svg(tmp_path / "plane.svg")
+    assert text.count("stroke-dasharray") == 20, "a line for each pair"
+    for name in ("clean, class 0", "adversarial, class 0", "clean, class 1", "adversarial, class 1"):
+        assert f">{name}<" in text
+    assert text == pairs_svg(tmp_path / "again.svg"), "the same points give the same file"
+
+
+@pytest.mark.parametrize("labels", [(None,), tuple(range(20)), (0,), (0.5,)])
+def test_without_few_classes_the_colours_are_the_two_kinds(tmp_path: Path, labels: tuple[Any, ...]) -> None:
+    text = pairs_svg(tmp_path / "plane.svg", labels=labels)
+    assert ">clean<" in text
+    assert ">adversarial<" in text
+    assert "class" not in text.split("</style>")[1]
+
+
+def test_a_png_is_a_picture_and_a_name_is_no_formula(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    plane = space()["coordinates"]
+    path = tmp_path / "plane.png"
+    write_plot(pairs_chart(plane, id="pairs", model="my$model_{x$", path=path), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [found.name for found in tmp_path.iterdir()] == ["plane.png"]
+
+
+def test_a_file_that_cannot_hold_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"\.png or \.svg"):
+        check_plot(tmp_path / "plane.jpeg")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(UserError, match="is a folder"):
+        check_plot(tmp_path / "folder.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"pip install 'holdfast\[report\]'"):
+        check_plot(tmp_path / "plane.png")

@@ -83,7 +83,7 @@ MISTAKES = [
         attack("a", 50, examples=[example(1), {"recipe": "pwws"}]),
         "example 2: not a complete",
     ),
-    (without(compare(), "metrics", "p"), "row 1 of a result of compare has no 'p'"),
+    (without(compare(), "metrics", "p"), "row 1 of a compare result has no 'p'"),
     (without(transfer(), "row", "on"), "has no 'on'"),
     (without(audit(), "row", "told"), "has no 'told'"),
     (result("evaluate", rows=[row("stsb", metrics={"spearman": 1.0}), {"task": "x"}]), "row 2"),

@@ -183,7 +183,7 @@ def test_compared_transferred_reproduced_and_unknown(tmp_path: Path) -> None:
         ["stsb", "A model", "B model", "900", "70.00", "72.00", "+2.00 -0.50 to +4.50", "<0.0001"]
     ]
     message = tables.comparison_table(compared).note
-    assert message.endswith("holds better. Not compared: mr, in one result alone. Paired seed by seed: stsb.")
+    assert message.endswith("is more robust. Not compared: mr, in one result alone. Paired seed by seed: stsb.")
     assert texts(tables.transferability_table(transferred)) == [["a", "100.0", "40.0"], ["b", "35.0", "100.0"]]
     table = tables.reproduced_table(reproduced)
     assert table.columns == ("encoder", "Acc.", "Typos")
@@ -293,7 +293,7 @@ def test_differences_of_a_reproduced_table(tmp_path: Path) -> None:
     assert table.title == "Differences from NP, on the same items"
     assert table.columns == ("encoder", "Acc.")
     assert texts(table) == [["SimCSE", "−2.0 [−3.0, +0.5], p 0.1200"]]
-    assert table.note.startswith("Of 300 items each")
+    assert table.note.startswith("Each comparison has 300 items;")
     assert table.note.endswith("A note.")
     (section,) = (each for each in make_contents([source], examples=1).sections if each.id == "reproduced")
     assert [each.title for each in section.tables] == ["Small table", table.title]

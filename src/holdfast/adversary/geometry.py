@@ -1,7 +1,12 @@
 """The Geometry Attack: replace words one by one so that a vector moves where a loss rises (ADCL, §3.3, Algorithm 1).
 
-After Meng and Wattenhofer (COLING 2020). A :class:`Victim` is attacked, and a :class:`Proposer` gives candidate words;
-the attack itself does not depend on encoders or language models.
+After Meng and Wattenhofer (COLING 2020). A :class:`GradientModel` is attacked, and a :class:`Proposer` gives candidate
+words; the attack itself does not depend on encoders or language models.
+
+Words are ranked by the gradient of the loss at the input of the first layer, for encoders and classifiers alike: at the
+output of the embedding module (the sum of word, position and type embeddings, after LayerNorm), where all perturbations
+of vectors act, too (:class:`holdfast.backbone.Backbone`). Models: :class:`~holdfast.adversary.gradient_encoder.
+GradientEncoder`, :class:`~holdfast.attacks.gradient_classifier.GradientClassifier`.
 """
 
 from __future__ import annotations
@@ -23,13 +28,13 @@ Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Slopes:
+class BatchGradients:
     """Vectors and gradients of n texts. A positive factor of all gradients of a text has no effect.
 
     Attributes:
         z: the vectors, (n, d).
         direction: v, the gradient of each text's loss at its vector, (n, d).
-        tokens: the gradient of the loss at the input embeddings of the text's tokens, (n, L, e).
+        tokens: the gradient of the loss at the input of the first layer, (n, L, e).
         offsets: character span (begin, end) of each token, n lists of at most L pairs; the span of a special token is
             empty.
     """
@@ -40,10 +45,10 @@ class Slopes:
     offsets: Sequence[Spans]
 
 
-class Victim(Protocol):
-    """A target of the attack. ``rows`` gives the number of the original text of each text."""
+class GradientModel(Protocol):
+    """A model with a loss. ``rows`` gives the number of the original text of each text."""
 
-    def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
+    def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
         """Return vectors and gradients of n texts, in one pass."""
 
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
@@ -52,8 +57,8 @@ class Victim(Protocol):
     def loss(self, z: Tensor, rows: Sequence[int]) -> Tensor:
         """Return the mean loss of n vectors (n, d), a scalar."""
 
-    def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
-        """Return, for each of n vectors of changed texts, True if the goal is reached and the text is finished."""
+    def finished(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
+        """Return, for each of n vectors of changed texts, True if the goal is reached."""
 
 
 class Proposer(Protocol):
@@ -143,11 +148,11 @@ class _Target:
 class GeometryAttack:
     """In each of N iterations, replace the most important word by the candidate that moves z farthest along v.
 
-    With v = ∇_z ℓ: among the content words not yet changed, the one whose input embedding has the largest gradient is
-    selected; its candidate with the largest projection ``(z_cand − z)·v/‖v‖`` replaces it. The projection is signed
-    (the paper's absolute value would also accept a step that lowers the loss); if none is positive, the attack on the
-    text ends. A word without candidates is skipped, which also takes an iteration. All texts of a batch are attacked
-    together; the result for each is the same as alone. The attack is deterministic.
+    With v = ∇_z ℓ: among the content words not yet changed, the one with the largest gradient at the input of the first
+    layer is selected; its candidate with the largest projection ``(z_cand − z)·v/‖v‖`` replaces it. The projection is
+    signed (the paper's absolute value would also accept a step that lowers the loss); if none is positive, the attack
+    on the text ends. A word without candidates is skipped, which also takes an iteration. All texts of a batch are
+    attacked together; the result for each is the same as alone. The attack is deterministic.
 
     Stop words, numbers, single letters and punctuation are never changed, and no word is changed twice.
 
@@ -170,7 +175,7 @@ class GeometryAttack:
         if not 0.0 < self.max_share <= 1.0:
             raise ValueError(f"the share of words that may change must lie in (0, 1], got {self.max_share}")
 
-    def run(self, texts: Sequence[str], victim: Victim) -> Attacked:
+    def run(self, texts: Sequence[str], model: GradientModel) -> Attacked:
         """Attack n texts and return the result."""
         targets = self._targets([Words.of(text) for text in texts])
         attacked = [target for target in targets if target.alive]
@@ -179,12 +184,12 @@ class GeometryAttack:
             alive = [target for target in attacked if target.alive]
             if not alive:
                 break
-            self._iterate(alive, victim, cost)
+            self._iterate(alive, model, cost)
         return Attacked(
             texts=[target.words.text for target in targets],
             replaced=[target.replaced for target in targets],
             words=[len(target.words.words) for target in targets],
-            rise=self._rise(attacked, victim),
+            rise=self._rise(attacked, model),
             source=self.proposer.source,
             cost=cost,
         )
@@ -200,10 +205,10 @@ class GeometryAttack:
             for row, text in enumerate(texts)
         ]
 
-    def _iterate(self, targets: list[_Target], victim: Victim, cost: Cost) -> None:
+    def _iterate(self, targets: list[_Target], model: GradientModel, cost: Cost) -> None:
         """Make one iteration: steps 1 and 2 of ADCL, §3.3, for targets whose text has changed, then 3 and 4 for all."""
         with cost.timed("gradients"):
-            self._look([target for target in targets if target.moved], victim, cost)
+            self._differentiate([target for target in targets if target.moved], model, cost)
         targets = [target for target in targets if target.alive]
         places = [max(sorted(target.open), key=target.importance.__getitem__) for target in targets]
         with cost.timed("proposals"):
@@ -213,25 +218,25 @@ class GeometryAttack:
             target.open.remove(place)
         with cost.timed("scored"):
             choices = [choice for choice in zip(targets, places, proposals, strict=True) if choice[2]]
-            self._exchange(choices, victim, cost)
+            self._exchange(choices, model, cost)
 
-    def _look(self, targets: list[_Target], victim: Victim, cost: Cost) -> None:
+    def _differentiate(self, targets: list[_Target], model: GradientModel, cost: Cost) -> None:
         """Compute z, v and the importance of the words of texts that have changed."""
         if not targets:
             return
         rows = [target.row for target in targets]
-        slopes = victim.slopes([target.words.text for target in targets], rows)
+        found = model.gradients([target.words.text for target in targets], rows)
         cost.gradients += len(targets)
-        gradients = slopes.tokens.cpu()
+        tokens = found.tokens.cpu()
         for i, target in enumerate(targets):
-            target.z, target.direction, target.moved = slopes.z[i], slopes.direction[i], False
+            target.z, target.direction, target.moved = found.z[i], found.direction[i], False
             if not target.replaced:
                 target.first_z = target.z
-            target.importance = word_importance(gradients[i], slopes.offsets[i], target.words.spans, self.importance)
+            target.importance = word_importance(tokens[i], found.offsets[i], target.words.spans, self.importance)
             # A word has no gradient if it is beyond the maximum length, or if the loss is flat.
             target.open = {place for place in target.open if target.importance[place] > 0.0}
 
-    def _exchange(self, choices: Sequence[tuple[_Target, int, list[str]]], victim: Victim, cost: Cost) -> None:
+    def _exchange(self, choices: Sequence[tuple[_Target, int, list[str]]], model: GradientModel, cost: Cost) -> None:
         """Encode all candidates of all texts at once and replace each text by its best candidate."""
         if not choices:
             return
@@ -241,7 +246,7 @@ class GeometryAttack:
             for word in words
         ]
         owners = [number for number, _ in options]
-        z = victim.vectors([words.text for _, words in options], [choices[number][0].row for number in owners])
+        z = model.vectors([words.text for _, words in options], [choices[number][0].row for number in owners])
         cost.scored += len(options)
         rows = torch.tensor(owners, device=z.device)
         origins = torch.stack([target.z for target, _, _ in choices])[rows]
@@ -257,24 +262,24 @@ class GeometryAttack:
             else:
                 target.budget = 0
         if moved:
-            done = victim.defeated(torch.stack([target.z for target in moved]), [target.row for target in moved])
+            done = model.finished(torch.stack([target.z for target in moved]), [target.row for target in moved])
             for target, enough in zip(moved, done, strict=True):
                 target.budget = 0 if enough else target.budget
 
-    def _rise(self, attacked: list[_Target], victim: Victim) -> Tensor:
+    def _rise(self, attacked: list[_Target], model: GradientModel) -> Tensor:
         """Return the mean loss at the last vectors minus that at the first."""
         if not attacked:
             return torch.zeros(())
         rows = [target.row for target in attacked]
         first, last = (torch.stack(vectors) for vectors in zip(*((t.first_z, t.z) for t in attacked), strict=True))
-        return victim.loss(last, rows) - victim.loss(first, rows)
+        return model.loss(last, rows) - model.loss(first, rows)
 
 
 def word_importance(gradients: Tensor, offsets: Spans, spans: Spans, kind: Importance) -> list[float]:
-    """Return the importance of W words, from the gradients at their sub-words' input embeddings (ADCL, §3.3 (2)).
+    """Return the importance of W words, from the gradients of their sub-words (ADCL, §3.3 (2)).
 
     Args:
-        gradients: (L, e), in the order of ``offsets``; further rows are ignored.
+        gradients: at the input of the first layer, (L, e), in the order of ``offsets``; further rows are ignored.
         offsets: character span of each token.
         spans: character span of each word.
         kind: "mean-l2" or "sum-l1".

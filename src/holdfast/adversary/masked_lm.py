@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.hooks import RemovableHandle
 
 from holdfast.adversary.token_batches import in_batches
-from holdfast.edits.word_similarity import Similarity
+from holdfast.edits.synonyms import Similarity
 from holdfast.edits.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.input_limits import checked_limit
@@ -223,20 +223,19 @@ def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[..., :count], tokens.gather(-1, order)[..., :count]
 
 
-@contextlib.contextmanager
-def _head_at(model: Any, positions: Tensor) -> Iterator[None]:
-    """Apply the masked-LM head to one position per row only: on all positions it costs more than the layers."""
+def _head_at(model: Any, positions: Tensor) -> RemovableHandle:
+    """Apply the masked-LM head to one position per row until the handle is removed.
+
+    On all positions it costs more than the layers.
+    """
 
     def pick(_module: nn.Module, _args: Any, output: Any) -> Any:
         hidden = output.last_hidden_state
         output.last_hidden_state = hidden[torch.arange(len(hidden), device=hidden.device), positions, None]
         return output
 
-    handle = model.base_model.register_forward_hook(pick)
-    try:
-        yield
-    finally:
-        handle.remove()
+    handle: RemovableHandle = model.base_model.register_forward_hook(pick)
+    return handle
 
 
 def _load(spec: str) -> tuple[Any, Any]:

@@ -12,12 +12,17 @@ if TYPE_CHECKING:
     from holdfast.attacks.engine import Engine
     from holdfast.attacks.examples import Attempt, Example
     from holdfast.attacks.metrics import summarise
-    from holdfast.attacks.recipes import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
+    from holdfast.attacks.recipes import RECIPES, Recipe
+    from holdfast.attacks.recipes.bae import BAE
+    from holdfast.attacks.recipes.bertattack import BERTAttack
+    from holdfast.attacks.recipes.geometry import Geometry
+    from holdfast.attacks.recipes.pwws import PWWS
+    from holdfast.attacks.recipes.textbugger import TextBugger
+    from holdfast.attacks.recipes.textfooler import TextFooler
+    from holdfast.attacks.recipes.typos import Typos
     from holdfast.attacks.resource_names import LIGHT, PAPER, ResourceNames
     from holdfast.attacks.resources import Resources
     from holdfast.attacks.targets import CallableTarget, ClassifierTarget
-
-_RECIPES = ("BAE", "PWWS", "RECIPES", "BERTAttack", "Geometry", "Recipe", "TextBugger", "TextFooler", "Typos")
 
 __all__ = [
     "BAE",
@@ -53,7 +58,14 @@ __getattr__ = lazy_exports(
         "Engine": "engine",
         **dict.fromkeys(("Attempt", "Example"), "examples"),
         "summarise": "metrics",
-        **dict.fromkeys(_RECIPES, "recipes"),
+        **dict.fromkeys(("RECIPES", "Recipe"), "recipes"),
+        "BAE": "recipes.bae",
+        "BERTAttack": "recipes.bertattack",
+        "Geometry": "recipes.geometry",
+        "PWWS": "recipes.pwws",
+        "TextBugger": "recipes.textbugger",
+        "TextFooler": "recipes.textfooler",
+        "Typos": "recipes.typos",
         **dict.fromkeys(("LIGHT", "PAPER", "ResourceNames"), "resource_names"),
         "Resources": "resources",
         **dict.fromkeys(("CallableTarget", "ClassifierTarget"), "targets"),

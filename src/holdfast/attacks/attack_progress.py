@@ -9,7 +9,7 @@ from types import TracebackType
 from rich.console import Console
 
 from holdfast.attacks.examples import Attempt
-from holdfast.progress import Stage, digits, duration
+from holdfast.progress import Stage, digits
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class AttackProgress(Stage):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if error is None and not self.console.is_terminal and self.total and self.printed_at != self.done:
-            self.tell()
+        if error is None and not self.console.is_terminal and self.total and self.printed_count != self.done:
+            self.print_line()
 
     def add(self, attempt: Attempt) -> None:
         """Count a finished example."""
@@ -68,25 +68,26 @@ class AttackProgress(Stage):
         self._queries += attempt.queries
         self.update(self.done + 1)
 
-    def count(self) -> str:
-        """Return the number of finished examples and the total."""
-        return f"{self.done:,}/{self.total:,} {self.unit}"
-
     def rate(self) -> str:
         """Return examples and queries per second, the success rate, and the words tried in the running attacks."""
-        now = self._under_way()
-        queries = (self._queries + now.queries) / self.elapsed
-        printed_at = [f"{self.done / self.elapsed:.2f} examples/s", f"{digits(queries)} queries/s"]
+        now, elapsed = self._under_way(), self.elapsed
+        parts = [
+            f"{self.done / elapsed:.2f} examples/s",
+            f"{digits((self._queries + now.queries) / elapsed)} queries/s",
+        ]
         if self._attacked:
-            printed_at.append(f"{100 * self._succeeded / self._attacked:.1f} % success")
+            parts.append(f"{100 * self._succeeded / self._attacked:.1f} % success")
         if now.texts and now.words:
             texts = "1 text" if now.texts == 1 else f"{now.texts} texts"
-            printed_at.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
-        return "  ".join(printed_at)
+            parts.append(f"{now.tried:,} of {now.words:,} words tried in {texts}")
+        return "  ".join(parts)
 
-    def left(self) -> str:
-        """Return the estimated time left; at first it is too high, since a success ends an attack early."""
+    def remaining(self) -> tuple[float, float] | None:
+        """Return the share that is done and the seconds left; at first too many, since a success ends an attack early.
+
+        Running attacks count with their finished parts. None if nothing is done yet.
+        """
         done = self.done + self._under_way().parts
         if not done or not self.total:
-            return f"{duration(self.elapsed)} so far"
-        return f"ETA {duration(self.elapsed / done * max(self.total - done, 0.0))}"
+            return None
+        return min(done / self.total, 1.0), self.elapsed / done * max(self.total - done, 0.0)

@@ -17,13 +17,14 @@ from torch import nn
 from holdfast.adversary.token_batches import in_batches
 from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.data.class_names import ClassNames
-from holdfast.encoding import Precision, Progress, encode_sentences, measuring
+from holdfast.encoding import Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
 from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, store_notices
+from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
 
 CLASSES_FILE = "classifier.json"
@@ -73,7 +74,7 @@ class Classifier(ABC):
         self,
         texts: Sequence[Text],
         *,
-        precision: Precision = "fp32",
+        precision: ResolvedPrecision = "fp32",
         progress: Progress | None = None,
         cuts: Cuts | None = None,
     ) -> Logits:
@@ -101,14 +102,14 @@ class Classifier(ABC):
 
     @abstractmethod
     def _distinct_logits(
-        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+        self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
     ) -> Logits: ...
 
     def _check(self, texts: Sequence[Text]) -> None:
         sizes = {len(text) for text in texts}
         wanted = {1, 2} if self.takes_pairs is None else {1 + self.takes_pairs}
         if len(sizes) > 1 or not sizes <= wanted:
-            kind = {True: "pairs of texts", False: "single texts", None: "single texts or pairs, all alike"}
+            kind = {True: "pairs of texts", False: "single texts", None: "either single texts or pairs"}
             raise UserError(f"{self.source} takes {kind[self.takes_pairs]}, got tuples of {sorted(sizes)} texts")
 
 
@@ -120,7 +121,7 @@ class _TransformerClassifier(Classifier):
         self._last_layer = _layer_read_at_first_token(self.model)
 
     def _distinct_logits(
-        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+        self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
     ) -> Logits:
         encoded = tokenise(self.tokenizer, texts, self.max_tokens, cuts)
         shortened = nullcontext() if self._last_layer is None else one_token_alone(self._last_layer)
@@ -134,7 +135,7 @@ class _FrozenClassifier(Classifier):
     has_gradients = False
 
     def _distinct_logits(
-        self, texts: Sequence[Text], precision: Precision, progress: Progress | None, cuts: Cuts | None
+        self, texts: Sequence[Text], precision: ResolvedPrecision, progress: Progress | None, cuts: Cuts | None
     ) -> Logits:
         single = [text[0] for text in texts]
         return encode_sentences(self.model, single, precision=precision, progress=progress, cuts=cuts)
@@ -162,7 +163,7 @@ def compute_logits(
     tokenizer: Any,
     encoded: dict[str, list[list[int]]],
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> Logits:
     """Return the logits of tokenised texts, (n, classes) float32, computed in batches of similar length.
@@ -277,8 +278,8 @@ def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
             f"{spec} is a sentence encoder, not a classifier: make one of it with `holdfast finetune {spec} --task …`"
         )
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        classes, task = said["classes"], said.get("task")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        classes, task = content["classes"], content.get("task")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the list of a classifier's classes: make the classifier again") from error
     model = load_sentence_transformer(spec, device=device)

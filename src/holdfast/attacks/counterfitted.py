@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from holdfast.edits.synonyms import VectorNeighbours
-from holdfast.edits.word_similarity import read_vectors
+from holdfast.edits.word_vectors import read_words_and_vectors
 from holdfast.errors import UserError
 from holdfast.files import NO_SPACE, atomic_path, cannot_write, one_line_write_errors, sha256, system_error
 
@@ -47,9 +47,7 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(
-            f"cannot keep anything in {folder} ({error.strerror}): set HOLDFAST_CACHE to a folder"
-        ) from error
+        raise UserError(f"cannot write to {folder} ({error.strerror}): set HOLDFAST_CACHE to another folder") from error
     return folder
 
 
@@ -84,7 +82,7 @@ def _convert(archive: Path, target: Path) -> None:
     """Save the archive's vectors as arrays, which load ten times faster than text."""
     with zipfile.ZipFile(archive) as opened, one_line_write_errors(archive.parent / _MEMBER):
         text = Path(opened.extract(_MEMBER, archive.parent))
-    words, vectors = read_vectors(text)
+    words, vectors = read_words_and_vectors(text)
     if vectors.shape != COUNTERFITTED_SHAPE:
         raise UserError(f"{COUNTERFITTED_URL} holds vectors of shape {vectors.shape}, not {COUNTERFITTED_SHAPE}")
     with atomic_path(target) as temporary, temporary.open("wb") as file:

@@ -14,13 +14,13 @@ import torch
 from sklearn.isotonic import IsotonicRegression
 from torch import Tensor
 
-from holdfast.adversary.geometry import word_importance
 from holdfast.attacks.examples import Example, Verdict
-from holdfast.attacks.requests import Slope
-from holdfast.attacks.targets import Output, Texts, characters_seen, unknown_token
+from holdfast.attacks.requests import LossGradient
+from holdfast.attacks.targets import Output, Target, Texts, characters_seen, unknown_token
 from holdfast.edits.words import Words
-from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
+from holdfast.precision import ResolvedPrecision
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Unit = npt.NDArray[np.float64]
 Scale = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
 
 
-class EncoderTarget(abc.ABC):
+class EncoderTarget(Target):
     """A sentence encoder as a target; the output for a text is its normalised vector.
 
     Args:
@@ -53,19 +53,11 @@ class EncoderTarget(abc.ABC):
         self.has_gradients = not isinstance(model, VectorFunction)
         self.unknown = unknown_token(model.tokenizer)
 
-    def prepare(self, examples: Sequence[Example]) -> list[str | None]:
-        """Accept all examples."""
-        return [None] * len(examples)
-
-    def hopeless(self, example: Example) -> str | None:
-        """Return None: any vector may be reached."""
-        return None
-
     def seen(self, example: Example) -> int:
         """Return the position of the end of the last token that the model reads."""
         return characters_seen(self.model.tokenizer, (example.text,), 0)
 
-    def question(self, example: Example, text: str) -> Texts:
+    def model_input(self, example: Example, text: str) -> Texts:
         """Return the attacked text only."""
         return (text,)
 
@@ -81,7 +73,9 @@ class EncoderTarget(abc.ABC):
         """Return the normalised vectors, (n, d) fp64."""
         return units_of(self.encoded(list(texts), "fp32" if exact else "bf16"))
 
-    def encoded(self, texts: Sequence[str], precision: Precision = "fp32", progress: Progress | None = None) -> Vectors:
+    def encoded(
+        self, texts: Sequence[str], precision: ResolvedPrecision = "fp32", progress: Progress | None = None
+    ) -> Vectors:
         """Encode n texts; return their vectors, (n, d).
 
         Raises:
@@ -100,32 +94,28 @@ class EncoderTarget(abc.ABC):
     def loss(self, z: Tensor, examples: Sequence[Example]) -> Tensor:
         """Return the loss that the geometry recipe increases: a scalar, summed over normalised vectors z (n, d)."""
 
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-        """Return the gradients of :meth:`loss` at the normalised vector and at the embeddings of the words."""
-        from holdfast.adversary.encoder_victim import EncoderVictim
+    def gradients(self, questions: Sequence[tuple[Example, Words]]) -> list[LossGradient]:
+        """Return the gradients of :meth:`loss` at the normalised vector and at the input of the first layer."""
+        from holdfast.adversary.gradient_encoder import GradientEncoder
         from holdfast.encoder import Encoder
 
         if isinstance(self.model, VectorFunction):
-            raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
-        # Without the template's bias, which is used in training only: `locate` returns the vectors used at inference.
+            return super().gradients(questions)
+        # Without the template's bias, which is used in training only: `vectors` returns the vectors used at inference.
         encoder = Encoder(self.model, template_bias=False)
         examples = [example for example, _ in questions]
 
         def mean_loss(z: Tensor, rows: Sequence[int]) -> Tensor:
             return self.loss(z, [examples[row] for row in rows]) / len(rows)
 
-        victim = EncoderVictim(encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss)
+        model = GradientEncoder(encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss)
+        texts = [words for _, words in questions]
         with encoder.attack_mode():
-            slopes = victim.slopes([words.text for _, words in questions], range(len(questions)))
-        z, direction, tokens = slopes.z.cpu(), slopes.direction.cpu(), slopes.tokens.cpu()
-        found = []
-        for i, (_, words) in enumerate(questions):
-            importance = word_importance(tokens[i], slopes.offsets[i], words.spans, "mean-l2")
-            found.append(Slope(z[i], direction[i], tuple(importance)))
-        return found
+            gradients = model.gradients([words.text for words in texts], range(len(texts)))
+        return LossGradient.of_batch(gradients, texts)
 
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """Return the normalised vectors twice: as points in the space of :meth:`climb` and as outputs."""
+    def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """Return the normalised vectors twice: as points in the space of :meth:`gradients` and as outputs."""
         units = self.units([text for _, text in questions])
         return [(torch.from_numpy(unit).float(), output) for unit, output in zip(units, self.read(units), strict=True)]
 
@@ -171,7 +161,7 @@ class ScoredPairTarget(EncoderTarget):
             self._first[example.number] = round(float(own @ other), _DECIMALS)
         return [None] * len(examples)
 
-    def hopeless(self, example: Example) -> str | None:
+    def unreachable(self, example: Example) -> str | None:
         """Return a reason if the scale has no room for the margin on either side of gold."""
         return None if self._side(example) else "no score is as far from gold as the goal asks for"
 

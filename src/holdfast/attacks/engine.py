@@ -21,7 +21,17 @@ from holdfast.attacks.attack_settings import SIDE_BY_SIDE
 from holdfast.attacks.attack_state import AttackState
 from holdfast.attacks.examples import Attempt, Example, Verdict, skipped, verdict_record
 from holdfast.attacks.recipes import Recipe
-from holdfast.attacks.requests import Climb, Compare, Fill, Judge, Locate, Read, Request, Search, characters
+from holdfast.attacks.requests import (
+    Compare,
+    Differentiate,
+    Fill,
+    Predict,
+    Query,
+    Request,
+    Search,
+    Vectorise,
+    characters,
+)
 from holdfast.attacks.targets import Output, Target
 from holdfast.edits.words import Words
 
@@ -32,7 +42,7 @@ MOST_KEPT = 1 << 28
 """Characters of texts held by the attacks above which further ones wait: 256 MB, more for non-ASCII texts."""
 
 
-MOST_ASKED = 1 << 31
+MOST_RANKED = 1 << 31
 """Maximum characters of all copies of a text with one word deleted, by which recipes rank the words: 2 GB."""
 
 
@@ -49,13 +59,13 @@ class _Running:
     passes: int = 1
     request: Request | None = None  # None: the answer is there, and the attack waits to continue
     answer: Any = None  # a search begins with None
-    asked: int = 0
+    cached: int = 0
     pending: int = 0
 
     @property
     def kept(self) -> int:
         """Characters of the texts in the pending request and of those whose outputs are kept until the attack ends."""
-        return self.asked + self.pending
+        return self.cached + self.pending
 
     def advance(self) -> bool:
         """Send the answer; return True if the attack continues."""
@@ -65,8 +75,8 @@ class _Running:
         except StopIteration:
             return False
         self.pending = characters(self.request)
-        if isinstance(self.request, (Judge, Locate)):
-            self.asked, self.pending = self.asked + self.pending, 0
+        if isinstance(self.request, (Query, Vectorise)):
+            self.cached, self.pending = self.cached + self.pending, 0
         return True
 
 
@@ -104,13 +114,13 @@ class Engine:
     def under_way(self) -> UnderWay:
         """Return the state of the running attacks; may be called from another thread."""
         running = tuple(self._running)
-        trials = [attack.state for attack in running]
+        states = [attack.state for attack in running]
         return UnderWay(
             len(running),
-            sum(state.tried for state in trials),
-            sum(len(state.places) for state in trials),
+            sum(state.tried for state in states),
+            sum(len(state.places) for state in states),
             sum(attack.queries for attack in running),
-            sum(state.tried / max(len(state.places), 1) for state in trials),
+            sum(state.tried / max(len(state.places), 1) for state in states),
         )
 
     def run(self, recipe: Recipe, examples: Iterable[Example]) -> Iterator[Attempt]:
@@ -156,20 +166,16 @@ class Engine:
     def _start(self, recipe: Recipe, examples: Sequence[Example]) -> Iterator[_Running | Attempt]:
         """Query the original texts, and start an attack for each example that can be attacked."""
         reasons = [_refusal(example) for example in examples]
-        asked = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
-        prepared = dict(zip((example.number for example in asked), self.target.prepare(asked), strict=True))
-        asked = [example for example in asked if prepared[example.number] is None]
-        outputs = dict(
-            zip(
-                (e.number for e in asked),
-                self._outputs([self.target.question(e, e.text) for e in asked], exact=True),
-                strict=True,
-            )
-        )
+        accepted = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
+        refused = dict(zip((example.number for example in accepted), self.target.prepare(accepted), strict=True))
+        accepted = [example for example in accepted if refused[example.number] is None]
+        inputs = [self.target.model_input(example, example.text) for example in accepted]
+        numbers = [example.number for example in accepted]
+        outputs = dict(zip(numbers, self._outputs(inputs, exact=True), strict=True))
         for example, reason in zip(examples, reasons, strict=True):
-            why = reason or prepared[example.number]
-            if why is not None:
-                yield skipped(example, recipe.NAME, why)
+            reason = reason or refused[example.number]
+            if reason is not None:
+                yield skipped(example, recipe.NAME, reason)
             else:
                 yield self._begin(recipe, example, outputs[example.number])
 
@@ -184,18 +190,19 @@ class Engine:
             rng,
             self.target.unknown,
             self.target.seen(example),
+            recipe.constraints(),
         )
         attack = _Running(state, recipe.NAME, recipe.search(state), {example.text: output}, {example.text})
         if verdict.reached:
             reached = "the model is wrong already" if self.target.has_classes else "the goal is reached already"
             return self._attempt(attack, reason=reached)
-        if (why := self.target.hopeless(example)) is not None:
-            return self._attempt(attack, reason=why)
+        if (reason := self.target.unreachable(example)) is not None:
+            return self._attempt(attack, reason=reason)
         if not state.places:
             return self._attempt(attack, reason="it holds no word that may be changed")
-        if len(state.places) * len(example.text) > MOST_ASKED:
+        if len(state.places) * len(example.text) > MOST_RANKED:
             return self._attempt(attack, reason="it is too long: a copy of it for each of its words fills the memory")
-        if recipe.budget(state) == 0:
+        if state.budget == 0:
             return self._attempt(attack, reason="it is too short: the recipe may change no word of it")
         return attack
 
@@ -206,7 +213,7 @@ class Engine:
         if state.changed and text not in attack.confirmed:
             # A failed bf16 search: its best text is computed again in fp32 for the result.
             state.verdict = self.target.verdict(
-                example, self._outputs([self.target.question(example, text)], exact=True)[0]
+                example, self._outputs([self.target.model_input(example, text)], exact=True)[0]
             )
             reached = state.verdict.reached
         classes = self.target.has_classes
@@ -237,24 +244,24 @@ class Engine:
             by_kind.setdefault(type(attack.request), []).append(attack)
         for kind, attacks in by_kind.items():
             serve: Callable[[Sequence[_Running]], Iterable[Any]] = {
-                Judge: self._judge,
+                Query: self._query,
                 Compare: self._compare,
                 Fill: self._fill,
-                Read: self._read,
-                Climb: self._climb,
-                Locate: self._locate,
+                Predict: self._predict,
+                Differentiate: self._differentiate,
+                Vectorise: self._vectorise,
             }[kind]
             for attack, answer in zip(attacks, serve(attacks), strict=True):
                 attack.answer, attack.request = answer, None
 
-    def _judge(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
+    def _query(self, attacks: Sequence[_Running]) -> list[list[Verdict]]:
         """Query the target for all texts of all attacks; with bf16, compute texts that reach the goal again in fp32."""
         if not self.memory:
             for attack in attacks:
                 attack.outputs.clear()
-        self._learn(attacks, exact=not self.bf16, only_reached=False)
+        self._compute(attacks, exact=not self.bf16, only_reached=False)
         if self.bf16:
-            self._learn(attacks, exact=True, only_reached=True)
+            self._compute(attacks, exact=True, only_reached=True)
         answers = []
         for attack in attacks:
             texts = attack.request.texts  # type: ignore[union-attr]
@@ -262,7 +269,7 @@ class Engine:
             answers.append([self.target.verdict(attack.state.example, attack.outputs[text]) for text in texts])
         return answers
 
-    def _learn(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
+    def _compute(self, attacks: Sequence[_Running], *, exact: bool, only_reached: bool) -> None:
         """Compute and store the outputs of requested texts that are not known yet."""
         new: list[tuple[_Running, str]] = []
         for attack in attacks:
@@ -270,12 +277,14 @@ class Engine:
             for text in dict.fromkeys(texts):
                 if only_reached:
                     verdict = self.target.verdict(attack.state.example, attack.outputs[text])
-                    wanted = verdict.reached and text not in attack.confirmed
+                    unknown = verdict.reached and text not in attack.confirmed
                 else:
-                    wanted = text not in attack.outputs
-                if wanted:
+                    unknown = text not in attack.outputs
+                if unknown:
                     new.append((attack, text))
-        outputs = self._outputs([self.target.question(attack.state.example, text) for attack, text in new], exact=exact)
+        outputs = self._outputs(
+            [self.target.model_input(attack.state.example, text) for attack, text in new], exact=exact
+        )
         for (attack, text), output in zip(new, outputs, strict=True):
             attack.outputs[text] = output
             attack.passes += 1
@@ -299,21 +308,21 @@ class Engine:
         requests: list[Any] = [attack.request for attack in attacks]
         return self.resources.masked_lm.propose([r.words for r in requests], [r.place for r in requests])
 
-    def _read(self, attacks: Sequence[_Running]) -> list[list[list[str]]]:
+    def _predict(self, attacks: Sequence[_Running]) -> list[list[list[str]]]:
         requests: list[Any] = [attack.request for attack in attacks]
         (limit,) = {r.limit for r in requests}  # a run has one recipe
         return self.resources.masked_lm.read([r.words for r in requests], limit)
 
-    def _climb(self, attacks: Sequence[_Running]) -> list[Any]:
+    def _differentiate(self, attacks: Sequence[_Running]) -> list[Any]:
         for attack in attacks:
             attack.queries += 1
             attack.passes += 1
         self.passes += len(attacks)
-        return self.target.climb([(a.state.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
+        return self.target.gradients([(a.state.example, a.request.words) for a in attacks])  # type: ignore[union-attr]
 
-    def _locate(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
+    def _vectorise(self, attacks: Sequence[_Running]) -> Iterator[list[tuple[Any, Verdict]]]:
         questions = [(a.state.example, text) for a in attacks for text in a.request.texts]  # type: ignore[union-attr]
-        located = iter(self.target.locate(questions))
+        located = iter(self.target.vectors(questions))
         self.passes += len(questions)
         for attack in attacks:
             texts: tuple[str, ...] = attack.request.texts  # type: ignore[union-attr]

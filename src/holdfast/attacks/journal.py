@@ -46,32 +46,32 @@ class Journal:
         self._path = _path(output, rank)
         self.spent: dict[str, float] = {}
 
-    def open(self, *, resume: bool, tell: Callable[[str], None] | None = None) -> dict[Key, Attempt]:
+    def open(self, *, resume: bool, notify: Callable[[str], None] | None = None) -> dict[Key, Attempt]:
         """Start or resume the journal; return the finished attempts of all processes.
 
         Args:
             resume: continue existing journals.
-            tell: called with a message for each journal with damaged lines; their examples count as not finished.
+            notify: called with a message for each journal with damaged lines; their examples count as not finished.
 
         Raises:
             UserError: a journal exists and ``resume`` is false, or its settings differ.
         """
         # The other processes of this run may already have created their journals.
-        beside = {_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
-        left = [path for path in journals(self._output) if path not in beside]
-        if left and not resume:
+        current = {_path(self._output, rank) for rank in range(self._world) if rank != self._rank}
+        existing = [path for path in journals(self._output) if path not in current]
+        if existing and not resume:
             raise UserError(
-                f"{left[0]} is what is left of an attack that did not end: continue it with --resume, or delete it"
+                f"{existing[0]} is the journal of an attack that did not end: continue it with --resume, or delete it"
             )
-        read = [_read(path, self._settings, self._run) for path in journals(self._output)] if resume else []
-        for one in read:
-            if one.damaged and tell is not None:
-                tell(one.describe())
-        self.spent = next((one.spent for one in read if one.path == self._path), {})
-        self._keep_whole_lines()
+        contents = [_read(path, self._settings, self._run) for path in journals(self._output)] if resume else []
+        for content in contents:
+            if content.damaged and notify is not None:
+                notify(content.describe())
+        self.spent = next((content.spent for content in contents if content.path == self._path), {})
+        self._keep_intact_lines()
         if not self._path.exists() or self._path.stat().st_size == 0:
             self._write({"settings": self._settings})
-        return {key: attempt for one in read for key, attempt in one.attempts.items()}
+        return {key: attempt for content in contents for key, attempt in content.attempts.items()}
 
     def add(self, attempt: Attempt, seconds: float) -> None:
         """Append a finished example, with the seconds that this process has spent on its recipe so far."""
@@ -119,13 +119,13 @@ class Journal:
             raise cannot_write(self._path, error) from error
         append_line(self._path, json.dumps({"row": row, "run": self._run, "sha256": _checksum(row, self._run)}))
 
-    def _keep_whole_lines(self) -> None:
+    def _keep_intact_lines(self) -> None:
         """Remove incomplete and damaged lines, and the end line, since the run continues."""
         if not self._path.exists():
             return
-        whole = [line for line in _lines(self._path) if "done" not in (_row_of(line, self._run) or {"done": True})]
+        intact = [line for line in _lines(self._path) if "done" not in (_row_of(line, self._run) or {"done": True})]
         with atomic_path(self._path) as temporary:
-            temporary.write_bytes(b"".join(line + b"\n" for line in whole))
+            temporary.write_bytes(b"".join(line + b"\n" for line in intact))
 
 
 def journals(output: Path) -> Iterator[Path]:
@@ -138,7 +138,7 @@ def _path(output: Path, rank: int) -> Path:
 
 
 @dataclass
-class _Read:
+class _Content:
     """The content of a journal.
 
     Attributes:
@@ -162,25 +162,25 @@ class _Read:
         return f"{lines} is damaged: {count} example{'s' * (count != 1)} will be attacked again"
 
 
-def _read(path: Path, settings: dict[str, Any], run: str) -> _Read:
+def _read(path: Path, settings: dict[str, Any], run: str) -> _Content:
     """Read a journal.
 
     Raises:
         UserError: it belongs to a run with other settings.
     """
-    read = _Read(path)
+    content = _Content(path)
     for number, line in enumerate(_lines(path), start=1):
         row = _row_of(line, run)
         if row is None:
             _refuse_other_settings(path, line, settings)
             _refuse_line_of_another(f"{path}:{number}", line, run)
-            read.damaged.append(number)
+            content.damaged.append(number)
         elif "done" not in row and "settings" not in row:
             seconds = float(row.pop(_SECONDS))
             attempt = Attempt.from_row(row)
-            read.spent[attempt.recipe] = max(seconds, read.spent.get(attempt.recipe, 0.0))
-            read.attempts[attempt.recipe, attempt.number] = attempt
-    return read
+            content.spent[attempt.recipe] = max(seconds, content.spent.get(attempt.recipe, 0.0))
+            content.attempts[attempt.recipe, attempt.number] = attempt
+    return content
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -194,14 +194,14 @@ def _lines(path: Path) -> list[bytes]:
 def _row_of(line: bytes, run: str) -> dict[str, Any] | None:
     """Return the row of a line; None if the line is damaged or of another run."""
     try:
-        held = json.loads(line)
-        row = held["row"]
+        entry = json.loads(line)
+        row = entry["row"]
         # Earlier versions wrote no "run" into a line; the checksum includes the run.
-        keys = held.keys() in ({"row", "run", "sha256"}, {"row", "sha256"})
-        whole = keys and held.get("run", run) == run and held["sha256"] == _checksum(row, run)
+        keys = entry.keys() in ({"row", "run", "sha256"}, {"row", "sha256"})
+        intact = keys and entry.get("run", run) == run and entry["sha256"] == _checksum(row, run)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return row if whole and isinstance(row, dict) else None
+    return row if intact and isinstance(row, dict) else None
 
 
 def _checksum(row: dict[str, Any], run: str) -> str:
@@ -221,13 +221,13 @@ def _refuse_line_of_another(place: str, line: bytes, run: str) -> None:
     """
     try:
         named = json.loads(line)["run"]
-        whole = isinstance(named, str) and _row_of(line, named) is not None
+        intact = isinstance(named, str) and _row_of(line, named) is not None
     except (ValueError, KeyError, TypeError, RecursionError):
         return
-    if whole and named != run:
+    if intact and named != run:
         raise EndsRun(
-            f"{place} is of the attack {named[:12]}, and this is the attack {run[:12]}: delete the line, or the file "
-            "if it is not this attack's"
+            f"{place} belongs to the attack {named[:12]}, and this is the attack {run[:12]}: delete the line, or the "
+            "file if it belongs to another attack"
         )
 
 
@@ -240,11 +240,11 @@ def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) ->
     try:
         old = json.loads(line)["row"]["settings"]
         names = [name for name in {**old, **settings} if old.get(name) != settings.get(name)]
-        whole = _row_of(line, _digest(old)) is not None
+        intact = _row_of(line, _digest(old)) is not None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-    if names and whole:
+    if names and intact:
         raise EndsRun(
-            f"{path} is of the attack {_digest(old)[:12]}, and this is the attack {_digest(settings)[:12]}, "
-            f"with another {' and '.join(names)}: delete it, or give the same again"
+            f"{path} belongs to the attack {_digest(old)[:12]}, and this is the attack {_digest(settings)[:12]}, "
+            f"with another {' and '.join(names)}: delete the file, or give the same settings again"
         )

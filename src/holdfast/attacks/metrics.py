@@ -9,8 +9,7 @@ import numpy as np
 from scipy import stats
 
 from holdfast.attacks.examples import Attempt
-
-RESAMPLES = 2000
+from holdfast.evaluation.intervals import mean_interval, rate_interval
 
 
 def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) -> dict[str, float]:
@@ -45,17 +44,17 @@ def summarise(attempts: Sequence[Attempt], *, has_classes: bool, seed: int = 0) 
         metrics |= _mean("replaced", [100.0 * len(a.changed) / a.words for a in succeeded], seed)
         if similarities := [a.similarity for a in succeeded if a.similarity is not None]:
             metrics |= _mean("similarity", similarities, seed)
-    asked = [attempt for attempt in attempts if attempt.before]
-    if has_classes and asked:
-        right = [attempt.correct_before and attempt.outcome != "succeeded" for attempt in asked]
-        metrics |= rate("accuracy", [attempt.correct_before for attempt in asked], seed)
+    queried = [attempt for attempt in attempts if attempt.before]
+    if has_classes and queried:
+        right = [attempt.correct_before and attempt.outcome != "succeeded" for attempt in queried]
+        metrics |= rate("accuracy", [attempt.correct_before for attempt in queried], seed)
         metrics |= rate("accuracy_under_attack", right, seed)
     return metrics
 
 
 def rate(name: str, outcomes: Sequence[bool], seed: int) -> dict[str, float]:
     """Return the share of True, ×100, and its 95 % interval, ``NAME_low`` and ``NAME_high``."""
-    low, high = interval(outcomes, seed=seed)
+    low, high = rate_interval(outcomes, seed=seed)
     return {name: 100.0 * statistics.mean(outcomes), f"{name}_low": 100.0 * low, f"{name}_high": 100.0 * high}
 
 
@@ -63,34 +62,8 @@ def _mean(name: str, values: Sequence[float], seed: int) -> dict[str, float]:
     """Return a mean with its interval; identical numbers have no interval, as every resample is the same."""
     found = {name: float(statistics.mean(values))}
     if len(set(values)) > 1:
-        found[f"{name}_low"], found[f"{name}_high"] = _bootstrapped(values, seed)
+        found[f"{name}_low"], found[f"{name}_high"] = mean_interval(values, seed=seed)
     return found
-
-
-def interval(outcomes: Sequence[bool], *, seed: int) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval (percentiles) of a rate; the exact interval if all outcomes are equal."""
-    if (exact := exact_interval_if_unanimous(outcomes)) is not None:
-        return exact
-    return _bootstrapped(outcomes, seed)
-
-
-def _bootstrapped(values: Sequence[float], seed: int) -> tuple[float, float]:
-    rng = np.random.default_rng(seed)
-    numbers = np.array(values, dtype=np.float64)
-    result = stats.bootstrap((numbers,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=rng)
-    return float(result.confidence_interval.low), float(result.confidence_interval.high)
-
-
-def exact_interval_if_unanimous(outcomes: Sequence[bool]) -> tuple[float, float] | None:
-    """Return the Clopper-Pearson 95 % interval of a rate if all outcomes are equal; otherwise None.
-
-    With equal outcomes all resamples are equal, and the bootstrap interval would have zero width.
-    """
-    count = sum(map(bool, outcomes))
-    if 0 < count < len(outcomes):
-        return None
-    exact = stats.binomtest(count, len(outcomes)).proportion_ci(0.95, method="exact")
-    return float(exact.low), float(exact.high)
 
 
 def correlations(attempts: Sequence[Attempt]) -> dict[str, float]:

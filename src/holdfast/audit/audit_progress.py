@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from holdfast.encoding import Progress as Report
+from holdfast.encoding import Progress
 from holdfast.progress import Stage, stage
 
 
@@ -45,7 +45,7 @@ class AuditProgress:
         self._item.close()
 
     @contextlib.contextmanager
-    def encoding(self) -> Iterator[Report]:
+    def encoding(self) -> Iterator[Progress]:
         """Show a long encoding: a bar with texts/s and ETA on a terminal, otherwise a line from time to time."""
         with stage(self.console, self.label, unit="texts", announce=False) as shown:
             yield shown.update

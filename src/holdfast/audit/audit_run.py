@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.audit import adversarial_items, changed_copies, natural_items
+from holdfast.audit import adversarial_items, changed_copies, random_change_items, vector_items
 from holdfast.audit.audit_context import AuditContext, Linguistics
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
@@ -32,40 +33,47 @@ if TYPE_CHECKING:
 
     from holdfast.user_functions import SentenceEncoder
 
-Rows = tuple[tuple[str, str], ...]
+
+@dataclass(frozen=True)
+class _Step:
+    """A step after the check of the vectors.
+
+    Attributes:
+        name: the name in the progress display, and the key of its seconds in the result.
+        rows: ``(task, split)`` of its result rows.
+        measure: the function that measures the items.
+    """
+
+    name: str
+    rows: Sequence[tuple[str, str]]
+    measure: Callable[[AuditContext], list[Item]]
 
 
-def _idle(task: str, split: str, name: str) -> tuple[str, Rows, Callable[[AuditContext], list[Item]]]:
-    return name, ((task, split),), lambda context: [natural_items.idle_item(context, task, split)]
+def _step(name: str, task: str, measure: Callable[[AuditContext], Item], split: str = "all") -> _Step:
+    """Create a step with one item."""
+    return _Step(name, [(task, split)], lambda context: [measure(context)])
 
 
-_STEPS: tuple[tuple[str, Rows, Callable[[AuditContext], list[Item]]], ...] = (
-    ("quality", (("audit-quality", "dev"),), lambda context: [natural_items.quality_item(context)]),
-    _idle("audit-case", "lower", "small letters"),
-    _idle("audit-case", "upper", "capitals"),
-    _idle("audit-full-stop", "all", "full stop"),
-    _idle("audit-blank", "all", "trailing blank"),
-    ("typing errors", (("audit-typos", "all"), ("audit-noise", "all")), natural_items.typos_items),
-    ("synonyms", (("audit-synonyms", "all"),), lambda context: [natural_items.synonyms_item(context)]),
-    ("likely other words", (("audit-fillers", "all"),), lambda context: [natural_items.fillers_item(context)]),
-    (
-        "adversarial typing errors",
-        (("audit-adversarial-typos", "all"),),
-        lambda context: [adversarial_items.typos_item(context)],
+def _surface_step(name: str, task: str, split: str = "all") -> _Step:
+    return _step(name, task, functools.partial(random_change_items.surface_item, task=task, split=split), split)
+
+
+_STEPS = (
+    _step("quality", "audit-quality", vector_items.quality_item, "dev"),
+    _surface_step("small letters", "audit-case", "lower"),
+    _surface_step("capitals", "audit-case", "upper"),
+    _surface_step("full stop", "audit-full-stop"),
+    _surface_step("trailing blank", "audit-blank"),
+    _Step("typing errors", [("audit-typos", "all"), ("audit-noise", "all")], random_change_items.typos_items),
+    _step("synonyms", "audit-synonyms", random_change_items.synonyms_item),
+    _step("likely other words", "audit-fillers", random_change_items.fillers_item),
+    _step("adversarial typing errors", "audit-adversarial-typos", adversarial_items.typos_item),
+    _step("adversarial synonyms", "audit-adversarial-synonyms", adversarial_items.synonyms_item),
+    _Step(
+        "adversarial scores", [("audit-advsts-typos", "dev"), ("audit-advsts", "dev")], adversarial_items.scores_items
     ),
-    (
-        "adversarial synonyms",
-        (("audit-adversarial-synonyms", "all"),),
-        lambda context: [adversarial_items.synonyms_item(context)],
-    ),
-    ("adversarial scores", (("audit-advsts-typos", "dev"), ("audit-advsts", "dev")), adversarial_items.scores_items),
-    (
-        "nearest neighbours",
-        (("audit-neighbours", "all"),),
-        lambda context: [adversarial_items.neighbours_item(context)],
-    ),
+    _step("nearest neighbours", "audit-neighbours", adversarial_items.neighbours_item),
 )
-"""The steps after the check of the vectors: display name, result rows, and function."""
 
 
 def audit(
@@ -80,7 +88,7 @@ def audit(
 
     Returns:
         A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
-        main metric) and ``told`` (description), and ``examples``, the attempts and the texts that moved furthest, each
+        main metric) and ``told`` (a sentence), and ``examples``, the attempts and the texts that moved furthest, each
         with its ``item``.
 
     Raises:
@@ -90,7 +98,7 @@ def audit(
 
     began, cpu = time.monotonic(), time.process_time()
     with stage(console, "reading the texts", announce=False):
-        folder, linguistics, texts = materials(settings)
+        folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
         model, identity = _encoder(settings, folder)
     if folder is not None:
@@ -98,10 +106,10 @@ def audit(
     else:  # the precision of a function is fixed: a second query would give the same answer
         settings = replace(settings, precision="fp32")
     progress = AuditProgress(console, 1 + len(_STEPS))
-    progress.console.print(_about(texts, settings), highlight=False, markup=False)
+    progress.console.print(_describe_texts(texts, settings), highlight=False, markup=False)
     cuts = Cuts()
     with contextlib.closing(progress):
-        items, timing, context = _measured(settings, model, texts, linguistics, progress, cuts)
+        items, timing, context = _run_items(settings, model, texts, linguistics, progress, cuts)
     result = new_result(
         "audit",
         command=command,
@@ -127,7 +135,7 @@ def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEnco
     return model, model_identity(folder)
 
 
-def materials(settings: AuditSettings) -> tuple[Path | None, Linguistics, Texts]:
+def prepare_inputs(settings: AuditSettings) -> tuple[Path | None, Linguistics, Texts]:
     """Return the model's folder (None for a function), the resources and the texts of an audit.
 
     Raises:
@@ -150,12 +158,12 @@ def texts_of(settings: AuditSettings) -> Texts:
     )
 
 
-def is_of(made: Mapping[str, Any], settings: AuditSettings) -> bool:
+def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
     """Return True if an audit result matches these settings; of the resources, only a named masked LM is compared."""
-    protocol = made["protocol"]
+    protocol = result["protocol"]
     return (
-        made["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
-        and made["seed"] == settings.seed
+        result["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
+        and result["seed"] == settings.seed
         and all(protocol[name] == getattr(settings, name) for name in ("examples", "max_words", "pooling"))
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
@@ -168,7 +176,7 @@ def _check(settings: AuditSettings) -> None:
         raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
 
 
-def _about(texts: Texts, settings: AuditSettings) -> str:
+def _describe_texts(texts: Texts, settings: AuditSettings) -> str:
     cut = f", {texts.cut:,} of them cut after {settings.max_words} words (--max-words)" if texts.cut else ""
     return (
         f"{len(texts.texts):,} of {texts.available:,} texts of {texts.source}{cut}; "
@@ -176,7 +184,7 @@ def _about(texts: Texts, settings: AuditSettings) -> str:
     )
 
 
-def _measured(
+def _run_items(
     settings: AuditSettings,
     model: SentenceEncoder,
     texts: Texts,
@@ -184,28 +192,28 @@ def _measured(
     progress: AuditProgress,
     cuts: Cuts,
 ) -> tuple[list[Item], dict[str, float], AuditContext | None]:
-    """Run all items; return them in order, the seconds of each step, and the kit (None if nothing can be compared)."""
+    """Run all items; return them, the seconds of each step, and the context (None if nothing can be compared)."""
     timing: dict[str, float] = {}
     began = time.monotonic()
     progress.begin("vectors")
-    with progress.encoding() as report:
-        first, units = natural_items.vectors_item(model, texts.texts, report, cuts)
+    with progress.encoding() as encoded:
+        first, units = vector_items.vectors_item(model, texts.texts, encoded, cuts)
     progress.end(first.row["verdict"])
     if line := cut_line(cuts.record()):
         progress.console.print(line, highlight=False)
     timing["vectors"] = time.monotonic() - began
     items = [first]
-    if not natural_items.compares(units):
-        why = f"not measured: {first.row['told']}"
-        items += [absent(task, why, split) for _, rows, _ in _STEPS for task, split in rows]
+    if not vector_items.can_compare(units):
+        reason = f"not measured: {first.row['told']}"
+        items += [absent(task, reason, split) for step in _STEPS for task, split in step.rows]
         return items, timing, None
-    context = AuditContext(settings, model, texts, _space(model, texts, units), linguistics, progress)
-    for name, _, step in _STEPS:
+    context = AuditContext(settings, model, _space(model, texts, units), linguistics, progress)
+    for step in _STEPS:
         began = time.monotonic()
-        progress.begin(name)
-        new = step(context)
+        progress.begin(step.name)
+        new = step.measure(context)
         progress.end(", ".join(item.row["verdict"] for item in new))
-        timing[name] = time.monotonic() - began
+        timing[step.name] = time.monotonic() - began
         items += new
     return items, timing, context
 
@@ -220,7 +228,7 @@ def _protocol(
     settings: AuditSettings, texts: Texts, linguistics: Linguistics, context: AuditContext | None
 ) -> dict[str, Any]:
     """Return all settings, apart from the model, that the numbers depend on."""
-    found: dict[str, Any] = {
+    protocol: dict[str, Any] = {
         "texts": {
             "source": texts.source,
             "sha256": texts.sha256,
@@ -238,9 +246,9 @@ def _protocol(
         "opened_resources": linguistics.resources.sources(),
     }
     if context is not None:
-        found |= {
+        protocol |= {
             "drift_threshold": context.space.halfway,
             "neighbours": adversarial_items.NEIGHBOURS,
             **context.record,
         }
-    return found
+    return protocol

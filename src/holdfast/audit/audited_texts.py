@@ -10,10 +10,10 @@ from pathlib import Path
 
 from holdfast.data.corpus import read_corpus
 from holdfast.data.folder import VARIABLE, data_folder
+from holdfast.data.python_prose import load_python_prose
 from holdfast.data.registry import ScoredPairs, load_pairs, locate
 from holdfast.data.tasks import task_named
 from holdfast.data.untrusted_lines import MAX_ROW_CHARS
-from holdfast.demo.corpus import demo_corpus
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 
@@ -58,12 +58,12 @@ def choose_texts(texts: str | None, *, data: Path | None, count: int, max_words:
         UserError: the corpus cannot be read, or it has fewer than two distinct texts.
     """
     lines, source = _source(texts, data)
-    shortened = [cut_to(line, max_words) for line in lines]
+    shortened = [truncate_words(line, max_words) for line in lines]
     first: dict[str, int] = {}
     for number, text in enumerate(shortened):
         first.setdefault(text, number)
     if len(first) < 2:
-        raise UserError(f"{source}: an audit compares texts with one another and needs at least two different ones")
+        raise UserError(f"{source}: an audit compares texts with one another and needs at least two different texts")
     order = list(first)
     chosen = random.Random(f"{seed}/texts").sample(order, min(count, len(order)))
     numbers = [first[text] for text in chosen]
@@ -76,24 +76,24 @@ def _source(texts: str | None, data: Path | None) -> tuple[list[str], str]:
     if texts is not None:
         lines = list(itertools.islice(read_corpus(texts, data=data, max_chars=MAX_ROW_CHARS), CORPUS_HEAD))
         return lines, texts
-    pairs = sts_here("dev", data)
+    pairs = local_sts("dev", data)
     if pairs is not None:
         return [*pairs.sentences1, *pairs.sentences2], "STS-B dev"
     try:
-        return demo_corpus(), "this Python's documentation"
+        return load_python_prose(), "this Python's documentation"
     except UserError as error:
         raise UserError(
-            "this Python has too little documentation to draw texts from: give some with --texts"
+            "this Python has too little documentation to sample texts from: name a corpus with --texts"
         ) from error
 
 
-def cut_to(text: str, words: int) -> str:
+def truncate_words(text: str, words: int) -> str:
     """Truncate a text after ``words`` words."""
     spans = Words.of(text).spans
     return text if len(spans) <= words else text[: spans[words - 1][1]]
 
 
-def sts_here(split: str, data: Path | None) -> ScoredPairs | None:
+def local_sts(split: str, data: Path | None) -> ScoredPairs | None:
     """Load a split of STS-B if the data folder has it, otherwise return None: an audit downloads nothing."""
     folder = data_folder(data)
     if folder is None or not locate(task_named("stsb").split(split), folder):
@@ -101,8 +101,8 @@ def sts_here(split: str, data: Path | None) -> ScoredPairs | None:
     return load_pairs("stsb", split, data=data)
 
 
-def how_to_have_sts(data: Path | None) -> str:
-    """Return a message that tells how to provide STS-B."""
+def sts_missing(data: Path | None) -> str:
+    """Return the reason why an item without STS-B is absent: where STS-B dev is expected."""
     folder = data_folder(data)
-    where = f"{folder} holds no stsb/dev.tsv" if folder is not None else f"give --data DIR or set {VARIABLE}"
+    where = f"{folder} has no stsb/dev.tsv" if folder is not None else f"give --data DIR or set {VARIABLE}"
     return f"needs STS-B dev: {where}"

@@ -1,46 +1,45 @@
-"""Random, non-adversarial changes: typing errors, synonyms, masked-LM fillers, case, punctuation, spaces.
+"""Copies of the audited texts with random, non-adversarial changes.
 
-A tenth of the words (`SHARE`, at least one) is changed, chosen from the words that an attack may change: content words
-that the model reads. Each text has its own random generator, so that its copy does not depend on the other texts.
+Changes of words concern a tenth of them (`SHARE`, at least one), chosen from the words that an attack may change:
+content words that the model reads. Each text has its own random generator, so that its copy does not depend on the
+other texts.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.attacks.attack_state import TAGGED_AROUND, changeable
+from holdfast.attacks.attack_state import changeable
+from holdfast.attacks.constraints import TAGGED_AROUND
 from holdfast.attacks.targets import characters_seen
 from holdfast.audit.vector_movement import Copy
-from holdfast.edits import characters
-from holdfast.edits.words import Words, others
+from holdfast.edits.synonyms import Synonyms, draw_synonym
+from holdfast.edits.typing_errors import draw_typing_error
+from holdfast.edits.wordnet import WordNet, can_inflect
+from holdfast.edits.words import Words, draw_word, others
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
     from holdfast.attacks.tagging import Tagger
-    from holdfast.edits.synonyms import Synonyms
-    from holdfast.edits.wordnet import WordNet
 
 SHARE = 0.1
 LIKELY = 10
 """Number of most probable fillers from which one is sampled."""
-_NEIGHBOURS = 8
+_TYPING_ERRORS = ("key", "swap", "drop")
 
 Exchange = Callable[[Words, int, random.Random], str | None]
+"""A function that draws a substitute for the word at a position; None if there is none."""
 
 
 def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
-    """Return the word with a neighbouring key, two swapped letters or a deleted letter; None if none applies."""
-    word = words.words[place]
-    kinds = (characters.keyboard_typo, characters.swap_letters, characters.delete_letter)
-    errors = (kind(word, rng) for kind in rng.sample(kinds, len(kinds)))
-    return next((error for error in errors if error is not None and error != word), None)
+    """Draw a neighbouring key, two swapped letters or a deleted letter for a word; None if none applies."""
+    return draw_typing_error(words.words[place], rng, _TYPING_ERRORS)
 
 
 def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None) -> Exchange:
-    """Create a function that samples a WordNet synonym of a word, inflected if lemminflect is installed.
+    """Create a function that draws a WordNet synonym of a word, inflected if lemminflect is installed.
 
     Args:
         wordnet: WordNet.
@@ -53,27 +52,14 @@ def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None) -> Exchange:
         if tagger is not None:
             begin = max(0, place - TAGGED_AROUND)
             tag = tagger.tags(words.words[begin : place + 1 + TAGGED_AROUND])[place - begin]
-        return _drawn(wordnet.synonyms(words.words[place], tag=tag, inflected=inflected), rng)
+        return draw_word(wordnet.synonyms(words.words[place], tag=tag, inflected=inflected), rng)
 
     return exchange
-
-
-def can_inflect() -> bool:
-    """Return True if synonyms can be inflected like the original word: lemminflect is installed."""
-    return importlib.util.find_spec("lemminflect") is not None
 
 
 def listed_synonym(synonyms: Synonyms) -> Exchange:
-    """Create a function that samples one of a word's nearest neighbours."""
-
-    def exchange(words: Words, place: int, rng: random.Random) -> str | None:
-        return _drawn(synonyms.nearest(words.words[place], _NEIGHBOURS), rng)
-
-    return exchange
-
-
-def _drawn(candidates: Sequence[str], rng: random.Random) -> str | None:
-    return rng.choice(candidates) if candidates else None
+    """Create a function that draws one of a word's nearest neighbours."""
+    return lambda words, place, rng: draw_synonym(synonyms, words.words[place], rng)
 
 
 # --- copies ------------------------------------------------------------------------------------------------------
@@ -98,7 +84,7 @@ def exchanged_words(
         places = _places(words, text, tokenizer, rng)
         new: dict[int, str] = {}
         for place in places:
-            if len(new) == how_many(words):
+            if len(new) == number_to_change(words):
                 break
             word = exchange(words, place, rng)
             if word is not None:
@@ -108,32 +94,33 @@ def exchanged_words(
     return copies
 
 
-def likely_others(
+def filled_words(
     texts: Sequence[str], numbers: Sequence[int], masked_lm: MaskedLM, *, tokenizer: Any, seed: int
 ) -> list[Copy]:
     """Return copies like `exchanged_words`, with substitutes from the `LIKELY` best fillers of a masked LM."""
-    asked: list[tuple[int, Words, int, random.Random]] = []
+    chosen: list[tuple[int, Words, int, random.Random]] = []
     for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
         words, rng = Words.of(text), random.Random(f"{seed}/fillers/{number}")
-        places = _places(words, text, tokenizer, rng)[: how_many(words)]
-        asked += [(index, words, place, rng) for place in places]
-    if not asked:
+        places = _places(words, text, tokenizer, rng)[: number_to_change(words)]
+        chosen += [(index, words, place, rng) for place in places]
+    if not chosen:
         return []
-    proposals = masked_lm.propose([words for _, words, _, _ in asked], [place for _, _, place, _ in asked])
+    fillers = masked_lm.propose([words for _, words, _, _ in chosen], [place for _, _, place, _ in chosen])
     new: dict[int, tuple[Words, dict[int, str]]] = {}
-    for (index, words, place, rng), proposed in zip(asked, proposals, strict=True):
-        word = _drawn(others(words.words[place], proposed)[:LIKELY], rng)
+    for (index, words, place, rng), candidates in zip(chosen, fillers, strict=True):
+        word = draw_word(others(words.words[place], candidates)[:LIKELY], rng)
         if word is not None:
             new.setdefault(index, (words, {}))[1][place] = word
     return [_copy(index, words, exchanges) for index, (words, exchanges) in new.items()]
 
 
-def how_many(words: Words) -> int:
+def number_to_change(words: Words) -> int:
     """Return the number of words to change: `SHARE` of all words, rounded, at least one."""
     return max(1, int(SHARE * len(words.words) + 0.5))
 
 
 def _places(words: Words, text: str, tokenizer: Any, rng: random.Random) -> list[int]:
+    """Return the positions of the words that may be changed, in random order."""
     places = changeable(words, len(text))
     if places:  # a text without words may give no tokens
         places = changeable(words, characters_seen(tokenizer, (text,), 0))
@@ -149,47 +136,8 @@ def _copy(index: int, words: Words, new: Mapping[int, str]) -> Copy:
     return Copy(index, text.text, changed, len(new) / len(words.words))
 
 
-# --- meaning-preserving changes ----------------------------------------------------------------------------------
-
-
-def in_small_letters(text: str) -> str | None:
-    """Return the text in lower case; None if that changes nothing."""
-    return _if_other(text.lower(), text)
-
-
-def in_capitals(text: str) -> str | None:
-    """Return the text in upper case; None if that changes nothing."""
-    return _if_other(text.upper(), text)
-
-
-def other_full_stop(text: str) -> str | None:
-    """Remove or add the final full stop; None if the text ends in another punctuation mark or an ellipsis."""
-    bare = text.rstrip()
-    if bare.endswith(".") and bare[-2:-1].isalnum():
-        return bare[:-1]
-    return f"{bare}." if bare[-1:].isalnum() else None
-
-
-def trailing_blank(text: str) -> str | None:
-    """Add a trailing space."""
-    return f"{text} "
-
-
-def _if_other(new: str, text: str) -> str | None:
-    return new if new != text else None
-
-
-IDLE: Mapping[tuple[str, str], Callable[[str], str | None]] = {
-    ("audit-case", "lower"): in_small_letters,
-    ("audit-case", "upper"): in_capitals,
-    ("audit-full-stop", "all"): other_full_stop,
-    ("audit-blank", "all"): trailing_blank,
-}
-"""The meaning-preserving changes, by task and split."""
-
-
-def changed_idly(texts: Sequence[str], change: Callable[[str], str | None]) -> list[Copy]:
-    """Return a copy of each text that the change applies to."""
+def changed_texts(texts: Sequence[str], change: Callable[[str], str | None]) -> list[Copy]:
+    """Return a copy of each text that a meaning-preserving change applies to."""
     copies = []
     for index, text in enumerate(texts):
         new = change(text)

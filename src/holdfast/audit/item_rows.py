@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from holdfast.attacks.metrics import exact_interval_if_unanimous
 from holdfast.audit.verdicts import Verdict
-
-RESAMPLES = 2000
-_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -22,7 +15,7 @@ class Item:
 
     Attributes:
         row: its row of ``results``: ``{task, split, n, metrics, verdict, headline, told, …}``; ``headline`` is the
-            main metric of the item, ``told`` a description of the finding.
+            main metric of the item, ``told`` a sentence about the finding.
         examples: the texts of the item, as rows of :class:`holdfast.attacks.examples.Attempt` with the key ``item``.
     """
 
@@ -38,11 +31,11 @@ def item(
     verdict: Verdict,
     message: str,
     *,
-    headline: str,
+    headline: str | None,
     examples: Sequence[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Item:
-    """Create an item that was measured; ``more`` are further keys of its row."""
+    """Create an item; ``more`` are further keys of its row."""
     row = {
         "task": task,
         "split": split,
@@ -56,25 +49,8 @@ def item(
     return Item(row, [{**example, "item": task} for example in examples])
 
 
-def absent(task: str, why: str, split: str = "all") -> Item:
-    """Create an item that could not be measured, with the reason."""
-    row = {"task": task, "split": split, "n": 0, "metrics": {}, "verdict": "absent", "headline": None, "told": why}
-    return Item(row)
-
-
-def bootstrap(values: npt.ArrayLike, seed: int) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval (percentiles, `RESAMPLES` resamples) of the mean of n numbers."""
-    numbers = np.asarray(values, dtype=np.float64)
-    rng = np.random.default_rng(seed)
-    # In parts, since all resamples at once would take RESAMPLES times n numbers.
-    means = [
-        numbers[rng.integers(len(numbers), size=(_AT_ONCE, len(numbers)))].mean(axis=1)
-        for _ in range(RESAMPLES // _AT_ONCE)
-    ]
-    low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def rate_interval(outcomes: npt.NDArray[np.bool_], seed: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rate: bootstrap, or exact if all outcomes are equal."""
-    return exact_interval_if_unanimous(outcomes.tolist()) or bootstrap(outcomes, seed)
+def absent(
+    task: str, reason: str, split: str = "all", *, examples: Sequence[Mapping[str, Any]] = (), **more: Any
+) -> Item:
+    """Create an item that could not be measured, with the reason; ``more`` are further keys of its row."""
+    return item(task, split, 0, {}, "absent", reason, headline=None, examples=examples, **more)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.attacks.examples import Attempt
-from holdfast.audit.item_rows import bootstrap, rate_interval
 from holdfast.edits.words import Words
 from holdfast.encoding import Progress, encode_sentences
+from holdfast.evaluation.intervals import mean_interval, rate_interval
 from holdfast.input_limits import Cuts
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """Positions of m copies in the space.
+class Movement:
+    """Movement of m copies in the space, away from their originals.
 
     Attributes:
         copies: the copies.
         cosines: cosine of each copy with its original, (m,).
-        found: whether the text nearest to the copy is its original, (m,).
+        found: True if the text nearest to the copy is its original, (m,).
         neighbours: indices of the nearest other text of the original and of the copy, (m, 2); equal if the neighbour
             stayed the same.
     """
@@ -75,7 +75,7 @@ class Space:
 
     def __init__(self, model: SentenceEncoder, texts: list[str], numbers: list[int], units: Units) -> None:
         self.model, self.texts, self.numbers, self.units = model, texts, numbers, units
-        self.between = mean_cosine(units)
+        self.mean_cosine = mean_cosine(units)
         self._nearest = np.empty(len(units), dtype=np.intp)
         for rows in _blocks(len(units)):
             cosines = units[rows] @ units.T
@@ -86,24 +86,24 @@ class Space:
     @property
     def halfway(self) -> float:
         """The cosine half-way from a text to another (see :func:`holdfast.attacks.encoder_targets.halfway`)."""
-        return round((1.0 + self.between) / 2, 3)
+        return round((1.0 + self.mean_cosine) / 2, 3)
 
     def stability(self, cosines: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return ``(c - r) / (1 - r)``, r the mean cosine of distinct texts: 1 if unmoved, 0 at the mean distance."""
-        return (cosines - self.between) / (1.0 - self.between)
+        return (cosines - self.mean_cosine) / (1.0 - self.mean_cosine)
 
-    def moved(self, copies: Sequence[Copy], progress: Progress | None = None) -> Moved:
+    def move(self, copies: Sequence[Copy], progress: Progress | None = None) -> Movement:
         """Encode m copies and compare them with the texts."""
         own = np.array([copy.index for copy in copies], dtype=np.intp)
         units = unit_vectors(self.model, [copy.text for copy in copies], progress)
-        parts = [self._compared(units[rows], own[rows]) for rows in _blocks(len(copies))]
+        parts = [self._compare(units[rows], own[rows]) for rows in _blocks(len(copies))]
         to_own, found, neighbours = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Moved(copies, np.round(to_own, 5), found, neighbours)
+        return Movement(copies, np.round(to_own, 5), found, neighbours)
 
-    def _compared(
+    def _compare(
         self, units: Units, own: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-        """Compare copies with the texts; return the fields of `Moved` after ``copies``, for the originals ``own``."""
+        """Compare copies of the texts ``own`` with all texts; return the fields of `Movement` after ``copies``."""
         rows = np.arange(len(own))
         cosines = units @ self.units.T
         to_own = cosines[rows, own]
@@ -114,18 +114,18 @@ class Space:
         found = to_own >= cosines.max(axis=1) - ROUNDING
         return to_own, found, np.stack([before, np.where(stayed, before, after)], axis=1)
 
-    def metrics(self, moved: Moved, seed: int) -> dict[str, float]:
+    def metrics(self, movement: Movement, seed: int) -> dict[str, float]:
         """Compute the metrics of an item, with 95 % bootstrap intervals over the texts; see ``docs/audit.md``."""
-        stability = self.stability(moved.cosines)
-        low, high = bootstrap(stability, seed)
-        changed = moved.neighbours[:, 0] != moved.neighbours[:, 1]
-        rate_low, rate_high = rate_interval(changed, seed)
-        share = float(np.mean([copy.share for copy in moved.copies]))
+        stability = self.stability(movement.cosines)
+        low, high = mean_interval(stability, seed=seed)
+        changed = movement.neighbours[:, 0] != movement.neighbours[:, 1]
+        rate_low, rate_high = rate_interval(changed, seed=seed)
+        share = float(np.mean([copy.share for copy in movement.copies]))
         return {
             "stability": float(stability.mean()),
             "stability_low": low,
             "stability_high": high,
-            "cosine": float(moved.cosines.mean()),
+            "cosine": float(movement.cosines.mean()),
             "share": 100.0 * share,
             "pull": float(1.0 - stability.mean()) / share,
             "neighbour_changed": 100.0 * float(changed.mean()),
@@ -133,20 +133,20 @@ class Space:
             "neighbour_changed_high": 100.0 * rate_high,
         }
 
-    def items(self, moved: Moved) -> dict[str, Sequence[float]]:
+    def items(self, movement: Movement) -> dict[str, Sequence[float]]:
         """Return the stability of each text, for comparisons: ``{text, stability}``, texts by source position."""
-        return {"text": self.numbers_of(moved), "stability": np.round(self.stability(moved.cosines), 5).tolist()}
+        return {"text": self.numbers_of(movement), "stability": np.round(self.stability(movement.cosines), 5).tolist()}
 
-    def numbers_of(self, moved: Moved) -> list[int]:
+    def numbers_of(self, movement: Movement) -> list[int]:
         """Return the positions of the texts in their source."""
-        return [self.numbers[copy.index] for copy in moved.copies]
+        return [self.numbers[copy.index] for copy in movement.copies]
 
-    def examples(self, moved: Moved, recipe: str) -> list[dict[str, Any]]:
+    def examples(self, movement: Movement, recipe: str) -> list[dict[str, Any]]:
         """Return the `WORST` copies, furthest first; a success is beyond half-way or has another nearest neighbour."""
         rows = []
-        for i in np.argsort(moved.cosines, kind="stable")[:WORST]:
-            copy, cosine = moved.copies[i], float(moved.cosines[i])
-            before, after = moved.neighbours[i]
+        for i in np.argsort(movement.cosines, kind="stable")[:WORST]:
+            copy, cosine = movement.copies[i], float(movement.cosines[i])
+            before, after = movement.neighbours[i]
             attempt = Attempt(
                 number=self.numbers[copy.index],
                 recipe=recipe,

@@ -10,7 +10,7 @@ The thresholds are conventions, the same for every model:
   are about half of all words, it would be 2. So up to 1 a change has no more effect than its share of the words
   (`PULL_HOLDS`); above 2 it has more effect than an unrelated word would have (`PULL_BREAKS`).
 - **A meaning-preserving change** (case, a full stop, a trailing space) should have no pull. Up to a quarter of a word
-  it is noise (`IDLE_HOLDS`); above one word it has more effect than a word (`IDLE_BREAKS`).
+  it is noise (`SURFACE_HOLDS`); above one word it has more effect than a word (`SURFACE_BREAKS`).
 - **Quality** on STS-B dev: averaged GloVe vectors have a Spearman correlation near 60, the first encoders trained
   contrastively without labels above 75 (SimCSE, Table 5: 58.02 and 76.85 on the test set).
 - **The space**: if distinct texts have a mean cosine above `ANISOTROPIC`, cosines have little meaning by themselves.
@@ -25,7 +25,7 @@ VERDICTS: tuple[Verdict, ...] = ("holds", "bends", "breaks", "absent")
 
 RATE_HOLDS, RATE_BREAKS = 10.0, 50.0
 PULL_HOLDS, PULL_BREAKS = 1.0, 2.0
-IDLE_HOLDS, IDLE_BREAKS = 0.25, 1.0
+SURFACE_HOLDS, SURFACE_BREAKS = 0.25, 1.0
 QUALITY_HOLDS, QUALITY_BREAKS = 75.0, 60.0
 ANISOTROPIC = 0.8
 BATCH_HOLDS = 1e-3
@@ -39,8 +39,8 @@ def thresholds() -> dict[str, float]:
         "rate_breaks": RATE_BREAKS,
         "pull_holds": PULL_HOLDS,
         "pull_breaks": PULL_BREAKS,
-        "idle_holds": IDLE_HOLDS,
-        "idle_breaks": IDLE_BREAKS,
+        "idle_holds": SURFACE_HOLDS,
+        "idle_breaks": SURFACE_BREAKS,
         "quality_holds": QUALITY_HOLDS,
         "quality_breaks": QUALITY_BREAKS,
         "anisotropic": ANISOTROPIC,

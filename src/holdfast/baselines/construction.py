@@ -20,8 +20,9 @@ from holdfast.baselines.model_card import card
 from holdfast.baselines.native_flow import native_modules
 from holdfast.baselines.pooling import load_pooled
 from holdfast.baselines.whitening import Moments, Whitening
-from holdfast.baselines.word_vectors import read_word_vectors, word_vector_model
+from holdfast.baselines.word_vectors import word_vector_model
 from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
+from holdfast.edits.word_vectors import read_word_vectors
 from holdfast.encoding import Vectors
 from holdfast.errors import UserError
 from holdfast.files import exclusive, one_line_write_errors, sha256

@@ -18,8 +18,8 @@ from holdfast.classifiers.defences import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.labelled_texts import Part
 from holdfast.classifiers.losses import task_loss
 from holdfast.classifiers.scores import accuracy, spearman
-from holdfast.encoding import Precision
 from holdfast.input_limits import Cuts
+from holdfast.precision import ResolvedPrecision
 from holdfast.runs.resumable import Resumable
 
 ACCURACY = "eval_accuracy"
@@ -63,7 +63,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         train: Part,
         dev: Part,
         max_length: int,
-        precision: Precision,
+        precision: ResolvedPrecision,
         **kwargs: Any,
     ) -> None:
         self.cuts = Cuts()

@@ -11,7 +11,7 @@ from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.cli.app import ATTACK, AsJson, app
 from holdfast.cli.console import console, print_json, setting, table, work_quietly
 from holdfast.cli.verbs import Call, verb
-from holdfast.errors import UserError, one_of
+from holdfast.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ holdfast attack my-encoder --texts questions.txt --goal neighbours --search docu
 """,
 )
 def attack(settings: AttackSettings, call: Call) -> None:
-    """Change texts word by word until a model fails, and tell how often and how easily it does."""
+    """Change texts word by word until a model fails; report how often and how easily it does."""
     from holdfast.attacks.attack_run import attack as run
 
     if not settings.recipes:
@@ -102,22 +102,14 @@ def _number(value: Any, digits: int) -> str:
     epilog="\b\nExample:\n  holdfast recipes\n  holdfast recipes textfooler",
 )
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Recipe whose constants are explained.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Recipe, or FILE.py:Class, whose constants are explained.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The attack recipes, with every constant."""
-    from holdfast.attacks.recipes import RECIPES, Recipe
-    from holdfast.option_parsing import documented_arguments
+    from holdfast.attacks.recipe_choice import describe, recipe_class
+    from holdfast.attacks.recipes import RECIPES
 
-    chosen = list(RECIPES) if name is None else [one_of("recipes", name, tuple(RECIPES))]
-    described: list[dict[str, Any]] = []
-    for recipe in chosen:
-        cls = RECIPES[recipe]
-        meanings = {**documented_arguments(Recipe), **documented_arguments(cls)}
-        constants = {key: {"value": value, "meaning": meanings[key]} for key, value in vars(cls()).items()}
-        described.append(
-            {"name": recipe, "idea": cls.IDEA, "paper": cls.PAPER, "needs": list(cls().needs()), "constants": constants}
-        )
+    described = [describe(recipe_class(each)) for each in (RECIPES if name is None else [name])]
     if as_json:
         print_json(described if name is None else described[0])
         return
@@ -134,7 +126,7 @@ def recipes(
             for row in described
         ]
         out.print(table(["recipe", "idea", "paper", "needs", "constants (--set)"], rows, lines=True))
-        out.print("`holdfast recipes NAME` tells what a recipe's constants mean", markup=False)
+        out.print("`holdfast recipes NAME` explains the constants of a recipe", markup=False)
         return
     (row,) = described
     out.print(f"{row['name']}: {row['idea']}\n{row['paper']}\n", markup=False, highlight=False)

@@ -64,9 +64,9 @@ def audit_table(result: Mapping[str, Any]) -> Table:
         ends = [metrics.get(f"{headline}_{end}") for end in ("low", "high")]
         value = f"{metrics[headline]:.{digits}f}" if headline in metrics else "-"
         interval = "-" if None in ends else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
-        what = "-" if headline is None else headline.replace("_", " ")
-        cells.append([item_name(row), what, value, interval, row["verdict"], row["told"]])
-    columns = ["item", "number", "value", "95 %", "verdict", "in words"]
+        metric = "-" if headline is None else headline.replace("_", " ")
+        cells.append([item_name(row), metric, value, interval, row["verdict"], row["told"]])
+    columns = ["item", "metric", "value", "95 %", "verdict", "finding"]
     return table(columns, cells, right=["value", "95 %"])
 
 
@@ -78,16 +78,16 @@ def item_name(row: Mapping[str, Any]) -> str:
 
 def worst_examples(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return example texts of each item that breaks, and one for each that bends: those with the smallest changes."""
-    shown: list[Mapping[str, Any]] = []
+    examples: list[Mapping[str, Any]] = []
     counts: dict[str, int] = {}
     for row in result["results"]:
         counts[row["task"]] = max(counts.get(row["task"], 0), _SHOWN.get(row["verdict"], 0))
     for task, count in counts.items():
-        broken = [row for row in result["examples"] if row["item"] == task and row["outcome"] == "succeeded"]
+        succeeded = [row for row in result["examples"] if row["item"] == task and row["outcome"] == "succeeded"]
         # A text may occur in two splits of an item; it is shown once.
-        distinct = {row["number"]: row for row in sorted(broken, key=_size, reverse=True)}
-        shown += sorted(distinct.values(), key=_size)[:count]
-    return shown
+        distinct = {row["number"]: row for row in sorted(succeeded, key=_size, reverse=True)}
+        examples += sorted(distinct.values(), key=_size)[:count]
+    return examples
 
 
 def _size(row: Mapping[str, Any]) -> tuple[float, float, int]:
@@ -99,7 +99,7 @@ def _size(row: Mapping[str, Any]) -> tuple[float, float, int]:
 def advice(result: Mapping[str, Any]) -> str:
     """Return one line of advice on the next step."""
     if not any(row["verdict"] in ("bends", "breaks") for row in result["results"]):
-        return "everything that was measured holds; audit it on your own texts with --texts FILE"
+        return "every measured item holds; next, audit the model on your own texts: --texts FILE"
     if result["model"].startswith(CALL):
         return (
             "a function cannot be hardened: harden the model behind it with `holdfast harden MODEL`, and audit it again"

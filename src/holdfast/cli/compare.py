@@ -19,7 +19,7 @@ from holdfast.settings import Spelling
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from holdfast.evaluation.pairing import Side
+    from holdfast.evaluation.pairing.compare_inputs import Side
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def compare(settings: CompareSettings, call: Call) -> None:
     if len(settings.results) < 2:
         raise UserError("compare takes two results or more, the first of which is the baseline: A.json B.json")
     call.lock(settings.output)
-    from holdfast.evaluation.pairing import compare as run
-    from holdfast.evaluation.pairing import read_side
+    from holdfast.evaluation.pairing.compare_inputs import read_side
+    from holdfast.evaluation.pairing.rows import compare as run
     from holdfast.progress import stage
 
     with work_quietly():

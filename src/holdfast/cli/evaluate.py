@@ -53,7 +53,7 @@ holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --out
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import own_device, process_group
-    from holdfast.evaluation.evaluation_result import asked, evaluation
+    from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.input_limits import cut_lines
     from holdfast.model_lookup import model_identity, resolve_model
@@ -85,7 +85,9 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             settings.model,
             encoder,
             rows,
-            asked=asked(names, text=settings.text, precision=settings.precision, pooling=settings.pooling),
+            options=evaluation_options(
+                names, text=settings.text, precision=settings.precision, pooling=settings.pooling
+            ),
             identity=model_identity(folder),
             command=call.command,
             seconds=time.monotonic() - began,
@@ -98,18 +100,18 @@ def _announce(encoding: Stage, task: str) -> None:
     from holdfast.evaluation.transfer import TRANSFER_TASKS
 
     if task in TRANSFER_TASKS:
-        encoding.go_on(f"{task}: fitting logistic regressions")
+        encoding.relabel(f"{task}: fitting logistic regressions")
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
-    from holdfast.results import render_sts_table, render_transfer_table
+    from holdfast.evaluation.score_tables import sts_table, transfer_table
 
     out = console()
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
     if any("spearman" in row["metrics"] for row in rows):
-        out.print(render_sts_table(rows))
+        out.print(sts_table(rows))
     if any("accuracy" in row["metrics"] for row in rows):
-        out.print(render_transfer_table(rows))
+        out.print(transfer_table(rows))
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)

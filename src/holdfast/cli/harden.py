@@ -53,15 +53,15 @@ def before_and_after(result: Mapping[str, Any]) -> Table:
     cells = []
     for row in result["results"]:
         metrics, digits = row["metrics"], digits_of(row["metric"], 1)
-        shown = [_with_interval(metrics, when, digits) for when in ("before", "after")]
-        shown.append(_with_interval(metrics, "difference", digits, sign="+") if "difference" in metrics else "")
+        values = [_with_interval(metrics, when, digits) for when in ("before", "after")]
+        values.append(_with_interval(metrics, "difference", digits, sign="+") if "difference" in metrics else "")
         cells.append(
-            [item_name(row), row["metric"].replace("_", " "), *shown, " → ".join(dict.fromkeys(row["verdicts"]))]
+            [item_name(row), row["metric"].replace("_", " "), *values, " → ".join(dict.fromkeys(row["verdicts"]))]
         )
     numbers = ["before", "after", "difference"]
-    found = table(["item", "number", *numbers, "verdict"], cells, title=result["model"], right=numbers)
-    found.caption = "95 % intervals; of differences over the same texts, paired"
-    return found
+    card = table(["item", "metric", *numbers, "verdict"], cells, title=result["model"], right=numbers)
+    card.caption = "95 % intervals; differences are paired, over the same texts"
+    return card
 
 
 def _with_interval(metrics: Mapping[str, float], when: str, digits: int, sign: str = "") -> str:

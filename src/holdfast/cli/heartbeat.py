@@ -121,7 +121,7 @@ class Alive:
             return
         self._last_line = now
         if stages:
-            stages[-1].tell()
+            stages[-1].print_line()
             return
         prefix = "" if reporter is not None else "starting, "
         with contextlib.suppress(OSError, ValueError):  # the stream is closed

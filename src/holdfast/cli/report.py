@@ -51,7 +51,7 @@ def report(
                 "tables": list(written.tables),
                 "figures": list(written.figures),
                 "examples": written.examples,
-                "examples_there": written.examples_there,
+                "examples_there": written.examples_total,
                 "plots": [str(path) for path in written.plots],
                 "changed_after_written": [str(path) for path in written.changed],
                 "damaged": list(written.damaged),
@@ -60,8 +60,8 @@ def report(
         return
     out = console()
     content = f"{len(written.tables)} tables, {len(written.figures)} figures, {written.examples:,} examples"
-    if written.examples < written.examples_there:
-        content += f" of {written.examples_there:,}"
+    if written.examples < written.examples_total:
+        content += f" of {written.examples_total:,}"
     out.print(f"{written.output} ({written.size / 1e6:.1f} MB): {content}", markup=False, highlight=False)
     if written.plots:
         out.print(f"{plots}: {len(written.plots)} pictures", markup=False, highlight=False)

@@ -30,7 +30,7 @@ def show(
     limit: Annotated[int, typer.Option(help="Largest number of texts to print.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Print adversarial texts, what was changed in them, and what the model says of them."""
+    """Print adversarial texts with their changes, and the verdicts of the model on them."""
     from holdfast.results import examples_of, read_with_state
 
     in_range("limit", limit)
@@ -72,7 +72,7 @@ def transfer(
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how often adversarial texts made against one classifier deceive another (ADCL, Table 3)."""
+    """Measure how often adversarial texts for one classifier deceive another (ADCL, Table 3)."""
     from holdfast.attacks.transfer import transferability
     from holdfast.data.labels import parse_label_map
     from holdfast.report.tables import transfer_matrix
@@ -95,6 +95,10 @@ def transfer(
     if as_json:
         print_json(result)
         return
-    columns, made = transfer_matrix(result["results"])
-    rows = [[name, *(f"{rates[c]:.1f}" if c in rates else "-" for c in columns)] for name, rates in made]
-    console().print(table(["made against", *columns], rows, title="Texts that deceive another model, %", right=columns))
+    columns, matrix = transfer_matrix(result["results"])
+    rows = [[name, *(f"{rates[c]:.1f}" if c in rates else "-" for c in columns)] for name, rates in matrix]
+    console().print(
+        table(
+            ["attacked model", *columns], rows, title="Adversarial texts that deceive another model, %", right=columns
+        )
+    )

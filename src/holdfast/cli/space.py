@@ -153,8 +153,8 @@ def _texts(model: str, attacked: Path | None, *, recipe: str | None, item: str |
 
 def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output: Path | None) -> None:
     """Raise an error for invalid combinations of options, before the work."""
-    from holdfast.evaluation.picture import check_picture
     from holdfast.evaluation.projection import check_perplexity, drawn
+    from holdfast.report.plots import check_plot
 
     for option, path in (("--output", output), ("--coordinates", picture.coordinates)):
         if path is not None and path.is_dir():
@@ -173,7 +173,7 @@ def _check(texts: Sequence[TextPairs], picture: _Picture, *, stsb: bool, output:
     chosen, _ = drawn(texts[0], picture.pairs, picture.seed)
     check_perplexity(2 * len(chosen), picture.perplexity)
     if picture.plot is not None:
-        check_picture(picture.plot)
+        check_plot(picture.plot)
 
 
 def _load(model: str, pooling: str | None) -> tuple[SentenceTransformer, Path]:
@@ -203,16 +203,17 @@ def _measure(
     row = {**space_of_pairs(texts, clean, adversarial), "truncated": cuts.record()}
     if not picture.wanted:
         return row, None
-    from holdfast.evaluation.picture import draw_plane
     from holdfast.evaluation.projection import drawn, project
     from holdfast.files import write_json
+    from holdfast.report.figures import pairs_chart
+    from holdfast.report.plots import write_plot
 
     chosen, rows = drawn(texts, picture.pairs, picture.seed)
     plane = project(chosen, clean[rows], adversarial[rows], seed=picture.seed, perplexity=picture.perplexity)
     if picture.coordinates is not None:
         write_json(picture.coordinates, {"model": model, **plane.as_json()})
     if picture.plot is not None:
-        draw_plane(picture.plot, plane, row["metrics"], model=model)
+        write_plot(pairs_chart(plane.as_json(), id="pairs", model=model, path=picture.plot), picture.plot)
     return row, plane
 
 

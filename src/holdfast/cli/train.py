@@ -39,9 +39,9 @@ def train(settings: TrainConfig, call: Call) -> None:
     out = console()
     out.print(_train_table(result))
     if result["results"]:
-        from holdfast.results import render_sts_table
+        from holdfast.evaluation.score_tables import sts_table
 
-        out.print(render_sts_table(result["results"]))
+        out.print(sts_table(result["results"]))
     if message := duplicates_after(result.get("duplicates", {}), result["protocol"]["options"]):
         out.print(message, markup=False, highlight=False)
     out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)

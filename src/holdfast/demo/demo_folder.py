@@ -7,14 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.demo.corpus import load_pairs
 from holdfast.demo.demo_settings import CORPUS_FILE, PAIRS_FILE, RECORD_FILE, REPORT_FILE, TASK_FOLDER, DemoSettings
+from holdfast.demo.graded_pairs import load_pairs
 from holdfast.demo.sentiment import write_sentiment
 from holdfast.errors import UserError
 from holdfast.files import write_json, write_text
 from holdfast.runs.run_folder import LOCK_FILE
 
-_AGAIN = "to run it again, remove the folder or choose another one with --output"
+_AGAIN = "to run it again, remove the folder or name another one with --output"
 
 
 def refuse_finished(settings: DemoSettings) -> None:
@@ -27,7 +27,7 @@ def refuse_finished(settings: DemoSettings) -> None:
         raise UserError(f"{settings.output} is a file; the demo needs a folder: holdfast demo --output DIR")
     report = settings.file(REPORT_FILE)
     if report.exists():
-        raise UserError(f"the demo in {settings.output} is finished, its report is {report}: {_AGAIN}")
+        raise UserError(f"the demo in {settings.output} is finished (report: {report}): {_AGAIN}")
 
 
 def prepare(settings: DemoSettings, corpus: Sequence[str], model_sha256: str) -> None:
@@ -39,8 +39,8 @@ def prepare(settings: DemoSettings, corpus: Sequence[str], model_sha256: str) ->
     folder, text = settings.output, "\n".join(corpus) + "\n"
     record = _record(settings, text, model_sha256)
     if folder.is_dir() and {path.name for path in folder.iterdir()} - {LOCK_FILE}:
-        for name, was, now in _differences(settings, record):
-            raise UserError(f"{folder} holds a demo whose {name} was {was} and is now {now}: {_AGAIN}")
+        for name, before, now in _differences(settings, record):
+            raise UserError(f"{folder} has a demo with {name} {before}, and {name} is now {now}: {_AGAIN}")
     write_json(settings.file(RECORD_FILE), record)  # written first: it marks the folder as this demo's
     write_text(settings.file(CORPUS_FILE), text)
     sentences = dict.fromkeys(text for pair in load_pairs() for text in (pair.sentence1, pair.sentence2))
@@ -59,7 +59,7 @@ def _differences(settings: DemoSettings, record: dict[str, Any]) -> list[tuple[s
     try:
         before = json.loads(settings.file(RECORD_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{settings.output} holds other files: choose an empty folder with --output") from error
+        raise UserError(f"{settings.output} holds other files: name an empty folder with --output") from error
     if not isinstance(before, dict):
         raise UserError(f"{settings.file(RECORD_FILE)} is damaged: choose another folder with --output")
     return [(name, before.get(name), value) for name, value in record.items() if before.get(name) != value]

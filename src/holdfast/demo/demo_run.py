@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from holdfast.data.python_prose import load_python_prose
 from holdfast.demo import demo_stages
-from holdfast.demo.corpus import demo_corpus
 from holdfast.demo.demo_folder import prepare, refuse_finished
 from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, REPORT_FILE, RESULT_FILE, DemoSettings
 from holdfast.demo.probe import Probe
@@ -49,7 +49,7 @@ def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str
     began = time.monotonic()
     refuse_finished(settings)
     base = resolve_model(settings.model)
-    corpus = list(settings.corpus) if settings.corpus is not None else demo_corpus()
+    corpus = list(settings.corpus) if settings.corpus is not None else load_python_prose()
     prepare(settings, corpus, model_identity(base)["model_sha256"])
     settings = replace(settings, corpus=corpus)
     stage = demo_stages.DemoStage(settings, base, console, _command(settings))
@@ -91,7 +91,7 @@ def _encoders(stage: demo_stages.DemoStage, probe: Probe, clock: _Clock) -> Resu
 
 def _classifiers(stage: demo_stages.DemoStage, similarity: Results, clock: _Clock) -> Results:
     """Fine-tune each classifier and attack it, with the same judge of similarity for all."""
-    judge = demo_stages.judge_of(stage.settings, similarity[METHODS[0]])
+    judge = demo_stages.similarity_judge(stage.settings, similarity[METHODS[0]])
     results = {}
     for name, encoder in CLASSIFIERS.items():
         with clock.stage(f"finetune_{name}", f"fine-tuning a classifier from {stage.settings.encoder(encoder)}"):

@@ -12,7 +12,7 @@ from holdfast.demo.probe import Probe, measure
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
+from holdfast.results import earlier_result, new_result, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +74,8 @@ def measure_encoder(stage: DemoStage, name: str, probe: Probe) -> dict[str, Any]
     settings = stage.settings
     output = settings.similarity_file(name)
     spec = settings.encoder(name)
-    if output.exists():
-        return _kept(output, spec, settings.seed)
+    if (result := _earlier(output, spec, settings.seed)) is not None:
+        return result
     encoder = load_sentence_transformer(spec)
     result = new_result(
         "evaluate",
@@ -131,8 +131,8 @@ def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]
 
     settings = stage.settings
     output = settings.attack_file(name)
-    if output.exists():
-        return _kept(output, str(settings.file(name)), settings.seed)
+    if (result := _earlier(output, str(settings.file(name)), settings.seed)) is not None:
+        return result
     chosen = AttackSettings(
         model=str(settings.file(name)),
         recipes=stage.recipes,
@@ -147,7 +147,7 @@ def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]
     return attack(chosen, resume=True, console=stage.console, command=stage.command)
 
 
-def judge_of(settings: DemoSettings, similarity: dict[str, Any]) -> str:
+def similarity_judge(settings: DemoSettings, similarity: dict[str, Any]) -> str:
     """Return SimCSE's encoder and the minimum cosine for attacks: half-way between other sentences' mean cosine and 1.
 
     The recipes' own limits are for the space of the Universal Sentence Encoder and have no meaning in another one.
@@ -166,8 +166,8 @@ def audit_encoder(stage: DemoStage, name: str) -> dict[str, Any]:
 
     settings = stage.settings
     output = settings.audit_file(name)
-    if output.exists():
-        return _kept(output, settings.encoder(name), settings.seed)
+    if (result := _earlier(output, settings.encoder(name), settings.seed)) is not None:
+        return result
     chosen = AuditSettings(
         model=settings.encoder(name),
         texts=str(settings.file(PAIRS_FILE)),
@@ -181,17 +181,16 @@ def audit_encoder(stage: DemoStage, name: str) -> dict[str, Any]:
     return result
 
 
-def _kept(path: Path, model: str, seed: int) -> dict[str, Any]:
-    """Read a result of an earlier start of this demo.
+def _earlier(path: Path, model: str, seed: int) -> dict[str, Any] | None:
+    """Read the result of a stage that an earlier, stopped run of this demo has finished; None if there is none.
 
     Raises:
         UserError: the file is damaged, or has another model or another seed than this demo.
     """
-    result = read_result(path)
-    refuse_result_of_another(path, result, model_identity(resolve_model(model))["model_sha256"])
-    if result["seed"] != seed:
+    result = earlier_result(path, model_identity(resolve_model(model))["model_sha256"])
+    if result is not None and result["seed"] != seed:
         raise UserError(
-            f"{path} is of seed {result['seed']}, and this demo is of seed {seed}: move it out of the folder"
+            f"{path} has seed {result['seed']}, and this demo has seed {seed}: move the file out of the folder"
         )
     return result
 

@@ -34,7 +34,7 @@ numpy.save(file, [SentenceTransformer(folder).encode(sentences) for folder in fo
 
 
 def reload_differences(folders: Sequence[Path], sentences: list[str]) -> dict[str, float]:
-    """Return, by name, the largest difference of a coordinate between our vectors and plain sentence-transformers'.
+    """Return, by name, the largest difference of a coordinate of holdfast's and plain sentence-transformers' vectors.
 
     Args:
         folders: folders of models with the same dimension; a folder's name is the model's name.
@@ -43,16 +43,16 @@ def reload_differences(folders: Sequence[Path], sentences: list[str]) -> dict[st
     Raises:
         UserError: plain sentence-transformers cannot load the models or encode with them.
     """
-    ours = [encode_sentences(load_sentence_transformer(str(folder)), sentences) for folder in folders]
-    theirs = _plain_vectors(folders, sentences)
-    return {folder.name: float(np.abs(a - b).max()) for folder, a, b in zip(folders, ours, theirs, strict=True)}
+    vectors = [encode_sentences(load_sentence_transformer(str(folder)), sentences) for folder in folders]
+    reloaded = _plain_vectors(folders, sentences)
+    return {folder.name: float(np.abs(a - b).max()) for folder, a, b in zip(folders, vectors, reloaded, strict=True)}
 
 
 def _plain_vectors(folders: Sequence[Path], sentences: list[str]) -> npt.NDArray[np.float32]:
     """Return the models' vectors, (models, sentences, d), from a process that cannot import holdfast."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "vectors.npy"
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", _RELOAD, *(str(folder.resolve()) for folder in folders), str(file)],
             input=json.dumps(sentences),
             text=True,
@@ -62,11 +62,9 @@ def _plain_vectors(folders: Sequence[Path], sentences: list[str]) -> npt.NDArray
             capture_output=True,
             check=False,
         )
-        if done.returncode:
-            end = done.stderr.strip()[-_SHOWN_CHARS:] or "it wrote nothing"
+        if process.returncode:
+            end = process.stderr.strip()[-_SHOWN_CHARS:] or "no error output"
             names = ", ".join(folder.name for folder in folders)
-            raise UserError(
-                f"{names} could not be loaded without holdfast: that process ended with {done.returncode}: {end}"
-            )
+            raise UserError(f"{names} could not be loaded without holdfast: exit code {process.returncode}: {end}")
         vectors: npt.NDArray[np.float32] = np.load(file)
     return vectors

@@ -25,25 +25,25 @@ Rows = Sequence[Mapping[str, Any]]
 def summary(result: Mapping[str, Any]) -> tuple[list[Table], str]:
     """Return the demo's tables, and a text with their interpretation and the next steps."""
     folder, worst = Path(result["output"]), max(result["reload_max_difference"].values())
-    agree = "the same vectors" if worst < AGREES else "OTHER VECTORS"
+    agree = "the same vectors" if worst < AGREES else "DIFFERENT VECTORS"
     protocol, rows = result["protocol"], result["results"]
     pairs = next(row["n"] for row in rows if row["task"] == "demo-pairs")
     sentences = f"{protocol['corpus']['sentences']:,} sentences"
-    message = "\n".join(f"{name}:\n  " + ",\n  ".join(verdict(rows, name)) for name in METHODS)
+    changes = "\n".join(f"{name}:\n  " + ",\n  ".join(verdict(rows, name)) for name in METHODS)
     cards = "\n".join(f"Report card of {name}: {_counted(verdicts)}" for name, verdicts in result["audits"].items())
     return (
         [_similarity_table(rows), _attack_table(result["attacks"])],
-        f"""{message}
-(Less than 1 point, or than a twentieth of the movement, is called about the same.)
+        f"""{changes}
+("About the same": a change of less than 1 point, or of less than a twentieth of the movement.)
 
 {cards}
 
-A small demonstration of the whole path, not a benchmark: one seed, {protocol["steps"]} steps of
-{protocol["batch_size"]} of {sentences} of this Python's own prose; the {pairs} pairs and the sentences
-of the classifiers were written by holdfast's authors. {_expected(result["model"])}
+A small demonstration of all stages, not a benchmark: one seed; {protocol["steps"]} steps with a batch of
+{protocol["batch_size"]}, from {sentences} of this Python's own documentation; the {pairs} pairs and the
+sentences of the classifiers were written by holdfast's authors. {_expected(result["model"])}
 
-Reloaded by sentence-transformers alone, the encoders give {agree}
-(largest difference {worst:.1e}). It took {result["timing"]["demo_seconds"] / 60:.1f} minutes.
+Loaded with sentence-transformers alone, the encoders give {agree}
+(largest difference {worst:.1e}). The demo took {result["timing"]["demo_seconds"] / 60:.1f} minutes.
 
 Use a model:   SentenceTransformer("{folder / METHODS[-1]}")
 On your text:  holdfast train robustembed --model {result["model"]} --corpus mine.txt --output runs/mine
@@ -57,10 +57,10 @@ def _expected(model: str) -> str:
     """Return a sentence about the effect to expect from the original model."""
     if model == PYPI_MODEL:
         return (
-            "The\nstarting model has been trained on more than a billion sentence pairs: so short a\n"
+            "The\noriginal model was trained on more than a billion sentence pairs: such a short\n"
             "training without labels is not expected to improve it."
         )
-    return "The\nvectors of a masked language model were never trained to stand for sentences."
+    return "The\nvectors of a masked language model were not trained to represent sentences."
 
 
 def _counted(verdicts: Sequence[str]) -> str:
@@ -105,8 +105,8 @@ def _attack_table(attacks: Rows) -> Table:
         table.add_column(name, justify="right")
     for row in attacks:
         numbers = (row.get(name) for name in ("accuracy", "accuracy_under_attack", "success_rate", "queries"))
-        message = ("–" if number is None else f"{number:.1f}" for number in numbers)
-        table.add_row(row["from"], row["recipe"], *message)
+        cells = ("–" if number is None else f"{number:.1f}" for number in numbers)
+        table.add_row(row["from"], row["recipe"], *cells)
     return table
 
 
@@ -122,7 +122,7 @@ def _lines(rows: Rows) -> list[tuple[str, str, dict[str, float]]]:
     by_key: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_key.setdefault((row["task"], row["split"]), {})[row["model"]] = row
-    pairs, far = by_key["demo-pairs", "all"], by_key["demo-spread", "all"]
+    pairs, spread = by_key["demo-pairs", "all"], by_key["demo-spread", "all"]
     lines = [(_SIMILARITY, "higher", {m: row["metrics"]["spearman"] for m, row in pairs.items()})]
     for kind in ("ordinary", "hard"):
         values = {name: row["subsets"][kind]["spearman"] for name, row in pairs.items()}
@@ -131,7 +131,7 @@ def _lines(rows: Rows) -> list[tuple[str, str, dict[str, float]]]:
         noise = by_key["demo-noise", kind]
         lines += [
             (_MOVEMENT.format(kind), "lower", {m: row["metrics"]["movement"] for m, row in noise.items()}),
-            ("  and still find their sentence", "higher", {m: row["metrics"]["found"] for m, row in noise.items()}),
+            ("  nearest to their own sentence", "higher", {m: row["metrics"]["found"] for m, row in noise.items()}),
         ]
-    scale = {name: row["metrics"]["distance"] for name, row in far.items()}
-    return [*lines, ("for scale: different sentences are apart", "", scale)]
+    scale = {name: row["metrics"]["distance"] for name, row in spread.items()}
+    return [*lines, ("distance of different sentences, for scale", "", scale)]

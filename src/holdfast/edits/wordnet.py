@@ -87,12 +87,14 @@ class WordNet:
         folder = _folder(path)
         tables = _tables(path)
         if tables is not None:
-            lexicon, how = _read_tables(*tables), "tables, senses in the order of the rows"
+            lexicon, format_ = _read_tables(*tables), "tables, senses in the order of the rows"
         elif (folder / "data.noun").is_file():
-            lexicon, how = _read_database(folder), "database files"
+            lexicon, format_ = _read_database(folder), "database files"
         else:
-            raise UserError(f"{path} holds neither WordNet's data.noun nor a synsets.tsv: give the folder that does")
-        return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({how})")
+            raise UserError(
+                f"{path} holds neither WordNet's data.noun nor synsets.tsv: name the folder with one of them"
+            )
+        return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({format_})")
 
     def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
         """Return the other words in the synsets of the word's base forms: single words of letters, in the word's case.
@@ -109,7 +111,7 @@ class WordNet:
             UserError: ``inflected`` is set, and lemminflect is not installed.
         """
         if tag is not None and tag not in UNIVERSAL_TAGS:
-            raise ValueError(f"{tag!r} is no universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
+            raise ValueError(f"{tag!r} is not a universal part of speech: {', '.join(UNIVERSAL_TAGS)}")
         return others(word, self._found(word.lower(), tag, inflected))
 
     def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
@@ -139,13 +141,18 @@ def _detached(word: str, pos: str) -> list[str]:
 # --- inflection ----------------------------------------------------------------------------------------------------
 
 
+def can_inflect() -> bool:
+    """Return True if synonyms can be inflected like the original word: lemminflect is installed."""
+    return importlib.util.find_spec("lemminflect") is not None
+
+
 def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str, pos: str) -> Iterator[str]:
     """Yield the lemmas, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form."""
     if word == base:
         yield from lemmas
         return
-    if importlib.util.find_spec("lemminflect") is None:
-        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or take them uninflected")
+    if not can_inflect():
+        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or use uninflected synonyms")
     from lemminflect import getInflection
 
     tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
@@ -180,7 +187,7 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
     lexicon = _Lexicon()
     for number, (pos, lemmas) in read_columns(synsets, ["pos", "lemmas"]):
         if pos not in "nvasr" or not pos:
-            raise UserError(f"{synsets}:{number}: {pos!r} is no part of speech of WordNet: n, v, a, s or r")
+            raise UserError(f"{synsets}:{number}: {pos!r} is not a part of speech of WordNet: n, v, a, s or r")
         senses = lexicon.senses["a" if pos == "s" else pos]
         words = lemmas.split("|")
         synset = _usable(words)
@@ -189,7 +196,7 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
                 senses.setdefault(word.lower(), []).append(synset)
     for number, (name, form, bases) in read_columns(exceptions, ["pos", "inflected", "lemmas"]):
         if name not in _POS_OF_FILE:
-            raise UserError(f"{exceptions}:{number}: {name!r} is no part of speech: {', '.join(_POS_OF_FILE)}")
+            raise UserError(f"{exceptions}:{number}: {name!r} is not a part of speech: {', '.join(_POS_OF_FILE)}")
         lexicon.exceptions[_POS_OF_FILE[name]][form] = bases.split()
     return lexicon
 
@@ -199,19 +206,19 @@ def _read_database(folder: _Folder) -> _Lexicon:
     lexicon = _Lexicon()
     for pos, name in _FILE_OF_POS.items():
         synsets = {}
-        for where, fields in _fields(folder / f"data.{name}"):
-            with_cases = fields[4 : 4 + 2 * _number(fields[3], 16, where) : 2]
+        for location, fields in _fields(folder / f"data.{name}"):
+            with_cases = fields[4 : 4 + 2 * _number(fields[3], 16, location) : 2]
             # The syntactic marker of an adjective follows it: galore(ip).
             synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
-        for where, fields in _fields(folder / f"index.{name}"):
+        for location, fields in _fields(folder / f"index.{name}"):
             if "_" in fields[0]:
                 continue
-            offsets = fields[6 + _number(fields[3], 10, where) :]
+            offsets = fields[6 + _number(fields[3], 10, location) :]
             try:
                 lexicon.senses[pos][fields[0]] = [synsets[offset] for offset in offsets]
             except KeyError as error:
                 raise UserError(
-                    f"{where}: no synset is at {error.args[0]} of data.{name}: get the files again"
+                    f"{location}: data.{name} has no synset at {error.args[0]}: download the files again"
                 ) from error
         for _, (form, *bases) in _fields(folder / f"{name}.exc"):
             lexicon.exceptions[pos][form] = bases
@@ -236,12 +243,12 @@ def _fields(path: _Folder) -> Iterator[tuple[str, list[str]]]:
                 continue
             fields = line.partition(" | ")[0].split()
             if len(fields) < (2 if exceptions else 6):
-                raise UserError(f"{path}:{number}: not a line of WordNet: get the file again")
+                raise UserError(f"{path}:{number}: not a line of WordNet: download the file again")
             yield f"{path}:{number}", fields
 
 
-def _number(text: str, base: int, where: str) -> int:
+def _number(text: str, base: int, location: str) -> int:
     try:
         return int(text, base)
     except ValueError as error:
-        raise UserError(f"{where}: {text[:20]!r} is not a number: get the file again") from error
+        raise UserError(f"{location}: {text[:20]!r} is not a number: download the file again") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -138,6 +139,11 @@ def others(word: str, candidates: Iterable[str]) -> list[str]:
             seen.add(candidate.casefold())
             found.append(in_case_of(word, candidate))
     return found
+
+
+def draw_word(candidates: Sequence[str], rng: random.Random) -> str | None:
+    """Draw one of the candidates; None if there are none."""
+    return rng.choice(candidates) if candidates else None
 
 
 def in_case_of(word: str, candidate: str) -> str:

@@ -88,13 +88,13 @@ def read_pairs(
     for row in attempts:
         groups.setdefault((row.get("item"), str(row["recipe"])), []).append(row)
     pairs = [_pairs(recipe, item, rows, outcome) for (item, recipe), rows in groups.items()]
-    if enough := [of_one for of_one in pairs if len(of_one) > 1]:
-        return enough
-    found = max((len(of_one) for of_one in pairs), default=0)
-    which = "" if outcome == "all" else f" of attempts that {outcome}"
+    if measurable := [recipe_pairs for recipe_pairs in pairs if len(recipe_pairs) > 1]:
+        return measurable
+    found = max(map(len, pairs), default=0)
+    attempted = "" if outcome == "all" else f" of attempts that {outcome}"
     raise UserError(
-        f"{path} holds {'one adversarial text' if found else 'no adversarial texts'}{which}: distances are between the "
-        "pairs of at least two different texts"
+        f"{path} holds {'one adversarial text' if found else 'no adversarial texts'}{attempted}: distances need pairs "
+        "of at least two different texts"
         + ("" if outcome == "all" else "; --outcome all takes every changed text, or attack more --examples")
     )
 
@@ -227,13 +227,11 @@ def check_single_texts(spec: str, pairs: Sequence[TextPairs]) -> None:
     config = _classifier_config(spec)
     if config is None:
         return
-    with_other = [of_one.name for of_one in pairs if of_one.with_other]
+    with_other = [recipe_pairs.name for recipe_pairs in pairs if recipe_pairs.with_other]
     takes_pairs = (config.get("holdfast") or {}).get("takes_pairs")
     if takes_pairs or with_other:
-        what = "takes pairs of texts" if takes_pairs else f"is a classifier, and {with_other[0]} attacked pairs"
-        raise UserError(
-            f"{spec} {what}: where one text of a pair lies is told of an encoder alone; give the encoder it was made of"
-        )
+        reason = "takes pairs of texts" if takes_pairs else f"is a classifier, and {with_other[0]} attacked pairs"
+        raise UserError(f"{spec} {reason}: a single text of a pair is measured only in an encoder: give that encoder")
 
 
 def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTransformer:
@@ -257,11 +255,14 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
         return load_sentence_transformer(spec, pooling=pooling)
     from sentence_transformers import SentenceTransformer
 
-    whole = load_sentence_transformer(spec)
-    *encoder, _ = whole.children()
-    prompts = {name: prompt for name, prompt in whole.prompts.items() if prompt is not None}
+    classifier = load_sentence_transformer(spec)
+    *encoder, _ = classifier.children()
+    prompts = {name: prompt for name, prompt in classifier.prompts.items() if prompt is not None}
     return SentenceTransformer(
-        modules=encoder, device=str(whole.device), prompts=prompts, default_prompt_name=whole.default_prompt_name
+        modules=encoder,
+        device=str(classifier.device),
+        prompts=prompts,
+        default_prompt_name=classifier.default_prompt_name,
     )
 
 

@@ -241,6 +241,21 @@ def resample(sample: Sample, *, seed: int, name: str, resamples: int = RESAMPLES
     return Resampled(sample, sample.scores(), sample.resampled(rng, resamples))
 
 
+def percentile_interval(drawn: Array) -> tuple[float, float]:
+    """Return the percentile interval of `LEVEL` % from R finite scores of resamples: (R,).
+
+    The interpolation is written out, as SciPy's bootstrap rounds it: the stored ends depend on no library's version.
+    """
+    ordered, count = np.sort(drawn), len(drawn)
+    tail = (1.0 - LEVEL / 100.0) / 2.0
+    quantiles = np.array([tail, 1.0 - tail])
+    part, place = np.modf(quantiles * count + (1.0 - quantiles))  # the place counts from 1
+    below = place.astype(int) - 1
+    above = np.minimum(below + 1, count - 1)
+    low, high = (1.0 - part) * ordered[below] + part * ordered[above]
+    return float(low), float(high)
+
+
 @dataclass(frozen=True)
 class Difference:
     """The difference between another model's score and the baseline's.
@@ -300,7 +315,7 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Diff
     if 2 * len(differences) < len(drawn):
         raise UserError("too few different items: most resamples of them have no correlation")
     differences[np.abs(differences) < _ROUNDING] = 0.0
-    low, high = np.percentile(differences, [50.0 - LEVEL / 2, 50.0 + LEVEL / 2])
+    low, high = percentile_interval(differences)
     p, test = _p_value(tasks, len(points), differences)
     baseline, other = points[:baselines], points[baselines:]
     return Difference(
@@ -309,8 +324,8 @@ def difference(tasks: Sequence[Resampled], baselines: int, *, seed: int) -> Diff
         baseline_std=_std(baseline),
         other_std=_std(other),
         difference=float(other.mean() - baseline.mean()),
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         p=p,
         test=test,
     )

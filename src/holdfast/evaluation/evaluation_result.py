@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-def asked(
+def evaluation_options(
     tasks: Sequence[str],
     *,
     text: str = "raw",
@@ -32,8 +32,8 @@ def asked(
         pooling: pooling of a raw masked LM, if one was given.
         limit: number of rows of each part of a task, if only some were measured.
     """
-    message = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
-    return message if limit is None else {**message, "limit": limit}
+    options = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    return options if limit is None else {**options, "limit": limit}
 
 
 def evaluation(
@@ -41,7 +41,7 @@ def evaluation(
     encoder: SentenceTransformer,
     rows: Sequence[dict[str, Any]],
     *,
-    asked: dict[str, Any],
+    options: dict[str, Any],
     identity: dict[str, Any],
     command: Sequence[str] | None = None,
     seconds: float | None = None,
@@ -52,7 +52,7 @@ def evaluation(
         model: the model's name, as the user gave it.
         encoder: the model that was measured.
         rows: the rows of `evaluate_tasks`.
-        asked: the return value of :func:`asked`.
+        options: the return value of `evaluation_options`.
         identity: the model's hashes (`model_identity`).
         command: the words of the command, for the record.
         seconds: duration of the evaluation.
@@ -63,8 +63,8 @@ def evaluation(
         model=model,
         identity=identity,
         protocol={
-            **asked,
-            **_made_by([row["task"] for row in rows]),
+            **options,
+            **_methods([row["task"] for row in rows]),
             **input_protocol(encoder),
             **read_as(encoder),
         },
@@ -75,13 +75,13 @@ def evaluation(
     )
 
 
-def _made_by(tasks: Sequence[str]) -> dict[str, Any]:
+def _methods(tasks: Sequence[str]) -> dict[str, Any]:
     """Return a description of the methods of measurement, for the kinds of the tasks."""
-    message: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
     if any(task in ALL_STS_TASKS for task in tasks):
-        message |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
+        methods |= {"similarity": "cosine", "aggregation": "all subsets of a task together, no regressor"}
     if any(task in TRANSFER_TASKS for task in tasks):
-        message["transfer"] = {
+        methods["transfer"] = {
             "classifier": "logistic regression on frozen vectors, L2, minimised to convergence in fp64",
             "selection": "SentEval: nested folds (mr cr subj mpqa), folds of train (trec mrpc), dev (sst2)",
             "folds": FOLDS,
@@ -89,4 +89,4 @@ def _made_by(tasks: Sequence[str]) -> dict[str, Any]:
             "C": list(STRENGTHS),
             "C_folds_of_train": list(STRENGTHS_ACROSS),
         }
-    return message
+    return methods

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.encoding import Precision, Progress
+from holdfast.encoding import Progress
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.space import evaluate_space
 from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
@@ -16,6 +16,7 @@ from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, lo
 from holdfast.evaluation.vectors import Encode, encode_once
 from holdfast.launch import is_first_process
 from holdfast.number_ranges import in_range
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -77,7 +78,7 @@ def evaluate_tasks(
     *,
     data: Path | None = None,
     text: str = "raw",
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
     started: Callable[[str], None] | None = None,
     limit: int | None = None,

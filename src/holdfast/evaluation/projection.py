@@ -94,7 +94,7 @@ def project(
     in_range("seed", seed)
     vectors = np.concatenate([np.asarray(side, dtype=np.float64) for side in (clean, adversarial)])
     if not np.isfinite(vectors).all():
-        raise UserError("space: the model gives vectors that are not finite, which have no place in a picture")
+        raise UserError("space: the model gives vectors that are not finite, which cannot be drawn")
     if np.ptp(vectors, axis=0).max() <= np.finfo(np.float32).eps * np.abs(vectors).max():
         raise UserError("space: the model gives all texts the same vector: there is nothing to draw")
     chosen = check_perplexity(len(vectors), perplexity)

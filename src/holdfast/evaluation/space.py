@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Precision, Progress, Vectors
+from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError
 from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -38,7 +39,7 @@ def uniformity(vectors: Vectors) -> float:
     """
     unit = normalised(vectors)
     if len(unit) < 2:
-        raise UserError("uniformity is of pairs of texts: one text alone has none")
+        raise UserError("uniformity needs at least two texts")
     total = 0.0
     for start in range(0, len(unit), _ROWS_AT_ONCE):
         cosines = unit[start : start + _ROWS_AT_ONCE] @ unit.T
@@ -58,7 +59,7 @@ def anisotropy(vectors: Vectors) -> float:
     """
     unit = normalised(vectors)
     if len(unit) < 2:
-        raise UserError("anisotropy is of pairs of texts: one text alone has none")
+        raise UserError("anisotropy needs at least two texts")
     # ‖Σ u‖² is the sum of all cosines, including those of each vector with itself.
     return float((np.square(unit.sum(axis=0)).sum() - len(unit)) / (len(unit) * (len(unit) - 1)))
 
@@ -113,7 +114,7 @@ def evaluate_space(
     model: SentenceTransformer,
     *,
     data: Path | None = None,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
     encode: Encode | None = None,
     whole: bool = False,

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.encoding import Precision, Progress, Vectors
+from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
 from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from holdfast.data.registry import ScoredPairs
-    from holdfast.evaluation.sts_dev import StsDev as StsDev
 
 STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 # sickr-full is SICK's train, trial and test pairs together; all-MiniLM's published figure is on these.
@@ -85,7 +85,7 @@ def evaluate_sts(
     tasks: Sequence[str] = STS_TASKS,
     data: Path | None = None,
     text: str = "raw",
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Return Spearman and Pearson correlations of cosine similarity with the gold scores, one row per task.
@@ -188,12 +188,3 @@ def _subset_scores(
         if _varies(similarity[chosen]) and _varies(gold[chosen]):
             scores[subset] |= _correlations(similarity[chosen], gold[chosen], subset)
     return scores
-
-
-def __getattr__(name: str) -> Any:
-    # StsDev's base class is from sentence-transformers, whose import takes seconds: `holdfast --help` must avoid it.
-    if name == "StsDev":
-        from holdfast.evaluation.sts_dev import StsDev
-
-        return StsDev
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from holdfast.encoding import Batch, Precision, encode_batches, tokenise
+from holdfast.encoding import Batch, encode_batches, tokenise
 from holdfast.evaluation.sts import score_pairs
 from holdfast.input_limits import limited_to
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -35,7 +36,7 @@ class StsDev(BaseEvaluator):
         pairs: ScoredPairs,
         *,
         max_seq_length: int | None = None,
-        precision: Precision = "fp32",
+        precision: ResolvedPrecision = "fp32",
         name: str = "stsb_dev",
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

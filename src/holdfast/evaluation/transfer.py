@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from holdfast.data.registry import Labelled, load_labelled
 from holdfast.data.tasks import task_named
-from holdfast.encoding import Precision, Progress, Vectors
+from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
 from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -139,7 +140,7 @@ def evaluate_transfer(
     tasks: Sequence[str] = TRANSFER_TASKS,
     data: Path | None = None,
     text: str = "raw",
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Return the accuracy of a logistic regression on the vectors, one row per task.

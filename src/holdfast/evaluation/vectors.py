@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.encoding import Precision, Progress, Vectors, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.input_limits import Cuts
+from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -28,13 +29,13 @@ class Encoded:
         self._row = {sentence: index for index, sentence in enumerate(sentences)}
         self._vectors, self._cuts = vectors, cuts
 
-    def __call__(self, asked: Sequence[str]) -> Vectors:
-        """Return the vectors of some of the texts, (len(asked), d)."""
-        return self._vectors[[self._row[sentence] for sentence in asked]]
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of some of the texts, (len(texts), d)."""
+        return self._vectors[[self._row[sentence] for sentence in texts]]
 
-    def truncated(self, asked: Iterable[str]) -> dict[str, Any]:
+    def truncated(self, texts: Iterable[str]) -> dict[str, Any]:
         """Return the number of cut texts among some distinct texts, in the form of `Cuts.record`."""
-        distinct = set(asked)
+        distinct = set(texts)
         return Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.kept or set()))).record()
 
 
@@ -42,7 +43,7 @@ def encode_once(
     model: SentenceTransformer,
     sentences: Iterable[str],
     *,
-    precision: Precision = "fp32",
+    precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
     shared: bool = False,
 ) -> Encoded:

@@ -205,7 +205,7 @@ def _attack(work: Work) -> None:
 
 
 def _evaluate(work: Work) -> None:
-    from holdfast.evaluation.evaluation_result import asked, evaluation
+    from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_sts_dev, evaluate_tasks
     from holdfast.model_lookup import model_identity
     from holdfast.models import load_sentence_transformer
@@ -220,7 +220,7 @@ def _evaluate(work: Work) -> None:
         str(model),
         encoder,
         rows,
-        asked=asked(settings["tasks"], text=settings["text"], pooling=settings["pooling"], limit=limit),
+        options=evaluation_options(settings["tasks"], text=settings["text"], pooling=settings["pooling"], limit=limit),
         identity=model_identity(model),
         command=work.command,
     )

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from holdfast.attacks.attack_run import make_recipes
 from holdfast.attacks.attack_settings import AttackSettings
+from holdfast.attacks.recipe_choice import make_recipes
 from holdfast.attacks.resource_names import PAPER, ResourceNames
 from holdfast.attacks.resources import synonyms_at
 from holdfast.baselines.baseline_settings import BaselineSettings
@@ -34,11 +34,11 @@ from holdfast.experiments.input_hashes import OF_TASK, Identities, files_at, tas
 from holdfast.experiments.translations import POSITIVE_COLUMN
 from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
-from holdfast.objectives.own_methods import is_own
 from holdfast.option_parsing import fitted
-from holdfast.precision import Precision, auto_here
+from holdfast.precision import Precision, ResolvedPrecision, auto_here
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.train_config import TrainConfig
+from holdfast.user_classes import is_user_class
 
 AS_IT_IS = "none"
 """The method of an encoder that is not trained: no pre-training ("NP") in ADCL's tables."""
@@ -120,11 +120,11 @@ class Planner:
         self.identity = Identities(setting.data)
 
     @functools.cached_property
-    def _auto(self) -> Precision:
+    def _auto(self) -> ResolvedPrecision:
         """The precision that "auto" means on this machine; determined once, and only if a cell needs it."""
         return auto_here()
 
-    def _precision(self, precision: Precision) -> Precision:
+    def _precision(self, precision: Precision) -> ResolvedPrecision:
         """Resolve "auto" to the precision of this machine: a cell computed in another precision has another key."""
         return self._auto if precision == "auto" else precision
 
@@ -264,7 +264,7 @@ class Planner:
 
     def _training(self, spec: Mapping[str, Any], method: str, corpus: str, seed: int) -> dict[str, Any]:
         """Return all settings of a training."""
-        if is_own(method):  # a table may come from someone else, and a custom method is code
+        if is_user_class(method):  # a table may come from someone else, and a custom method is code
             raise UserError(f"encoder: method {method!r}: a table trains the methods of holdfast alone")
         objective = objective_class(method)
         given = _fitted({key: value for key, value in spec.items() if key not in _ENCODER_OWN}, "encoder")
@@ -334,6 +334,8 @@ class Planner:
         if spec.get("task") is None or "recipe" not in spec:
             raise UserError("an attack needs a recipe, and a task where there is no classifier")
         task, recipe = str(spec["task"]), str(spec.pop("recipe"))
+        if is_user_class(recipe):
+            raise UserError(f"attack: recipe {recipe!r}: a table runs the recipes of holdfast alone")
         given = _fitted(spec, "attack")
         (constructed,) = make_recipes([recipe], given.get("constants", {}))
         settings = AttackSettings(model="", recipes=[recipe], seed=seed, **given)

@@ -47,7 +47,7 @@ def read_pipeline(file: TableFile, at: Place) -> dict[str, Any]:
         UserError: it has a key or value that no cell may have (with ``file:line``).
     """
     pipeline = file.mapping(at)
-    file.known(at, _CELL_KEYS)
+    file.check_keys(at, _CELL_KEYS)
     for stage in STAGES:
         if stage in pipeline:
             _check_stage(file, (*at, stage), stage)
@@ -66,7 +66,7 @@ def _check_stage(file: TableFile, at: Place, stage: str) -> None:
         if key in settings and not (settings[key] is None and key in _CANCELLABLE):
             _check_stage(file, (*at, key), key)
     if stage in _OTHER_MODELS:
-        file.known(at, _OTHER_MODELS[stage])
+        file.check_keys(at, _OTHER_MODELS[stage])
     if "pairs" in settings and stage == "distances_in":
         file.whole_number((*at, "pairs"), 2)
     if "texts" in settings and stage == "inspection":

@@ -28,7 +28,7 @@ REVISIONS: Mapping[str, int] = {
     "encoder": 1,
     "baseline": 1,
     "classifier": 1,
-    "attack": 1,
+    "attack": 2,
     "evaluation": 1,
     "inspection": 1,
     "transfer": 1,

@@ -36,8 +36,6 @@ from typing import Any
 from holdfast.errors import UserError, did_you_mean
 from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_schema import MOST_DIGITS, read_pipeline, texts_wrong
-from holdfast.experiments.cell_schema import STAGES as STAGES
-from holdfast.experiments.figures import FIGURES as FIGURES
 from holdfast.experiments.figures import read_figure
 from holdfast.experiments.yaml_table import Place, TableFile
 from holdfast.option_parsing import expanded
@@ -63,7 +61,7 @@ class Row:
     """A row: its label on each axis, and its part of the pipeline of its cells."""
 
     labels: Mapping[str, str]
-    says: Pipeline
+    pipeline: Pipeline
 
     @property
     def name(self) -> str:
@@ -111,8 +109,10 @@ class Definition:
 
     def cell(self, row: Row, column: str) -> Pipeline:
         """Return the pipeline of a cell."""
-        own = self.singles.get(row.name, {})
-        return merged(self.shared, row.says, self.columns[column], own.get(WHOLE_ROW, {}), own.get(column, {}))
+        single = self.singles.get(row.name, {})
+        return merged(
+            self.shared, row.pipeline, self.columns[column], single.get(WHOLE_ROW, {}), single.get(column, {})
+        )
 
     def published_value(self, row: Row, column: str) -> float | None:
         """Return the published value of a cell or an average, or None."""
@@ -136,9 +136,9 @@ def merged(*parts: Mapping[str, Any]) -> Pipeline:
     return whole
 
 
-def _among(label: str | None, said: Any) -> bool:
-    """Return True if ``said``, a label or a list of labels, contains ``label``."""
-    return label in said if isinstance(said, list) else label == said
+def _among(label: str | None, labels: Any) -> bool:
+    """Return True if ``labels``, a label or a list of labels, contains ``label``."""
+    return label in labels if isinstance(labels, list) else label == labels
 
 
 def tables_folder() -> Path:
@@ -228,14 +228,14 @@ class _DefinitionReader:
     def _check(self) -> None:
         """Check what does not depend on the scale: the names in the file, and all parts of pipelines."""
         file = self.file
-        file.known((), _KEYS)
+        file.check_keys((), _KEYS)
         for key in _NEEDED:
             if key not in file.mapping(()):
                 raise UserError(f"{file.path}: a table needs {key!r}")
         for key in ("rows", "columns"):
             if not file.mapping((key,)):
                 raise file.wrong((key,), f"the table has no {key}")
-        for at in self._all_said():
+        for at in self._pipeline_places():
             read_pipeline(file, at)
         self._check_skip()
         self._check_row_names()
@@ -243,10 +243,10 @@ class _DefinitionReader:
         for average in file.mapping(("averages",)):
             if average in file.mapping(("columns",)):
                 raise file.wrong(("averages", average), f"{average!r} is the name of a column already")
-            file.names(("averages", average), file.mapping(("columns",)), "column")
+            file.check_names(("averages", average), file.mapping(("columns",)), "column")
         self._check_scales()
 
-    def _all_said(self, under: Place = ()) -> Iterator[Place]:
+    def _pipeline_places(self, under: Place = ()) -> Iterator[Place]:
         """Yield the places of pipeline parts, in the table itself or under one of its scales."""
         yield (*under, "shared")
         for axis in self.file.mapping((*under, "rows")):
@@ -266,10 +266,10 @@ class _DefinitionReader:
 
     def _check_labels(self, at: Place, *, alone: bool = False) -> None:
         """Check a mapping of axes to lists of their labels or, with ``alone``, to single labels."""
-        self.file.known(at, self.file.mapping(("rows",)), "axis")
+        self.file.check_keys(at, self.file.mapping(("rows",)), "axis")
         for axis in self.file.mapping(at):
             labels = self.file.mapping(("rows", axis))
-            self.file.names((*at, axis), labels, "label", f" on the axis {axis!r}", alone=alone)
+            self.file.check_names((*at, axis), labels, "label", f" on the axis {axis!r}", alone=alone)
 
     def _check_row_names(self) -> None:
         """Check that row names are unique: results, published values and single cells are identified by them."""
@@ -292,18 +292,18 @@ class _DefinitionReader:
     def _check_scales(self) -> None:
         """Check that the rows, columns and labels that a scale changes exist."""
         file = self.file
-        file.known(("scales",), SCALES, "scale")
+        file.check_keys(("scales",), SCALES, "scale")
         for scale in file.mapping(("scales",)):
             at: Place = ("scales", scale)
-            file.known(at, _CHANGES)
+            file.check_keys(at, _CHANGES)
             self._check_labels((*at, "only"))
             if file.get((*at, "drop")) is not None:
-                file.names((*at, "drop"), file.mapping(("columns",)), "column")
-            file.known((*at, "columns"), file.mapping(("columns",)), "column")
-            file.known((*at, "rows"), file.mapping(("rows",)), "axis")
+                file.check_names((*at, "drop"), file.mapping(("columns",)), "column")
+            file.check_keys((*at, "columns"), file.mapping(("columns",)), "column")
+            file.check_keys((*at, "rows"), file.mapping(("rows",)), "axis")
             for axis in file.mapping((*at, "rows")):
-                file.known((*at, "rows", axis), file.mapping(("rows", axis)), "label")
-            for place in self._all_said(at):
+                file.check_keys((*at, "rows", axis), file.mapping(("rows", axis)), "label")
+            for place in self._pipeline_places(at):
                 read_pipeline(file, place)
 
     def _check_cells(self, definition: Definition, scale: str) -> None:
@@ -315,26 +315,26 @@ class _DefinitionReader:
             if "measure" not in cell:
                 raise self.file.wrong(("columns", column), f"the column {column!r} has no 'measure'")
             if wrong := texts_wrong(cell.get("inspection", {})):
-                raise self.file.wrong(self._last_said(row, column, scale, ("inspection", "texts")), wrong)
+                raise self.file.wrong(self._deciding_place(row, column, scale, ("inspection", "texts")), wrong)
 
-    def _last_said(self, row: Row, column: str, scale: str, keys: Place) -> Place:
+    def _deciding_place(self, row: Row, column: str, scale: str, keys: Place) -> Place:
         """Return the place of the setting ``keys`` that overrides all others for a cell."""
-        own: list[Place] = [("cells", row.name, column), ("cells", row.name, WHOLE_ROW)]
+        by_priority: list[Place] = [("cells", row.name, column), ("cells", row.name, WHOLE_ROW)]
         labels: list[Place] = [("rows", axis, label) for axis, label in reversed([*row.labels.items()])]
         for places in ([("columns", column)], labels, [("shared",)]):
-            own += [*(("scales", scale, *at) for at in places), *places]
-        return next((*at, *keys) for at in own if self.file.get((*at, *keys)) is not None)
+            by_priority += [*(("scales", scale, *at) for at in places), *places]
+        return next((*at, *keys) for at in by_priority if self.file.get((*at, *keys)) is not None)
 
     def _digits(self) -> int:
-        given = "digits" in self.file.mapping(())
-        return self.file.whole_number(("digits",), 0, MOST_DIGITS) if given else _DIGITS
+        has_digits = "digits" in self.file.mapping(())
+        return self.file.whole_number(("digits",), 0, MOST_DIGITS) if has_digits else _DIGITS
 
     def _singles(self) -> dict[str, dict[str, Pipeline]]:
         """Return the pipeline parts of single cells; their rows and columns must be in the file."""
         file = self.file
-        file.known(("cells",), [row.name for row in self._rows()], "row")
+        file.check_keys(("cells",), [row.name for row in self._rows()], "row")
         for name in file.mapping(("cells",)):
-            file.known(("cells", name), [*file.mapping(("columns",)), WHOLE_ROW], "column")
+            file.check_keys(("cells", name), [*file.mapping(("columns",)), WHOLE_ROW], "column")
         return {
             name: {column: read_pipeline(file, ("cells", name, column)) for column in file.mapping(("cells", name))}
             for name in file.mapping(("cells",))
@@ -365,16 +365,16 @@ class _DefinitionReader:
         self, columns: Mapping[str, Pipeline], averages: Mapping[str, Sequence[str]]
     ) -> dict[str, list[float | None]]:
         """Return the published values of the remaining columns, for every row of the file."""
-        file, everything = self.file, self.file.everything()
-        kept = [everything.index(column) for column in (*columns, *averages)]
+        file, column_names = self.file, self.file.column_names()
+        kept = [column_names.index(column) for column in (*columns, *averages)]
         found = {}
-        file.known(("published",), [row.name for row in self._rows()], "row")
+        file.check_keys(("published",), [row.name for row in self._rows()], "row")
         for name in file.mapping(("published",)):
             at = ("published", name)
-            said = file.entries(at, "numbers")
-            if len(said) != len(everything):
-                raise file.wrong(at, f"{len(everything)} values are needed, one for each column, not {len(said)}")
-            values = [None if value is None else file.number((*at, place)) for place, value in enumerate(said)]
+            entries = file.entries(at, "numbers")
+            if len(entries) != len(column_names):
+                raise file.wrong(at, f"{len(column_names)} values are needed, one for each column, not {len(entries)}")
+            values = [None if value is None else file.number((*at, place)) for place, value in enumerate(entries)]
             found[name] = [values[place] for place in kept]
             for place, average in enumerate(averages, start=len(columns)):
                 if len(averages[average]) < len(file.mapping(("averages",))[average]):

@@ -9,7 +9,9 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import LEVEL, RESAMPLES, Resampled, SeedBySeed, resample
-from holdfast.evaluation.pairing import ComparedResult, RowKey, Side, attacked_by_all, differing, draw
+from holdfast.evaluation.pairing.attacked import attacked_by_all
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, Side
+from holdfast.evaluation.pairing.rows import difference_row, draw
 from holdfast.experiments.measures import rows_behind
 
 _ITEMS = {"accuracy": "correct", "spearman": "gold"}
@@ -67,12 +69,12 @@ def differences(
             compared = pairs.compared(partner, value)
             if compared is None:
                 continue
-            message = differing(compared.tasks, compared.baseline, compared.other, seed=seed)
+            difference = difference_row(compared.tasks, compared.baseline, compared.other, seed=seed)
         except UserError as error:
             pairs.note(f"not compared: {error}", value)
             continue
         names = {name: value[name] for name in ("task", "split", "labels", "digits")}
-        found.append({**names, "metric": compared.keys[0].metric, **message})
+        found.append({**names, "metric": compared.keys[0].metric, **difference})
     interval = f"paired bootstrap over items and seeds, percentile, {LEVEL:g} %"
     notes = [f"{line} ({'; '.join(places)})" for line, places in pairs.notes.items()]
     return {"results": found, "notes": notes, "seed": seed, "resamples": resamples, "interval": interval}
@@ -130,10 +132,10 @@ class _PairedRows:
         parts = [part for part in found if part is not None]
         tasks = [task for part in parts for task in part.tasks]
         seeds = [tuple(tuple(self.places[row, column]["seeds"]) for row in (baseline, other)) for column in columns]
-        alike = {tuple(len(side.sources) for side in (part.baseline, part.other)) for part in parts}
+        seed_counts = {tuple(len(side.sources) for side in (part.baseline, part.other)) for part in parts}
         single = len(parts) == len(columns) and all(len(part.keys) == 1 for part in parts)
         by_seed = any(isinstance(task.sample, SeedBySeed) for task in tasks)  # its models have another order
-        if not single or by_seed or len(alike) > 1 or len(set(seeds)) > 1:
+        if not single or by_seed or len(seed_counts) > 1 or len(set(seeds)) > 1:
             return None
         splits: dict[tuple[str, str], list[_Compared]] = {}
         for part in parts:

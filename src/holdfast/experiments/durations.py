@@ -22,7 +22,7 @@ class Durations:
         for record in records:
             kind, settings = record["kind"], record["settings"]
             rate = record["seconds_of_last_run"] / _size(kind, settings)
-            for sort in {(kind, what(kind, settings)), (kind, "")}:
+            for sort in {(kind, sort_name(kind, settings)), (kind, "")}:
                 rates.setdefault(sort, []).append(rate)
         self._rates = {sort: statistics.median(found) for sort, found in rates.items()}
 
@@ -30,7 +30,7 @@ class Durations:
         """Estimate the seconds that cells take, one at a time; None if some cell has no finished one of its kind."""
         seconds = 0.0
         for cell in cells:
-            sort = (cell.kind, what(cell.kind, cell.settings))
+            sort = (cell.kind, sort_name(cell.kind, cell.settings))
             rate = self._rates.get(sort, self._rates.get((cell.kind, "")))
             if rate is None:
                 return None
@@ -50,7 +50,7 @@ def time_left(cells: Iterable[Cell], store: Store, jobs: int = 1) -> str:
     return f", about {duration(seconds / jobs)} left" if seconds else ""
 
 
-def what(kind: str, settings: Mapping[str, Any]) -> str:
+def sort_name(kind: str, settings: Mapping[str, Any]) -> str:
     """Return the sort of a cell within its kind, such as the method of a training."""
     names = {
         "encoder": ("method",),
@@ -59,8 +59,8 @@ def what(kind: str, settings: Mapping[str, Any]) -> str:
         "attack": ("recipe", "task"),
         "evaluation": ("tasks",),
     }
-    said = [settings.get(name) for name in names.get(kind, ())]
-    return ", ".join(" ".join(value) if isinstance(value, list) else str(value) for value in said if value)
+    values = [settings.get(name) for name in names.get(kind, ())]
+    return ", ".join(" ".join(value) if isinstance(value, list) else str(value) for value in values if value)
 
 
 def _size(kind: str, settings: Mapping[str, Any]) -> float:

@@ -39,7 +39,7 @@ def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, A
     kind = figure.get("kind")
     if not isinstance(kind, str) or kind not in FIGURES:
         raise file.wrong(("figure", "kind"), f"a figure's kind is one of {', '.join(FIGURES)}, not {shown(kind)}")
-    file.known(("figure",), FIGURES[kind])
+    file.check_keys(("figure",), FIGURES[kind])
     if kind == "scatter":
         _check_scatter(file, left, scale)
     if kind != "lines":
@@ -52,14 +52,14 @@ def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, A
 
 def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
     """Check that both columns exist, at this scale too, and that ``join`` is an axis of the rows."""
-    file.known(("figure", "axes"), ("x", "y"))
-    everything, axes = file.everything(), file.mapping(("rows",))
+    file.check_keys(("figure", "axes"), ("x", "y"))
+    column_names, axes = file.column_names(), file.mapping(("rows",))
     for key in ("x", "y"):
         file.text(("figure", "axes", key))
         at = ("figure", key)
         name = file.text(at, needed=True)
-        if name not in everything:
-            raise file.wrong(at, f"there is no column {name!r}{did_you_mean(name, everything)}")
+        if name not in column_names:
+            raise file.wrong(at, f"there is no column {name!r}{did_you_mean(name, column_names)}")
         if name not in left:
             raise file.wrong(at, f"the figure needs the column {name!r}, which is dropped at the scale {scale}")
     join = file.text(("figure", "join"))
@@ -70,10 +70,10 @@ def _check_scatter(file: TableFile, left: Sequence[str], scale: str) -> None:
 def _panel(file: TableFile, at: Place, left: Sequence[str]) -> dict[str, Any]:
     """Return one panel, with the points that remain at the scale."""
     panel, points = file.mapping(at, needed=True), (*at, "points")
-    file.known(at, ("x", "points"))
+    file.check_keys(at, ("x", "points"))
     file.text((*at, "x"))
     if not file.mapping(points):
         raise file.wrong(at, "a panel needs 'points', {column: place on the axis}")
-    file.known(points, file.everything(), "column")
+    file.check_keys(points, file.column_names(), "column")
     places = {column: file.number((*points, column)) for column in file.mapping(points)}
     return {**panel, "points": {column: x for column, x in places.items() if column in left}}

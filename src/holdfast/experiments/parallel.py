@@ -35,7 +35,7 @@ def devices_here() -> int:
     return max(1, torch.cuda.device_count())
 
 
-def make_side_by_side(
+def make_in_parallel(
     todo: Sequence[Cell], store: Store, setting: Setting, jobs: int, *, console: Console, command: list[str]
 ) -> dict[str, str]:
     """Make cells, each as soon as its inputs exist, and return the reason for each that could not be made.
@@ -61,8 +61,8 @@ def make_side_by_side(
     failed: dict[str, str] = {}
     waiting, running = list(todo), dict[Future[str | None], Cell]()
     with (
-        ProcessPoolExecutor(jobs, mp_context=context, initializer=_settle, initargs=(numbers, jobs)) as pool,
-        _ended_with_an_error(),
+        ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialise_worker, initargs=(numbers, jobs)) as pool,
+        _terminated_on_error(),
         stage(console, "making cells", unit="cells", total=len(todo)) as making,
     ):
         while waiting or running:
@@ -77,10 +77,10 @@ def make_side_by_side(
                 making.update(making.done + 1)
                 if reason is not None:
                     failed[cell.key] = reason
-                message = "made" if reason is None else f"not made: {reason}"
+                outcome = "made" if reason is None else f"not made: {reason}"
                 left = time_left([*waiting, *running.values()], store, jobs)
                 console.print(
-                    f"{message} ({cell.kind}: {cell.label}), {len(waiting)} more wait{left}",
+                    f"{outcome} ({cell.kind}: {cell.label}), {len(waiting)} more wait{left}",
                     markup=False,
                     highlight=False,
                 )
@@ -88,7 +88,7 @@ def make_side_by_side(
 
 
 @contextmanager
-def _ended_with_an_error() -> Iterator[None]:
+def _terminated_on_error() -> Iterator[None]:
     """Terminate the processes started inside the block if it raises; the pool would wait for their work."""
     before = set(multiprocessing.active_children())
     try:
@@ -122,7 +122,7 @@ def ready(waiting: list[Cell], running: Sequence[Cell], failed: dict[str, str]) 
     return [cell for cell in waiting if not any(taken.key in missing for taken in cell.inputs.values())]
 
 
-def _settle(numbers: Any, jobs: int) -> None:
+def _initialise_worker(numbers: Any, jobs: int) -> None:
     """Take one GPU, before CUDA is initialised, and a share of the cores."""
     import torch
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.experiments.cells import Cell, Store, in_order
-from holdfast.experiments.durations import Durations, what
+from holdfast.experiments.durations import Durations, sort_name
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.reproduction import cells_of
 
@@ -43,9 +43,9 @@ def plan(tables: Sequence[ReproduceSettings]) -> list[Planned]:
     durations = Durations(store.records())
     sorts: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        sorts.setdefault((cell.kind, what(cell.kind, cell.settings)), []).append(cell)
+        sorts.setdefault((cell.kind, sort_name(cell.kind, cell.settings)), []).append(cell)
     planned = []
-    for (kind, sort), alike in sorts.items():
-        left = [cell for cell in alike if cell.key in to_make]
-        planned.append(Planned(kind, sort, len(alike), len(alike) - len(left), durations.of(left)))
+    for (kind, sort), members in sorts.items():
+        left = [cell for cell in members if cell.key in to_make]
+        planned.append(Planned(kind, sort, len(members), len(members) - len(left), durations.of(left)))
     return planned

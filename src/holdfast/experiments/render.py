@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.experiments.markup import escaped_latex, escaped_markdown, latex_table, markdown_table
 from holdfast.results import p_shown
 
 NOT_RUN = "–"
@@ -31,7 +31,7 @@ def spread_of(row: Mapping[str, Any]) -> str:
     return f"[{', '.join(ends)}]" if ends else ""
 
 
-def beside(row: Mapping[str, Any]) -> str:
+def published_of(row: Mapping[str, Any]) -> str:
     """Return the published value and our mean minus it; an empty text if nothing was published."""
     published, digits = row["published"], row.get("digits", 1)
     if published is None:
@@ -49,8 +49,8 @@ def _signed(value: float, digits: int, *, plus: bool = False) -> str:
 
 def cells_of(row: Mapping[str, Any]) -> str:
     """Return our value with its spread; in parentheses the published value and the difference."""
-    message = beside(row)
-    return " ".join(filter(None, (value_of(row), spread_of(row), f"({message})" if message else "")))
+    published = published_of(row)
+    return " ".join(filter(None, (value_of(row), spread_of(row), f"({published})" if published else "")))
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
@@ -81,36 +81,35 @@ def notes(result: Mapping[str, Any]) -> list[str]:
     if protocol["scale"] == "smoke":
         lines.append("At this scale the numbers mean nothing: they show that every cell can be made.")
     if result.get("model"):
-        whose = "the published values are of the paper's own models"
-        lines.append(f"Our rows start from {result['model']} where they name no other model; {whose}.")
+        origin = "the published values are of the paper's own models"
+        lines.append(f"Our rows start from {result['model']} where they name no other model; {origin}.")
     if changes := protocol.get("changes"):
-        message = [f"{stage}.{name}={value}" for stage, says in changes.items() for name, value in says.items()]
-        lines.append(f"Changed in the scale: {', '.join(message)}.")
+        changed = [f"{stage}.{name}={value}" for stage, options in changes.items() for name, value in options.items()]
+        lines.append(f"Changed in the scale: {', '.join(changed)}.")
     if only := protocol.get("only"):
         lines.append(f"Only the rows with {' or '.join(only)} in their names: the table has more.")
     if left_out := protocol.get("left_out"):
         lines.append(f"Left out at this scale: {'; '.join(left_out)}.")
-    if protocol.get("seeds", 1) > 1 and (
-        same := [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
-    ):
-        lines.append(f"No seed changes what {len(same)} values are of: they are of one run, and stand without ±.")
-    if fewer := _of_fewer_seeds(result):
-        lines.append(f"Of fewer than {protocol['seeds']} seeds: {fewer}.")
+    seedless = [row for row in result["results"] if row["n"] == 1 and not row["not_run"]]
+    if protocol.get("seeds", 1) > 1 and seedless:
+        lines.append(f"{len(seedless)} values do not depend on the seed: they come from one run and have no ±.")
+    if fewer := _with_fewer_seeds(result):
+        lines.append(f"With fewer than {protocol['seeds']} seeds: {fewer}.")
     if any("low" in row["metrics"] for row in result["results"]):
         lines.append("In square brackets: the 95 % interval of a single value, over its texts.")
     if shared := [row["timed_among"] for row in result["results"] if "timed_among" in row]:
         lines.append(
-            f"{len(shared)} times were taken while up to {max(shared)} pieces of work shared the machine (--jobs), and "
-            "may be too long: with --jobs 1 and another --output they are of the attack alone."
+            f"{len(shared)} times were measured while up to {max(shared)} jobs shared the machine (--jobs) and may be "
+            "too long: --jobs 1 with another --output measures the attack alone."
         )
     sampled = [row for row in result["results"] if "sample" in row]
     if sampled:
         most = max(row["sample"]["of"] for row in sampled)
-        lines.append(f"{len(sampled)} values are of samples of test sets (of up to {most:,} rows), drawn by a seed.")
+        lines.append(f"{len(sampled)} values were measured on random samples of test sets (of up to {most:,} rows).")
     return lines
 
 
-def _of_fewer_seeds(result: Mapping[str, Any]) -> str:
+def _with_fewer_seeds(result: Mapping[str, Any]) -> str:
     """List the rows that have a value of fewer seeds than asked for, each with its lowest number of seeds."""
     found: dict[str, int] = {}
     for row in result["results"]:
@@ -139,8 +138,8 @@ def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[lis
 def _difference(row: Mapping[str, Any]) -> str:
     """Return the difference, its interval and p, as text."""
     metrics = row["metrics"]
-    message = [_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high")]
-    return f"{message[0]} [{message[1]}, {message[2]}], p {p_shown(metrics['p'])}"
+    value, low, high = (_signed(metrics[name], row["digits"], plus=True) for name in ("difference", "low", "high"))
+    return f"{value} [{low}, {high}], p {p_shown(metrics['p'])}"
 
 
 def differences_notes(result: Mapping[str, Any]) -> list[str]:
@@ -149,14 +148,15 @@ def differences_notes(result: Mapping[str, Any]) -> list[str]:
     if compared is None:
         return []
     if not compared["results"]:
-        none = f"No differences from {result['protocol']['against']}: no value is of items that both rows have."
+        none = f"No differences from {result['protocol']['against']}: no value was measured on items of both rows."
         return [none, *compared["notes"]]
     items = [row["n"] for row in compared["results"]]
     number = f"{min(items):,}" + (f" to {max(items):,}" if max(items) > min(items) else "")
     how = (
-        f"Of {number} items each, of attacks the texts that both attacked: the difference, its 95 % interval (paired "
-        f"bootstrap, {compared['resamples']:,} resamples) and p, two-sided, of this comparison alone: McNemar's exact "
-        "test for right and wrong of one seed a side, else the bootstrap's. Of success rates, less than 0 holds better."
+        f"Each comparison has {number} items; for attacks, the texts that both rows attacked. A cell shows the "
+        f"difference, its 95 % interval (paired bootstrap, {compared['resamples']:,} resamples) and the two-sided p of "
+        "this comparison alone: McNemar's exact test for right and wrong answers of one seed per row, otherwise the "
+        "bootstrap's. A negative difference of success rates means more robust."
     )
     return [how, *compared["notes"]]
 
@@ -168,11 +168,6 @@ def text_lines(result: Mapping[str, Any]) -> list[str]:
         if row.get("told"):
             found.setdefault(tuple(row["told"]), f"{row['task']}, {row['split']}")
     return [f"{name}: {line}" for lines, name in found.items() for line in lines]
-
-
-def _plain(text: str) -> str:
-    """Escape a text for Markdown and join its lines."""
-    return _MARKED.sub(r"\\\1", text.replace("\n", " "))
 
 
 def _some(names: Sequence[str], count: int = 3) -> str:
@@ -196,17 +191,15 @@ def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
         "Ours (published, difference).\n",
         *([f"The claim: {protocol['claim']}\n"] if protocol.get("claim") else []),
         *(f"{line}\n" for line in notes(result)),
-        _line(header),
-        _line(["---"] * labels + ["---:"] * (len(header) - labels)),
-        *(_line(line) for line in lines),
+        *_table(header, lines, labels),
         "",
     ]
     parts += [f"![{protocol['title']}]({picture})\n" for picture in pictures]
     parts += _differences_section(result)
-    if message := reasons(result):
-        parts += ["Not run:\n", *(f"- {reason}" for reason in message), ""]
+    if missing := reasons(result):
+        parts += ["Not run:\n", *(f"- {reason}" for reason in missing), ""]
     if texts := text_lines(result):
-        parts += ["Texts, of the first seed:\n", *(f"- {_plain(line)}" for line in texts), ""]
+        parts += ["Texts, of the first seed:\n", *(f"- {escaped_markdown(line)}" for line in texts), ""]
     return "\n".join([*parts, f"`{result['command']}` ({result['created'][:10]})", ""])
 
 
@@ -214,34 +207,20 @@ def _differences_section(result: Mapping[str, Any]) -> list[str]:
     """Return the differences as Markdown, with the notes for reading them."""
     header, lines = differences_laid_out(result)
     labels = len(result["results"][0]["labels"])
-    parts = [f"{_plain(line)}\n" for line in differences_notes(result)]
+    parts = [f"{escaped_markdown(line)}\n" for line in differences_notes(result)]
     if not lines:
         return parts
-    rule = ["---"] * labels + ["---:"] * (len(header) - labels)
-    return [f"## {differences_title(result)}\n", *map(_line, (header, rule, *lines)), "", *parts]
-
-
-def listing(tables: Sequence[Mapping[str, Any]]) -> str:
-    """Return the tables and figures that come with holdfast as Markdown, from `describe_tables`."""
-    header = ("name", "what it shows", "source", "rows × columns")
-    rows = [(f"`{t['table']}`", t["title"], t["source"], f"{t['rows']} × {t['columns']}") for t in tables]
-    return "\n".join([_line(header), _line(["---"] * len(header)), *(_line(row) for row in rows)]) + "\n"
-
-
-_MARKED = re.compile(r"([\\`*_{}\[\]<>#|])")
+    return [f"## {differences_title(result)}\n", *_table(header, lines, labels), "", *parts]
 
 
 def index(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a page that lists tables by file stem: what each shows, and how many of its values were measured."""
-    lines = [
-        _line(["table", "what it shows", "source", "values", "not run"]),
-        _line(["---", "---", "---", "---:", "---:"]),
-        *(
-            _line([f"[{stem}]({stem}.md)", result["protocol"]["title"], result["protocol"]["source"], *_counts(result)])
-            for stem, result in results.items()
-        ),
+    header = ("table", "what it shows", "source", "values", "not run")
+    rows = [
+        (f"[{stem}]({stem}.md)", result["protocol"]["title"], result["protocol"]["source"], *_counts(result))
+        for stem, result in results.items()
     ]
-    return "\n".join(["# Reproduced\n", *lines, ""])
+    return "\n".join(["# Reproduced\n", *_table(header, rows, 3), ""])
 
 
 def _counts(result: Mapping[str, Any]) -> list[str]:
@@ -249,47 +228,15 @@ def _counts(result: Mapping[str, Any]) -> list[str]:
     return [str(measured), str(len(result["results"]) - measured)]
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-
-_LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-          "±": r"$\pm$", "–": "--", "−": "$-$", "δ": r"$\delta$",
-          "→": r"$\to$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "α": r"$\alpha$", "β": r"$\beta$",
-          "γ": r"$\gamma$", "λ": r"$\lambda$", "τ": r"$\tau$", "φ": r"$\phi$", "∞": r"$\infty$",
-          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",  # other characters in OT1
-          "×": r"$\times$", "·": r"$\cdot$", "≤": r"$\leq$", "≥": r"$\geq$", "…": r"\ldots{}",
-          "₀": "$_0$", "₁": "$_1$"}  # fmt: skip
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], labels: int) -> list[str]:
+    """Return the lines of a Markdown table; its cells may hold Markdown."""
+    head, *body = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in (header, *rows)]
+    return markdown_table(head, body, left=range(labels))
 
 
 def latex(result: Mapping[str, Any]) -> str:
     """Return the table as LaTeX with booktabs."""
-    header, lines = laid_out(result)
-    labels = len(result["results"][0]["labels"])
-    rows = [latex_row([escaped_latex(cell) for cell in line]) for line in (header, *lines)]
-    return "\n".join(
-        [
-            f"% {result['command']}",
-            rf"\begin{{tabular}}{{{'l' * labels}{'r' * (len(header) - labels)}}}",
-            r"\toprule",
-            rows[0],
-            r"\midrule",
-            *rows[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
-def latex_row(cells: Sequence[str]) -> str:
-    """Return a row of a tabular; the cells are LaTeX already."""
-    row = " & ".join(cells) + r" \\"
-    # A preceding \\ or \midrule would take a star or a bracket at the start of the row as its own argument.
-    return "{}" + row if row.lstrip().startswith(("[", "*")) else row
-
-
-def escaped_latex(text: str) -> str:
-    """Escape ``text`` for LaTeX."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    header, rows = laid_out(result)
+    labels = range(len(result["results"][0]["labels"]))
+    head, *body = [[escaped_latex(cell) for cell in line] for line in (header, *rows)]
+    return latex_table(result["command"], head, body, left=labels)

@@ -14,7 +14,7 @@ from holdfast.experiments.cells import Cell, Store, in_order
 from holdfast.experiments.definition import SCALES, Definition, Row, known_tables, merged, read_definition
 from holdfast.experiments.differences import differences
 from holdfast.experiments.durations import time_left
-from holdfast.experiments.parallel import WAIT, devices_here, make_side_by_side, ready
+from holdfast.experiments.parallel import WAIT, devices_here, make_in_parallel, ready
 from holdfast.experiments.render import latex, markdown
 from holdfast.experiments.reproduce_settings import ReproduceSettings
 from holdfast.experiments.scales import Scale, read_scale
@@ -120,7 +120,7 @@ def _read(settings: ReproduceSettings) -> tuple[Definition, Scale, Setting]:
         settings.data,
         settings.resource_names,
         scale.tasks,
-        scale.says,
+        scale.stages,
         settings.vectors,
         settings.translators,
     )
@@ -137,9 +137,9 @@ def _entries(definition: Definition, setting: Setting, settings: ReproduceSettin
     entries = []
     for row in _rows(definition, settings):
         for column in definition.columns:
-            said = definition.cell(row, column)
-            measure, digits = said.pop("measure", ""), said.pop("digits", definition.digits)
-            pipeline = merged(_of_scale(setting.scale, said), said)
+            own = definition.cell(row, column)
+            measure, digits = own.pop("measure", ""), own.pop("digits", definition.digits)
+            pipeline = merged(_scale_settings(setting.scale, own), own)
             cells: list[Cell | str] = []
             for seed in range(FIRST_SEED, FIRST_SEED + settings.seeds):
                 try:
@@ -178,10 +178,12 @@ def _partners(definition: Definition, settings: ReproduceSettings) -> dict[str, 
         raise UserError(f"--against {error}") from error
 
 
-def _of_scale(scale: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _scale_settings(scale: Mapping[str, Any], pipeline: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scale's settings of the stages of a cell; settings of trainings do not apply to baselines."""
-    trained = "baseline" not in said.get("encoder", {})
-    return {stage: says for stage, says in scale.items() if stage in said and (trained or stage != "encoder")}
+    trained = "baseline" not in pipeline.get("encoder", {})
+    return {
+        stage: settings for stage, settings in scale.items() if stage in pipeline and (trained or stage != "encoder")
+    }
 
 
 def _make(
@@ -197,7 +199,7 @@ def _make(
     todo = [cell for cell in cells if cell.key in left]
     console.print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished", highlight=False)
     if jobs > 1 and len(todo) > 1:
-        return make_side_by_side(todo, store, setting, jobs, console=console, command=command)
+        return make_in_parallel(todo, store, setting, jobs, console=console, command=command)
     return _make_in_turn(todo, store, setting, console, command)
 
 
@@ -206,16 +208,16 @@ def _make_in_turn(
 ) -> dict[str, str]:
     """Make one cell after the other; wait at the end for cells that another run is making."""
     failed: dict[str, str] = {}
-    waiting, message = list(todo), set[str]()
+    waiting, announced = list(todo), set[str]()
 
     def ended(cell: Cell) -> bool:
         """Make a cell or record why it cannot be made; return False if another run is making it."""
-        new = cell.key not in message
+        new = cell.key not in announced
         if new:
-            message.add(cell.key)
+            announced.add(cell.key)
             left = time_left(waiting, store)
             console.print(
-                f"[{len(message)}/{len(todo)}] {cell.kind}: {cell.label}{left}", markup=False, highlight=False
+                f"[{len(announced)}/{len(todo)}] {cell.kind}: {cell.label}{left}", markup=False, highlight=False
             )
         try:
             make(cell, store, setting, console, command)

@@ -22,14 +22,14 @@ class Scale:
     """A scale.
 
     Attributes:
-        says: settings of each stage.
+        stages: settings of each stage.
         model: the model that encoders start from, if the scale sets it.
         corpus: their training corpus, if the scale sets it.
         tasks: for each task, the settings of the cells on it.
-        changes: the part of ``says`` that the user set.
+        changes: the part of ``stages`` that the user set.
     """
 
-    says: Pipeline
+    stages: Pipeline
     model: str | None
     corpus: str | None
     tasks: Mapping[str, Pipeline]
@@ -48,10 +48,10 @@ def read_scale(name: str, changes: Sequence[str] = ()) -> Scale:
         UserError: there is no such stage or setting, or the value does not fit.
     """
     text = (Path(__file__).parent / "scales.yaml").read_text(encoding="utf-8")
-    says: Pipeline = dict(yaml.safe_load(text)[name] or {})
-    model, corpus, tasks = (says.pop(key, None) for key in ("model", "corpus", "tasks"))
+    stages: Pipeline = dict(yaml.safe_load(text)[name] or {})
+    model, corpus, tasks = (stages.pop(key, None) for key in ("model", "corpus", "tasks"))
     changed = _changes(changes)
-    return Scale(merged(says, changed), model, corpus, tasks or {}, changed)
+    return Scale(merged(stages, changed), model, corpus, tasks or {}, changed)
 
 
 def _changes(words: Sequence[str]) -> Pipeline:

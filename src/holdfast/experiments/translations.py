@@ -45,20 +45,20 @@ def write_pairs(
         folder / f"part-{start:09}.jsonl": sentences[start : start + _PART] for start in range(0, len(sentences), _PART)
     }
     missing = [part for part in parts if not part.exists()]
-    with stage(console, "translating", unit="sentences") as message:
-        message.restart(total=len(sentences), first=min(len(sentences), (len(parts) - len(missing)) * _PART))
+    with stage(console, "translating", unit="sentences") as progress:
+        progress.restart(total=len(sentences), first=min(len(sentences), (len(parts) - len(missing)) * _PART))
         for part in missing:
             chosen = parts[part]
             pairs = zip(chosen, back_translate(chosen, there, back), strict=True)
             write_text(part, "".join(json.dumps({COLUMN: old, POSITIVE_COLUMN: new}) + "\n" for old, new in pairs))
-            message.update(min(len(sentences), message.done + len(chosen)))
+            progress.update(min(len(sentences), progress.done + len(chosen)))
     text = "".join(_part_of(part, chosen) for part, chosen in parts.items())
     write_text(folder / PAIRS_FILE, text)
     for part in parts:
         part.unlink()
     records = [json.loads(line) for line in text.splitlines()]
-    alike = 100.0 * sum(record[COLUMN] == record[POSITIVE_COLUMN] for record in records) / len(records)
-    row = {"task": "back-translation", "split": "train", "n": len(records), "metrics": {"unchanged": alike}}
+    unchanged = 100.0 * sum(record[COLUMN] == record[POSITIVE_COLUMN] for record in records) / len(records)
+    row = {"task": "back-translation", "split": "train", "n": len(records), "metrics": {"unchanged": unchanged}}
     return [{**row, "pairs_sha256": sha256(folder / PAIRS_FILE)}]
 
 

@@ -66,7 +66,7 @@ class TableFile:
             raise self._no_mapping(at, value)
         return value
 
-    def everything(self) -> list[str]:
+    def column_names(self) -> list[str]:
         """Return the names of all columns and averages, in the order of published values."""
         return [*self.mapping(("columns",)), *self.mapping(("averages",))]
 
@@ -77,7 +77,7 @@ class TableFile:
             raise self.wrong(at, f"{_named(at)} takes a list of {of}, not {shown(value)}")
         return value
 
-    def names(self, at: Place, known: Iterable[str], kind: str, where: str = "", *, alone: bool = False) -> None:
+    def check_names(self, at: Place, known: Iterable[str], kind: str, where: str = "", *, alone: bool = False) -> None:
         """Refuse a value that is not a list of names, each from ``known`` and only once.
 
         Args:
@@ -96,7 +96,7 @@ class TableFile:
             if name in names[:place]:
                 raise self.wrong((*at, place), f"the {kind} {name!r} stands twice in {_named(at)}")
 
-    def known(self, at: Place, known: Iterable[str], kind: str = "") -> None:
+    def check_keys(self, at: Place, known: Iterable[str], kind: str = "") -> None:
         """Refuse a key of the mapping at a place that is not in ``known``; ``kind`` names the keys in the message."""
         known = tuple(known)
         for key in self.mapping(at):
@@ -156,7 +156,7 @@ class TableFile:
             if id(node) in seen:  # an alias
                 continue
             seen.add(id(node))
-            if problem := _no_value(node):
+            if problem := _node_problem(node):
                 raise self._at(node, problem)
             if isinstance(node, yaml.SequenceNode):
                 waiting.extend(reversed(node.value))
@@ -186,7 +186,7 @@ class TableFile:
         return UserError(f"{self.path}:{node.start_mark.line + 1}: {what}")
 
 
-def _no_value(node: yaml.Node) -> str:
+def _node_problem(node: yaml.Node) -> str:
     """Return why a node is not a valid value of a table; "" if it is one."""
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.ScalarNode) and kind == "float" and not math.isfinite(_VALUES.construct_yaml_float(node)):

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.audit import AuditSettings, audit
-from holdfast.audit.audit_run import is_of, materials
+from holdfast.audit.audit_run import matches, prepare_inputs
 from holdfast.errors import EndsRun, UserError
-from holdfast.evaluation.pairing import ComparedResult, Side, compare, is_paired
+from holdfast.evaluation.pairing.audited import is_paired
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.files import created_folder, exclusive, locked
 from holdfast.hardening import sts_cost
 from holdfast.hardening.harden_settings import AUTO, HardenSettings
@@ -18,7 +20,7 @@ from holdfast.launch import is_first_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.number_ranges import check_numbers
 from holdfast.progress import stage
-from holdfast.results import new_result, read_result, refuse_result_of_another, write_result
+from holdfast.results import earlier_result, new_result, write_result
 from holdfast.runs.run_record import RUN
 from holdfast.training.training_run import train
 
@@ -67,13 +69,13 @@ def harden(
     check_numbers(settings)  # before audits, which take minutes
     if settings.pooling is None and not (resolve_model(settings.model) / "modules.json").exists():
         raise UserError(
-            f"{settings.model} is a raw masked language model, with no vectors in use that could be kept: train one "
-            "with `holdfast train`, or say with --pooling how it is used"
+            f"{settings.model} is a raw masked language model, not an encoder in use: train an encoder with "
+            "`holdfast train`, or name the pooling that you use with --pooling"
         )
     if settings.audited:
         with stage(console, "reading the texts of the audits", announce=False):
-            materials(_of_audit(settings, settings.model, BEFORE, settings.masked_lm))
-    if console is not None and is_first_process() and (message := _against(settings)):
+            prepare_inputs(_audit_settings(settings, settings.model, BEFORE, settings.masked_lm))
+    if console is not None and is_first_process() and (message := _perturbations(settings)):
         console.print(message, highlight=False, markup=False)
     trained = train(settings.training(), resume=resume, console=console, command=command)
     if not trained:
@@ -87,8 +89,8 @@ def harden(
         same = "masked_lm" in before["protocol"]["opened_resources"]
         masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
         after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
-        rows, sts = _similarity(settings, console, command)
-        rows += compared(before, after, differences(before, after, settings.output))
+        rows, sts = _sts_rows(settings, console, command)
+        rows += rows_before_and_after(before, after, paired_differences(before, after, settings.output))
         seconds |= {"audit_seconds": sum(each["timing"]["audit_seconds"] for each in (before, after))}
     result = new_result(
         "harden",
@@ -113,19 +115,19 @@ def harden(
     return result
 
 
-def _against(settings: HardenSettings) -> str:
-    """Return a line about the perturbations of the training if they depend on the available resources, else ""."""
+def _perturbations(settings: HardenSettings) -> str:
+    """Return a line about the perturbations in training if they depend on the available resources, else ""."""
     if found := settings.sources_of_synonyms():
         return f"against typing errors and synonyms: {', '.join(map(str, found))}"
     if settings.synonyms == AUTO and "synonyms" not in settings.options:
         return (
-            "against typing errors alone: no synonyms are at hand (--synonyms FILE; how to get some: "
-            "`holdfast doctor --resources light`)"
+            "against typing errors alone: no synonyms are on this machine (name some with --synonyms FILE; "
+            "`holdfast doctor --resources light` tells how to get some)"
         )
     return ""
 
 
-def _of_audit(settings: HardenSettings, model: str, name: str, masked_lm: str | None) -> AuditSettings:
+def _audit_settings(settings: HardenSettings, model: str, name: str, masked_lm: str | None) -> AuditSettings:
     return AuditSettings(
         model=model,
         texts=settings.texts,
@@ -146,31 +148,29 @@ def _audit(
     command: list[str] | None,
 ) -> dict[str, Any]:
     """Audit a model, or read the audit of the run that is continued."""
-    audited = _of_audit(settings, model, name, masked_lm)
+    wanted = _audit_settings(settings, model, name, masked_lm)
     path = settings.output / name
-    if path.exists():
-        made = read_result(path)
-        refuse_result_of_another(path, made, model_identity(resolve_model(model))["model_sha256"])
-        if is_of(made, audited):
-            return made
-        if console is not None:
-            console.print(f"{path} is an audit with other settings: it is made again", highlight=False, markup=False)
+    earlier = earlier_result(path, model_identity(resolve_model(model))["model_sha256"])
+    if earlier is not None and matches(earlier, wanted):
+        return earlier
+    if earlier is not None and console is not None:
+        console.print(f"{path} is an audit with other settings: audit again", highlight=False, markup=False)
     with stage(console, f"auditing {model}"):
-        result = audit(audited, console=console, command=command)
+        result = audit(wanted, console=console, command=command)
     write_result(path, result)
     return result
 
 
-def _similarity(
+def _sts_rows(
     settings: HardenSettings, console: Console | None, command: list[str] | None
 ) -> tuple[list[dict[str, Any]], list[str] | str]:
     """Return the change on the STS test sets: one row and the names of its files, or no row and the reason."""
-    if not sts_cost.at_hand(settings.data):
-        return [], "the seven STS test sets are not at hand"
+    if not sts_cost.available(settings.data):
+        return [], "the seven STS test sets are not on this machine"
     models = ((settings.model, sts_cost.BEFORE, settings.pooling), (str(settings.output), sts_cost.AFTER, None))
     try:
         before, after = (
-            sts_cost.measured(
+            sts_cost.evaluate_sts(
                 model, settings.output / name, pooling=pooling, data=settings.data, console=console, command=command
             )
             for model, name, pooling in models
@@ -185,47 +185,48 @@ def _similarity(
     return [row], [sts_cost.BEFORE, sts_cost.AFTER]
 
 
-def differences(
+def paired_differences(
     before: dict[str, Any], after: dict[str, Any], folder: Path
 ) -> dict[tuple[str, str], Mapping[str, float]]:
     """Return paired differences by task and split, ``{difference, low, high, p}``, as in `holdfast compare`."""
     sides = [Side(name, (ComparedResult(folder / name, audit),)) for name, audit in ((BEFORE, before), (AFTER, after))]
     if not all(any(map(is_paired, audit["results"])) for audit in (before, after)):
-        return {}  # unusable vectors: nothing could be measured, as the verdicts say
+        return {}  # invalid vectors: nothing could be measured, as the verdicts show
     rows, _ = compare(*sides)
     return {(row["task"], row["split"]): row["metrics"] for row in rows}
 
 
-def compared(
+def rows_before_and_after(
     before: Mapping[str, Any], after: Mapping[str, Any], paired: Mapping[tuple[str, str], Mapping[str, float]]
 ) -> list[dict[str, Any]]:
-    """Return a row per item that both audits measured, with its main figure before and after.
+    """Return a row per item that both audits measured, with its main metric before and after.
 
     Args:
         before: the audit before the hardening.
         after: the audit after it.
-        paired: the differences of `differences`.
+        paired: the differences of `paired_differences`.
     """
-    others = {(row["task"], row["split"]): row for row in after["results"]}
+    rows_after = {(row["task"], row["split"]): row for row in after["results"]}
     rows = []
     for row in before["results"]:
-        other, headline = others.get((row["task"], row["split"])), row["headline"]
-        if other is None or headline is None or not all(headline in side["metrics"] for side in (row, other)):
+        key, headline = (row["task"], row["split"]), row["headline"]
+        row_after = rows_after.get(key)
+        if row_after is None or headline not in row["metrics"] or headline not in row_after["metrics"]:
             continue
-        metrics = {}
-        for when, side in (("before", row), ("after", other)):
-            for end in ("", "_low", "_high"):
-                if headline + end in side["metrics"]:
-                    metrics[when + end] = side["metrics"][headline + end]
-        metrics |= sts_cost.of_difference(paired.get((row["task"], row["split"]), {}))
+        metrics = {
+            when + end: each["metrics"][headline + end]
+            for when, each in (("before", row), ("after", row_after))
+            for end in ("", "_low", "_high")
+            if headline + end in each["metrics"]
+        }
         rows.append(
             {
                 "task": row["task"],
                 "split": row["split"],
-                "n": min(row["n"], other["n"]),
+                "n": min(row["n"], row_after["n"]),
                 "metric": headline,
-                "metrics": metrics,
-                "verdicts": [row["verdict"], other["verdict"]],
+                "metrics": metrics | sts_cost.difference_metrics(paired.get(key, {})),
+                "verdicts": [row["verdict"], row_after["verdict"]],
             }
         )
     return rows

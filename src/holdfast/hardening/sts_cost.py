@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.data.registry import is_local
-from holdfast.evaluation.evaluation_result import asked, evaluation
+from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
 from holdfast.evaluation.evaluation_run import evaluate_tasks
-from holdfast.evaluation.pairing import ComparedResult, Side, compare
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
 from holdfast.evaluation.sts import STS_TASKS
 from holdfast.input_limits import cut_lines
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
 from holdfast.progress import stage
-from holdfast.results import read_result, refuse_result_of_another, write_result
+from holdfast.results import earlier_result, write_result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,12 +25,12 @@ BEFORE, AFTER = "sts-before.json", "sts-after.json"
 AVERAGE = "sts average"
 
 
-def at_hand(data: Path | None) -> bool:
+def available(data: Path | None) -> bool:
     """Return True if all seven test sets are on this machine."""
     return all(is_local(task, "test", data) for task in STS_TASKS)
 
 
-def measured(
+def evaluate_sts(
     model: str,
     path: Path,
     *,
@@ -52,29 +53,27 @@ def measured(
         UserError: the data is damaged, or the vectors have no score.
     """
     folder = resolve_model(model)
-    wanted, identity = asked(STS_TASKS, pooling=pooling), model_identity(folder)
-    if path.exists():
-        made = read_result(path)
-        refuse_result_of_another(path, made, identity["model_sha256"])
-        if all(made["protocol"].get(name) == value for name, value in wanted.items()):
-            return made
-        if console is not None:
-            console.print(f"{path} has other settings: it is made again", highlight=False, markup=False)
-    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as message:
+    options, identity = evaluation_options(STS_TASKS, pooling=pooling), model_identity(folder)
+    earlier = earlier_result(path, identity["model_sha256"])
+    if earlier is not None and all(earlier["protocol"].get(name) == value for name, value in options.items()):
+        return earlier
+    if earlier is not None and console is not None:
+        console.print(f"{path} has other settings: measure again", highlight=False, markup=False)
+    with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as progress:
         encoder = load_sentence_transformer(model, pooling=pooling)
-        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=message.update)
+        rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=progress.update)
     if console is not None:
         for line in cut_lines(rows):
             console.print(line, highlight=False, markup=False)
-    result = evaluation(model, encoder, rows, asked=wanted, identity=identity, command=command)
+    result = evaluation(model, encoder, rows, options=options, identity=identity, command=command)
     write_result(path, result)
     return result
 
 
-def of_difference(found: Mapping[str, float]) -> dict[str, float]:
-    """Return the values of a difference from `compare`, if any, under the names of a hardening's rows."""
-    names = {"difference": "difference", "difference_low": "low", "difference_high": "high", "p": "p"}
-    return {name: found[theirs] for name, theirs in names.items() if theirs in found}
+def difference_metrics(found: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of a paired difference, as named in a hardening's rows, from those of `compare`."""
+    names = {"difference": "difference", "low": "difference_low", "high": "difference_high", "p": "p"}
+    return {name: found[key] for key, name in names.items() if key in found}
 
 
 def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -87,5 +86,5 @@ def average_row(before: dict[str, Any], after: dict[str, Any], folder: Path) -> 
     rows, _ = compare(*sides)
     row = next(row for row in rows if row["task"] == AVERAGE)
     found = row["metrics"]
-    metrics = {"before": found["baseline"], "after": found["other"], **of_difference(found)}
+    metrics = {"before": found["baseline"], "after": found["other"], **difference_metrics(found)}
     return {"task": AVERAGE, "split": "test", "n": row["n"], "metric": "spearman", "metrics": metrics, "verdicts": []}

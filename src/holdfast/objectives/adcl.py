@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.adversary.encoder_victim import EncoderVictim, recovered_texts, with_texts
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
+from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.adversary.key_queue import KeyQueue
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
-from holdfast.edits.word_similarity import Similarity, read_similarity
+from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
@@ -247,9 +247,9 @@ class ADCL(Objective):
             return slope * (1.0 - z.square())
 
         self._masked_lm.to(encoder.model.device)
-        victim = EncoderVictim(encoder, self.head, loss, steer=before_tanh if self.as_released else None)
+        model = GradientEncoder(encoder, self.head, loss, steer=before_tanh if self.as_released else None)
         with encoder.attack_mode():
-            return self.attack.run(texts, victim)
+            return self.attack.run(texts, model)
 
     def _queries_and_keys(
         self, encoder: Encoder, sentences: Features, given: Features | None, counts: Tensor

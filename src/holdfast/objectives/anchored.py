@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
-from holdfast.adversary.encoder_victim import recovered_texts, with_texts
+from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.backbone import Features
-from holdfast.edits.augmentation import SYNONYM, RandomEdits
+from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
@@ -48,8 +48,9 @@ class Anchored(Objective):
         noise: w_n, weight of the term of changed texts; 0: no texts are changed.
         adversarial: w_a, weight of the adversarial term; 0: no δ is computed.
         edits: changes of a word, separated by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
-            (inside the word), "case", "look-alike" (a letter of another script), "synonym". Each changed word gets
-            one; with "synonym", half of the words that have a synonym get it.
+            (inside the word), "case", "look-alike" (a letter of another script), "double" and "drop-any" (a letter,
+            also the last), "synonym". Each changed word gets one; with "synonym", half of the words that have a
+            synonym get it.
         share: share of a sentence's content words to change, in (0, 1]; at least one word.
         synonyms: source for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or
             of word vectors, or a folder of WordNet; several separated by commas.
@@ -149,19 +150,20 @@ class Anchored(Objective):
         seed, step = self.draws.tolist()
         versions = [self._draw(texts, f"{seed} {step}", number) for number in range(self.tries)]
         self.diagnostics["unchanged"] = torch.tensor(1 - len(versions[0]) / len(texts))
-        tries = [with_texts(encoder.model, sentences, version) for version in versions]
-        if len(tries) == 1:
-            return tries[0]
+        features = [with_texts(encoder.model, sentences, version) for version in versions]
+        if len(features) == 1:
+            return features[0]
         with torch.no_grad():
-            farthest = torch.stack([distances(encoder.encode(each), anchors) for each in tries]).argmax(dim=0).tolist()
+            moved = torch.stack([distances(encoder.encode(version), anchors) for version in features])
+        farthest = moved.argmax(dim=0).tolist()
         chosen = {row: versions[number][row] for row, number in enumerate(farthest) if row in versions[number]}
         return with_texts(encoder.model, sentences, chosen)
 
     def _draw(self, texts: Sequence[str | None], seed: str, number: int) -> dict[int, str]:
         """Return the new texts of the rows that a draw changes, by row number."""
-        which = f" {number}" if number else ""
+        suffix = f" {number}" if number else ""
         drawn = {
-            row: self.random_edits.of(text, random.Random(f"{seed} {text}{which}"))
+            row: self.random_edits.of(text, random.Random(f"{seed} {text}{suffix}"))
             for row, text in enumerate(texts)
             if text is not None
         }

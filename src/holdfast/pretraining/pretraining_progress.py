@@ -6,7 +6,7 @@ from rich.console import Console
 
 from holdfast.pretraining.pretrain_trainer import Clock
 from holdfast.pretraining.step_order import StepOrder
-from holdfast.progress import Stage, duration
+from holdfast.progress import Stage
 
 
 class PretrainStage(Stage):
@@ -24,30 +24,21 @@ class PretrainStage(Stage):
         self._tokens, self._first_tokens = 0, 0
 
     def restart(self, *, total: float | None = None, first: float = 0) -> None:
-        """Restart the count."""
+        """Restart the count; without the total, which is unknown, if time ends the run."""
         self._tokens = self._first_tokens = self.order.tokens_before(int(first))
-        super().restart(total=total, first=first)
+        super().restart(total=None if self.clock.leads else total, first=first)
 
     def update(self, done: float, total: float | None = None, note: str | None = None) -> None:
         """Update the progress; tokens are counted here, in the thread of the training, which uses the same order."""
         self._tokens = self.order.tokens_before(int(done))
         super().update(done, total, note)
 
-    @property
-    def share(self) -> float | None:
-        """The share that is done: of the time if it ends the run, else of the steps."""
-        return self.clock.share if self.clock.leads else super().share
-
-    def count(self) -> str:
-        """Return the number of steps done, as text; without the total, which is unknown, if time ends the run."""
-        return f"{self.done:,} steps" if self.clock.leads else super().count()
-
     def rate(self) -> str:
         """Return the tokens per second, as text."""
         tokens = self._tokens - self._first_tokens
         return f"{tokens / self.elapsed:,.0f} tokens/s" if tokens else ""
 
-    def left(self) -> str:
-        """Return the time left, as text."""
+    def remaining(self) -> tuple[float, float] | None:
+        """Return the share of the time limit that is over, and the seconds left; None if the steps end the run."""
         left = max(self.clock.seconds - self.clock.elapsed, 0.0)
-        return f"ETA {duration(left)}" if self.clock.leads else super().left()
+        return (self.clock.share, left) if self.clock.leads else None

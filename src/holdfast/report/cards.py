@@ -1,4 +1,4 @@
-"""Report cards: what an audit found, and what a hardening changed."""
+"""Report cards of audits, and the changes that a hardening made."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def audit_card(source: ReportSource) -> Table:
     for row in source.rows:
         headline = str(row["headline"])
         value = _number(row["metrics"], headline, headline) if headline in row["metrics"] else TableCell("–")
-        what = "–" if row["headline"] is None else headline.replace("_", " ")
-        rows.append((_item(row), _verdict(str(row["verdict"])), value, TableCell(what), TableCell(str(row["told"]))))
+        name = "–" if row["headline"] is None else headline.replace("_", " ")
+        rows.append((_item(row), _verdict(str(row["verdict"])), value, TableCell(name), TableCell(str(row["told"]))))
     columns = ("item", "verdict", "value", "number", "in words")
     return Table(f"audit-{source.number}", f"Report card of {source.label}", columns, tuple(rows), words=(1, 3, 4))
 
@@ -37,8 +37,8 @@ def hardening_table(source: ReportSource) -> Table:
         verdicts = [_verdict(str(verdict)) for verdict in row["verdicts"]] or [TableCell("–"), TableCell("–")]
         rows.append((_item(row), TableCell(name.replace("_", " ")), *sides, difference, p, *verdicts))
     columns = ("item", "number", "before", "after", "difference", "p", "verdict before", "after")
-    note = "95 % intervals. Differences are paired, over the same texts. Less is better for success rates, more for "
-    note += "all other numbers but the cosine of different texts."
+    note = "95 % intervals. Differences are paired, over the same texts. Lower is better for success rates, higher for "
+    note += "all other numbers except the cosine of different texts."
     title = f"Hardening: {source.label}"
     return Table(f"harden-{source.number}", title, columns, tuple(rows), words=(1, 6, 7), note=note)
 

@@ -89,7 +89,7 @@ def _blocks(*blocks: Block) -> tuple[Block, ...]:
     return tuple(block for block in blocks if block.tables or block.figures or block.flags)
 
 
-def _there(*found: Table | None) -> tuple[Table, ...]:
+def _filled(*found: Table | None) -> tuple[Table, ...]:
     return tuple(table for table in found if table is not None and table.rows and len(table.columns) > table.labels)
 
 
@@ -101,11 +101,11 @@ def _measured(
 ) -> Section:
     chart = figures.space_chart(tables.space_scores(sources), similarity, colours)
     blocks = _blocks(
-        Block(tables=_there(tables.similarity_table(similarity))),
-        Block(tables=_there(tables.transfer_table(transfer))),
-        Block(tables=_there(*tables.classifier_tables(sources))),
+        Block(tables=_filled(tables.similarity_table(similarity))),
+        Block(tables=_filled(tables.transfer_table(transfer))),
+        Block(tables=_filled(*tables.classifier_tables(sources))),
         Block(
-            tables=_there(tables.space_table(sources), tables.distance_table(sources)),
+            tables=_filled(tables.space_table(sources), tables.distance_table(sources)),
             figures=(*((chart,) if chart else ()), *figures.pairs_charts(sources)),
         ),
     )
@@ -113,11 +113,11 @@ def _measured(
 
 
 def _attacked(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
-    note = "How often word-level attacks reach their goal, at what price."
+    note = "Success rates of word-level attacks, and their costs."
     drawn: list[Figure] = [*figures.success_bars(sources, colours), *figures.queries_charts(sources, colours)]
     crossed = [tables.transferability_table(source) for source in sources if source.kind == "transfer"]
     blocks = _blocks(
-        Block(figures=tuple(drawn), tables=_there(tables.attack_table(sources))), Block(tables=_there(*crossed))
+        Block(figures=tuple(drawn), tables=_filled(tables.attack_table(sources))), Block(tables=_filled(*crossed))
     )
     return Section("attacks", "Attacks", note, blocks)
 
@@ -129,8 +129,8 @@ def _audited(sources: Sequence[ReportSource], colours: figures.Colours) -> Secti
         *(Block(source.label, _counted(source), tables=(audit_card(source),)) for source in audits),
         Block(figures=(bars,) if bars else ()),
     )
-    note = "What small changes of a text do to its vector. Holds, bends, breaks: against thresholds that are the same "
-    return Section("audit", "Report cards", note + "for every model and stand in the protocol.", blocks)
+    note = "Effect of small changes of a text on its vector. The verdicts (holds, bends, breaks) have the same "
+    return Section("audit", "Report cards", note + "thresholds for every model; the protocol lists them.", blocks)
 
 
 def _counted(source: ReportSource) -> str:
@@ -145,14 +145,14 @@ def _verdicts(source: ReportSource) -> Counter[str]:
 def _compared(sources: Sequence[ReportSource]) -> Section:
     makers = {"compare": tables.comparison_table, "harden": hardening_table}
     own = [makers[source.kind](source) for source in sources if source.kind in makers and source.rows]
-    return Section("comparison", "Comparison", "", _blocks(Block(tables=_there(*own))))
+    return Section("comparison", "Comparison", "", _blocks(Block(tables=_filled(*own))))
 
 
 def _reproduced(sources: Sequence[ReportSource]) -> Section:
     own = [source for source in sources if source.kind == "reproduce" and source.rows]
     blocks = (
         Block(
-            tables=_there(tables.reproduced_table(source), tables.differences_table(source)),
+            tables=_filled(tables.reproduced_table(source), tables.differences_table(source)),
             figures=tuple(reproduced_charts(source)),
         )
         for source in own
@@ -186,7 +186,7 @@ def _run(source: ReportSource) -> Block:
 
 def _others(sources: Sequence[ReportSource]) -> Section:
     own = [tables.other_table(source) for source in sources if source.kind not in _KNOWN]
-    return Section("more", "Other measurements", "", _blocks(Block(tables=_there(*own))))
+    return Section("more", "Other measurements", "", _blocks(Block(tables=_filled(*own))))
 
 
 # --- cards -------------------------------------------------------------------------------------------------------
@@ -265,5 +265,5 @@ def _audit_facts(own: Iterable[ReportSource]) -> dict[str, str]:
         return {}
     counts = {verdict: Score(tuple(float(seed[verdict]) for seed in seeds)) for verdict in VERDICTS}
     digits = int(len(seeds) > 1)
-    message = [f"{_with_spread(score, digits)} {_WORDS[verdict]}" for verdict, score in counts.items() if score.mean]
-    return {"audit": ", ".join(message)}
+    parts = [f"{_with_spread(score, digits)} {_WORDS[verdict]}" for verdict, score in counts.items() if score.mean]
+    return {"audit": ", ".join(parts)}

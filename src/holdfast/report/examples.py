@@ -52,12 +52,12 @@ class ShownExamples:
 
     Attributes:
         shown: the examples, in their order.
-        there: number of examples in the results.
+        total: number of examples in the results.
         shortened: number of shown examples whose unchanged parts are shortened.
     """
 
     shown: tuple[ShownExample, ...]
-    there: int
+    total: int
     shortened: int
 
     def options(self) -> dict[str, list[str]]:
@@ -92,7 +92,7 @@ def _example(source: ReportSource, row: Mapping[str, Any]) -> tuple[ShownExample
         cut = tuple(pieces(row["original"], row["adversarial"], row.get("changed") or ()))
         cut = tuple(piece if isinstance(piece, str) else (str(piece[0]), str(piece[1])) for piece in cut)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{source.path}: an example's 'changed' is no list of changes: {error}") from error
+        raise UserError(f"{source.path}: an example's 'changed' is not a list of changes: {error}") from error
     long = sum(len(piece) if isinstance(piece, str) else len(piece[0]) + len(piece[1]) for piece in cut) > LONG
     task = row.get("item") or _attacked(source) or source.kind
     neighbours = row.get("neighbours") or _nearest(row)
@@ -129,19 +129,20 @@ def _shortened(piece: Piece) -> Piece:
 def _outcome(row: Mapping[str, Any]) -> str:
     if row.get("reason"):
         return str(row["reason"])
-    said = [_verdict(row.get(when)) for when in ("before", "after")]
+    outputs = [_output(row.get(when)) for when in ("before", "after")]
     queries = row.get("queries")
-    parts = [" → ".join(filter(None, said))] if all(said) else []
+    parts = [" → ".join(outputs)] if all(outputs) else []
     if isinstance(queries, int) and queries > 1:
         parts.append(f"{queries:,} queries")
     return ", ".join(parts)
 
 
-def _verdict(verdict: Any) -> str:
-    value = number_of(verdict.get("value")) if isinstance(verdict, dict) else None
+def _output(output: Any) -> str:
+    """Return the model's output before or after an attack, as text."""
+    value = number_of(output.get("value")) if isinstance(output, dict) else None
     if value is None:
         return ""
-    return f"class {verdict['label']} (right one {value:.3f})" if "label" in verdict else f"{value:.3f}"
+    return f"class {output['label']} (right one {value:.3f})" if "label" in output else f"{value:.3f}"
 
 
 def as_json(examples: ShownExamples) -> str:

@@ -6,14 +6,14 @@ import base64
 import csv
 import io
 import re
+from collections.abc import Callable
 
-from holdfast.experiments.render import escaped_latex, latex_row
+from holdfast.experiments.markup import escaped_latex, escaped_markdown, latex_table, markdown_table
 from holdfast.report.elements import Table
 
 # Spreadsheets skip blanks and control characters at the start of a cell; some accept full-width signs.
 _FORMULA = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 _NUMBER = re.compile(r"[+−-]?[\d,.]+(e[+-]?\d+)?( [\d.,+−–±()to -]*)?")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 
 
 def as_csv(table: Table) -> str:
@@ -31,50 +31,29 @@ def _inert(text: str) -> str:
 
 def as_markdown(table: Table) -> str:
     """Return the table as GitHub's Markdown; the best value of a column is bold."""
-    lines = [table.columns, tuple("---" if _is_left(table, n) else "---:" for n in range(len(table.columns)))]
-    rows = [
-        "| " + " | ".join(_markdown(cell) if n == 0 else cell for cell in line) + " |" for n, line in enumerate(lines)
-    ]
-    for row in table.rows:
-        cells = [
-            f"**{_markdown(c.text)}** {_markdown(c.detail)}".strip() if c.best else _markdown(c.plain) for c in row
-        ]
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join([f"**{_markdown(table.title)}**\n", *rows, ""])
-
-
-def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    header, rows = _escaped(table, escaped_markdown, "**{}**")
+    lines = markdown_table(header, rows, left=_left(table))
+    return "\n".join([f"**{escaped_markdown(table.title)}**\n", *lines, ""])
 
 
 def as_latex(table: Table) -> str:
     """Return the table as LaTeX with booktabs; the best value of a column is bold."""
-    shape = "".join("l" if _is_left(table, n) else "r" for n in range(len(table.columns)))
-    rows = []
-    for row in table.rows:
-        cells = [
-            (rf"\textbf{{{_latex(cell.text)}}} {_latex(cell.detail)}" if cell.best else _latex(cell.plain)).strip()
-            for cell in row
-        ]
-        rows.append(latex_row(cells))
-    lines = [
-        rf"\begin{{tabular}}{{{shape}}}",
-        r"\toprule",
-        latex_row([_latex(column) for column in table.columns]),
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
+    header, rows = _escaped(table, escaped_latex, r"\textbf{{{}}}")
+    return latex_table(table.title, header, rows, left=_left(table))
+
+
+def _escaped(table: Table, escape: Callable[[str], str], bold: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows with escaped texts; ``bold`` is the format of a best value."""
+    rows = [
+        [f"{bold.format(escape(c.text))} {escape(c.detail)}".strip() if c.best else escape(c.plain) for c in row]
+        for row in table.rows
     ]
-    return "\n".join([f"% {' '.join(table.title.split())}", *lines, ""])
+    return [escape(column) for column in table.columns], rows
 
 
-def _latex(text: str) -> str:
-    return escaped_latex(" ".join(text.split()))
-
-
-def _is_left(table: Table, column: int) -> bool:
-    return column < table.labels or column in table.words
+def _left(table: Table) -> set[int]:
+    """Return the columns that are aligned to the left."""
+    return {*range(table.labels), *table.words}
 
 
 def data_url(kind: str, text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
@@ -17,6 +19,7 @@ from holdfast.report.elements import (
     LegendKey,
     Line,
     Mark,
+    Shape,
     Table,
     TableCell,
     colour,
@@ -57,7 +60,7 @@ def _bars_of(task: str, number: int, sources: Sequence[ReportSource], colours: C
     }
     note = "Lower is more robust. Whiskers: 95 % bootstrap interval"
     several = any(len(found) > 1 for own in groups.values() for found in own.values())
-    note += "; of several seeds the mean, with the lowest and the highest." if several else "."
+    note += "; for several seeds: mean, lowest and highest." if several else "."
     return Bars(
         id=f"success-{number}",
         title=f"Attack success on {task}",
@@ -108,7 +111,7 @@ def audit_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None
     if not groups:
         return None
     bars = {name: tuple(own) for name, own in groups.items()}
-    title = "Texts that an attack of the audit moves"
+    title = "Success of the audit's attacks"
     note = "Lower is more robust. Whiskers: 95 % bootstrap interval."
     data = _bars_data("audit-success", f"{title}, %", "item", bars)
     return Bars("audit-success", title, note, "texts, %", tuple(bars.items()), data, top=100.0)
@@ -255,62 +258,64 @@ def pairs_charts(sources: Sequence[ReportSource]) -> list[Chart]:
         UserError: the coordinates are not pairs of points.
     """
     return [
-        pairs_chart(source, source.result["coordinates"], id=f"pairs-{source.number}")
+        pairs_chart(source.result["coordinates"], id=f"pairs-{source.number}", model=source.label, path=source.path)
         for source in sources
         if "coordinates" in source.result
     ]
 
 
-def pairs_chart(source: ReportSource, plane: Any, *, id: str, whose: str | None = None) -> Chart:
+def pairs_chart(plane: Any, *, id: str, model: str, path: Path) -> Chart:
     """Chart clean and adversarial texts as points in a plane.
 
+    If the texts are of two to seven classes, each class has a colour; otherwise clean texts have one colour and
+    adversarial texts another.
+
     Args:
-        source: the result that holds them.
         plane: the points, as `holdfast space --coordinates` writes them.
         id: of the chart.
-        whose: the model whose space is shown, for the title; None: the result's model.
+        model: name of the model whose space is shown, for the title.
+        path: the file of the points, for messages.
 
     Raises:
         UserError: the coordinates are not pairs of points.
     """
-    points = _points(source, plane)
-    classes = sorted({own["clean"]["label"] for own in points if isinstance(own["clean"].get("label"), int)})
-    coloured = 2 <= len(classes) <= 7 and all(isinstance(own["clean"].get("label"), int) for own in points)
+    pairs = _points(plane, path)
+    labels = [pair["clean"].get("label") for pair in pairs]
+    classes = sorted({label for label in labels if isinstance(label, int)})
+    by_class = 2 <= len(classes) <= 7 and all(isinstance(label, int) for label in labels)
     lines, marks, rows = [], [], []
-    for own in points:
-        at = {kind: (float(own[kind]["x"]), float(own[kind]["y"])) for kind in ("clean", "adversarial")}
-        lines.append(Line((at["clean"], at["adversarial"]), MUTED, dotted=True))
-        for kind in ("clean", "adversarial"):
-            shade = colour(classes.index(own["clean"]["label"])) if coloured else colour(int(kind == "adversarial"))
-            message = f"{kind}: {_short(own[kind]['text'])}"
-            shape: Any = "circle" if kind == "clean" else "triangle"
-            marks.append(Mark(*at[kind], shade, shape, message, hollow=kind == "clean"))
-        texts = (TableCell(_short(own[kind]["text"])) for kind in ("clean", "adversarial"))
-        moved = ((at["clean"][0] - at["adversarial"][0]) ** 2 + (at["clean"][1] - at["adversarial"][1]) ** 2) ** 0.5
-        rows.append((*texts, TableCell(f"{moved:.3f}")))
-    names = [f", class {label}" for label in classes] if coloured else [""]
+    for pair, label in zip(pairs, labels, strict=True):
+        ends = [(float(pair[kind]["x"]), float(pair[kind]["y"])) for kind, _ in _KINDS]
+        texts = [_short(pair[kind]["text"]) for kind, _ in _KINDS]
+        lines.append(Line(tuple(ends), MUTED, dotted=True))
+        for number, (kind, shape) in enumerate(_KINDS):
+            shade = colour(classes.index(label) if by_class else number)
+            marks.append(Mark(*ends[number], shade, shape, f"{kind}: {texts[number]}", hollow=number == 0))
+        rows.append((*map(TableCell, texts), TableCell(f"{math.dist(*ends):.3f}")))
+    groups = [("", [0, 1])]
+    if by_class:
+        groups = [(f", class {label}", [place, place]) for place, label in enumerate(classes)]
     keys = tuple(
-        LegendKey(
-            f"{kind}{name}", colour(place if coloured else int(kind == "adversarial")), shape, hollow=kind == "clean"
-        )
-        for place, name in enumerate(names)
-        for kind, shape in _KINDS
+        LegendKey(f"{kind}{name}", colour(shades[number]), shape, hollow=number == 0)
+        for name, shades in groups
+        for number, (kind, shape) in enumerate(_KINDS)
     )
     recipe = " ".join(str(plane[key]) for key in ("item", "recipe") if plane.get(key))
-    title = f"Texts before and after {recipe}, as {whose or source.label} sees them"
+    title = f"Texts before and after {recipe}, as {model} sees them"
     perplexity = number_of(plane.get("perplexity"))
-    message = "" if perplexity is None else f", perplexity {perplexity:.3g}"
-    note = f"{len(points):,} pairs, {plane.get('method', 't-SNE')}{message}: a clean text is a circle, its adversarial "
-    note += "one a triangle, a dotted line joins them. Near is near; distances of far points mean nothing (as ADCL's "
+    method = str(plane.get("method", "t-SNE")) + ("" if perplexity is None else f", perplexity {perplexity:.3g}")
+    note = f"{len(pairs):,} pairs, {method}: a clean text is a circle, its adversarial text a triangle, a dotted line "
+    note += "joins them. Points that are close together are similar; distances of far points mean nothing (as ADCL's "
     note += "Figure 3)."
     data = Table(f"{id}-data", title, ("clean", "adversarial", "distance"), tuple(rows), labels=2)
     return Chart(id, title, note, "", "", tuple(lines), tuple(marks), keys, data, bare=True, half=True)
 
 
-_KINDS: tuple[tuple[str, Any], ...] = (("clean", "circle"), ("adversarial", "triangle"))
+_KINDS: tuple[tuple[str, Shape], ...] = (("clean", "circle"), ("adversarial", "triangle"))
 
 
-def _points(source: ReportSource, plane: Any) -> list[dict[str, Any]]:
+def _points(plane: Any, path: Path) -> list[dict[str, Any]]:
+    """Return the two points of each pair, by kind."""
     pairs: dict[Any, dict[str, Any]] = {}
     try:
         for point in plane["points"]:
@@ -320,7 +325,7 @@ def _points(source: ReportSource, plane: Any) -> list[dict[str, Any]]:
         if not pairs or any({"clean", "adversarial"} - set(own) for own in pairs.values()):
             raise ValueError("a pair that is not two points")
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{source.path}: its coordinates are not those of `holdfast space --plot`: {error}") from error
+        raise UserError(f"{path}: its coordinates are not those of `holdfast space --plot`: {error}") from error
     return list(pairs.values())
 
 
@@ -345,7 +350,7 @@ def step_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
     note += "same setting on a machine that did nothing else."
     digits = max(3, *(decimals_of(bar.value) for own in groups.values() for bar in own))
     data = _bars_data("step-cost", "Seconds of a training step", "setting", bars, digits)
-    return Bars("step-cost", "What a training step costs", note, "seconds a step", tuple(bars.items()), data)
+    return Bars("step-cost", "Cost of a training step", note, "seconds a step", tuple(bars.items()), data)
 
 
 def seconds_per_step(source: ReportSource) -> float | None:

@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from importlib import resources
 from typing import Any
 
-from holdfast import __version__
 from holdfast.files import sha256
 from holdfast.report.contents import Contents
 from holdfast.report.examples import OUTCOMES, ShownExamples, as_json
@@ -20,6 +19,7 @@ from holdfast.report.result_sources import ReportSource
 from holdfast.report.svg import draw, swatch
 from holdfast.results import State, shown
 from holdfast.runs.run_log import number_of
+from holdfast.version import __version__
 
 FIRST = 50
 """Number of examples in the page itself, for readers without JavaScript."""
@@ -32,9 +32,9 @@ _FORMATS = (
 _LEVELS = {"good": "as it should be", "look": "worth a look", "bad": "wrong", "told": "for the record"}
 
 _STATES: dict[State, str] = {
-    "as written": "as it was written, by its own hash",
-    "changed": "changed after it was written: it does not fit its own hash",
-    "unhashed": "without a hash of its own: from an earlier version, or not written by holdfast",
+    "as written": "unchanged since it was written, by its hash",
+    "changed": "changed after it was written: its hash differs",
+    "unhashed": "without a hash: from an earlier version, or not written by holdfast",
 }
 
 
@@ -113,25 +113,25 @@ def _summary(contents: Contents) -> str:
         "model": len(contents.cards),
         "table": len(contents.tables),
         "figure": len(contents.figures),
-        "adversarial example": contents.examples.there,
+        "adversarial example": contents.examples.total,
     }
     return ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count) + "."
 
 
 def _examples_note(examples: ShownExamples) -> str:
-    note = "Struck out is what an attack took away, underlaid what it put there."
-    if len(examples.shown) < examples.there:
-        note += f" The page holds {len(examples.shown):,} of {examples.there:,}; the result files hold all."
+    note = "Struck out: words that an attack removed. Highlighted: words that it inserted."
+    if len(examples.shown) < examples.total:
+        note += f" The page holds {len(examples.shown):,} of {examples.total:,}; the result files hold all."
     if examples.shortened:
-        note += f" Of {examples.shortened:,} long texts, unchanged stretches are shortened to their ends […]."
+        note += f" Long unchanged parts of {examples.shortened:,} texts are shortened […]."
     return note
 
 
 def origin_of(source: ReportSource) -> Origin:
     """Return the provenance of a result."""
     result = source.result
-    made = dict(result["environment"])
-    packages = made.pop("packages", {})
+    machine = dict(result["environment"])
+    packages = machine.pop("packages", {})
     seed = result["seed"]
     facts = {
         "file": str(source.path),
@@ -141,11 +141,11 @@ def origin_of(source: ReportSource) -> Origin:
         "model": source.model,
         "model's SHA-256": str(result["model_sha256"]),
         "seed": "none: no random number was drawn" if seed is None else str(seed),
-        "machine": "; ".join(f"{name} {value}" for name, value in made.items()),
+        "machine": "; ".join(f"{name} {value}" for name, value in machine.items()),
         **{
-            name.replace("_", " "): message
+            name.replace("_", " "): seconds
             for name, value in _timing(result).items()
-            if (message := _seconds(name, value))
+            if (seconds := _seconds(name, value))
         },
     }
     return Origin(

@@ -24,12 +24,10 @@ class Score:
     Attributes:
         values: one for each seed.
         interval: the 95 % interval of a single value, if it is known.
-        n: number of items, of the first seed.
     """
 
     values: tuple[float, ...]
     interval: Interval | None = None
-    n: int = 0
 
     @property
     def mean(self) -> float:
@@ -40,11 +38,6 @@ class Score:
     def std(self) -> float | None:
         """The standard deviation over seeds (n − 1); None for one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
-
-    @property
-    def ends(self) -> Interval | None:
-        """The interval to draw: that of a single value, or the lowest and highest of several seeds."""
-        return self.interval if len(self.values) == 1 else (min(self.values), max(self.values))
 
     def cell(self, digits: int = 2, *, best: bool = False) -> TableCell:
         """Return the cell of a table: the score with its spread over seeds, or else its interval."""
@@ -103,7 +96,6 @@ def collect(
             name: Score(
                 tuple(float(row["metrics"][metric]) for row in rows),
                 interval(rows[0]) if interval else None,
-                int(rows[0]["n"]),
             )
             for name, rows in own.items()
         }

@@ -38,8 +38,25 @@ def check_plots(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file; --plots takes a folder")
+    _check_matplotlib("--plots")
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a file that a picture cannot be written to, before any work is done.
+
+    Raises:
+        UserError: the name ends in neither ``.png`` nor ``.svg``, it is a folder, or matplotlib is not installed.
+    """
+    if path.suffix.lower().removeprefix(".") not in FORMATS:
+        raise UserError(f"--plot {path}: a picture's name ends in .png or .svg")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; --plot takes a file")
+    _check_matplotlib("--plot")
+
+
+def _check_matplotlib(option: str) -> None:
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--plots needs matplotlib: pip install 'holdfast[report]'")
+        raise UserError(f"{option} needs matplotlib: pip install 'holdfast[report]'")
 
 
 def write_plots(figures: Sequence[Figure], folder: Path) -> list[Path]:
@@ -49,15 +66,29 @@ def write_plots(figures: Sequence[Figure], folder: Path) -> list[Path]:
         UserError: as `check_plots`, or a file cannot be written.
     """
     check_plots(folder)
-    return [path for figure in figures for path in _write(figure, folder)]
+    written = []
+    for figure in figures:
+        paths = [folder / f"{figure.id}.{kind}" for kind in FORMATS]
+        _write(figure, paths)
+        written += paths
+    return written
 
 
-def _write(figure: Figure, folder: Path) -> list[Path]:
+def write_plot(figure: Figure, path: Path) -> None:
+    """Write a figure as ``.png`` or ``.svg``; equal figures give equal files.
+
+    Raises:
+        UserError: as `check_plot`, or the file cannot be written.
+    """
+    check_plot(path)
+    _write(figure, [path])
+
+
+def _write(figure: Figure, paths: Sequence[Path]) -> None:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Sheet
 
-    paths = []
     # Without pyplot, which keeps figures and needs a display. Text stays text in an SVG; its ids are fixed.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "holdfast", "font.size": 9}):
         sheet = Sheet(figsize=_size(figure), layout="constrained", facecolor="white")
@@ -70,13 +101,11 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
         axes.set_title(_plain(figure.title), fontsize=10, loc="left", wrap=True)
         if isinstance(figure, Chart):
             _names(sheet, axes, figure)
-        for kind in FORMATS:
+        for path in paths:
+            kind = path.suffix.lower().removeprefix(".")
             metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-            path = folder / f"{figure.id}.{kind}"
             with atomic_path(path) as temporary:
                 sheet.savefig(temporary, format=kind, dpi=200, metadata=metadata)
-            paths.append(path)
-    return paths
 
 
 def _size(figure: Figure) -> tuple[float, float]:

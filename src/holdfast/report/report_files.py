@@ -27,7 +27,7 @@ class Written:
         tables: the ids of its tables.
         figures: the ids of its figures.
         examples: number of adversarial examples on it.
-        examples_there: number of adversarial examples in the results.
+        examples_total: number of adversarial examples in the results.
         plots: the picture files.
         changed: the result files that were changed since they were written; the page marks them.
         damaged: a line for each damaged record or log of a training; the rest of a damaged log is shown.
@@ -39,7 +39,7 @@ class Written:
     tables: tuple[str, ...]
     figures: tuple[str, ...]
     examples: int
-    examples_there: int
+    examples_total: int
     plots: tuple[Path, ...]
     changed: tuple[Path, ...] = ()
     damaged: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def write_report(
         tables=tuple(table.id for table in contents.tables),
         figures=tuple(figure.id for figure in contents.figures),
         examples=len(contents.examples.shown),
-        examples_there=contents.examples.there,
+        examples_total=contents.examples.total,
         plots=tuple(drawn),
         changed=tuple(source.path for source in contents.sources if source.state == "changed"),
         damaged=tuple(dict.fromkeys(line for source in contents.sources for line in source.damaged)),

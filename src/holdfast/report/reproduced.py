@@ -225,7 +225,7 @@ def _planes(source: ReportSource) -> list[Chart]:
         if "coordinates" in row and name not in seen:
             seen.add(name)
             id = f"reproduced-{source.number}-plane-{len(seen)}"
-            charts.append(pairs_chart(source, row["coordinates"], id=id, whose=f"{name}, {_title(source)}"))
+            charts.append(pairs_chart(row["coordinates"], id=id, model=f"{name}, {_title(source)}", path=source.path))
     return charts
 
 

@@ -123,8 +123,8 @@ def _check_rows(result: Mapping[str, Any], path: Path) -> None:
     for number, row in enumerate(result["results"], start=1):
         missing = [key for key in keys if key not in row] + [name for name in metrics if name not in row["metrics"]]
         if missing:
-            message = ", ".join(map(repr, missing))
-            raise UserError(f"{path}: row {number} of a result of {result['kind']} has no {message}: make it again")
+            keys_missing = ", ".join(map(repr, missing))
+            raise UserError(f"{path}: row {number} of a {result['kind']} result has no {keys_missing}: make it again")
 
 
 # --- names -------------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ def attack_table(sources: Iterable[ReportSource]) -> Table | None:
         *("task", "recipe", "model", "success, %", "words replaced, %", "queries"),
         *("score", "under attack", "attacked", "skipped"),
     )
-    note = "Success: of the texts that were attacked, with its 95 % bootstrap interval; lower is more robust. Queries: "
+    note = "Success: share of the attacked texts, with its 95 % bootstrap interval; lower is more robust. Queries: "
     note += "mean of the attacked texts. Score: accuracy ×100, or Spearman ×100 for scored pairs."
     return Table("attack-results", "Attacks", columns, tuple(rows), labels=3, note=note) if rows else None
 
@@ -208,7 +208,7 @@ def transferability_table(source: ReportSource) -> Table:
     """Return a table of texts made against one classifier and tried on others (ADCL, Table 3)."""
     columns, made = transfer_matrix(source.rows)
     rows = [(TableCell(name), *(_number(rates.get(column)) for column in columns)) for name, rates in made]
-    note = "% of the texts made against the model of the row that deceive the model of the column; lower is better."
+    note = "Share (%) of the texts made against the row's model that deceive the column's model; lower is better."
     title = "Adversarial texts tried on other models"
     return Table(f"transferability-{source.number}", title, ("made against", *columns), tuple(rows), note=note)
 
@@ -262,7 +262,7 @@ def comparison_table(source: ReportSource) -> Table:
         )
     columns = ("task", "A", "B", "items", "A's score", "B's score", "B − A", "p")
     note = "Paired on the same items: percentile interval of the bootstrap, two-sided p-values. Where B − A is a "
-    note += "difference of success rates, less than 0 means that B holds better."
+    note += "difference of success rates, less than 0 means that B is more robust."
     notes = source.protocol.get("notes")
     lines = [line for own in notes if isinstance(own, list) for line in own] if isinstance(notes, list) else []
     note += "".join(f" {line[:1].upper()}{line[1:]}." for line in dict.fromkeys(map(str, lines)))
@@ -279,7 +279,7 @@ def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> TableCell:
 
 def reproduced_table(source: ReportSource) -> Table:
     """Return a paper's table: our values with the published ones beside them."""
-    from holdfast.experiments.render import beside, notes, reasons, spread_of, value_of
+    from holdfast.experiments.render import notes, published_of, reasons, spread_of, value_of
 
     protocol, results = source.protocol, source.rows
     axes = list(results[0].get("labels", {}))
@@ -294,17 +294,17 @@ def reproduced_table(source: ReportSource) -> Table:
             if row is None:
                 cells.append(_NONE)
                 continue
-            compared = beside(row)
-            hover = "the published value, and ours less it" if compared else ""
+            compared = published_of(row)
+            hover = "the published value, and the difference" if compared else ""
             detail = " ".join(filter(None, (spread_of(row), f"({compared})" if compared else "")))
             cells.append(TableCell(value_of(row), detail, hover))
         rows.append((*(TableCell(str(labels.get(axis, ""))) for axis in axes), *cells))
     seeds = protocol.get("seeds", 1)
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
-    note += "mean ± standard deviation over seeds; in brackets what the paper printed, and the difference."
+    note += "mean ± standard deviation over seeds; in brackets the published value and the difference."
     note += "".join(f" {line}" for line in notes(source.result))
-    if message := reasons(source.result):
-        note += " Not run: " + "; ".join(message) + "."
+    if missing := reasons(source.result):
+        note += " Not run: " + "; ".join(missing) + "."
     title = str(protocol.get("title") or protocol.get("table") or "Reproduced table")
     return Table(f"reproduced-{source.number}", title, (*axes, *columns), tuple(rows), labels=len(axes), note=note)
 

@@ -30,7 +30,7 @@ def _logged(sources: Iterable[ReportSource]) -> list[ReportSource]:
 
 
 def _dev_chart(name: str, number: int, runs: Sequence[tuple[ReportSource, Curve]], colours: Colours) -> Chart:
-    what = name.removeprefix("eval_").replace("_", " ")
+    score = name.removeprefix("eval_").replace("_", " ")
     marks = []
     for source, points in runs:
         step = number_of((source.result.get("selected") or {}).get("step"))
@@ -39,13 +39,13 @@ def _dev_chart(name: str, number: int, runs: Sequence[tuple[ReportSource, Curve]
             message = f"{source.label}, step {x:g}: {y:.2f}{', kept' if kept else ''}"
             marks.append(Mark(x, y, colours[source.label], "diamond" if kept else "circle", message, hollow=not kept))
     id = f"dev-{number}"
-    title = f"Score while training: {what}"
+    title = f"Score while training: {score}"
     return Chart(
         id=id,
         title=title,
         note="The step that was kept is a filled diamond.",
         x_axis="step",
-        y_axis=what,
+        y_axis=score,
         lines=tuple(Line(tuple(points), colours[source.label]) for source, points in runs),
         marks=tuple(marks),
         legend=tuple(
@@ -74,9 +74,9 @@ def run_charts(source: ReportSource) -> list[Chart]:
         charts.append(_curves(f"loss-{source.number}", "Loss and its terms", "loss", losses))
     rises = [(name, points) for name in RISES if (points := curve(source.log, name))]
     if rises:
-        note = "How much the attack raises the loss that it ascends, in each logged step; above 0 it works."
+        note = "Rise of the attacked loss in each logged step; above 0 the attack works."
         axis = "rise of the loss"
-        charts.append(_curves(f"rise-{source.number}", "The attack's rise of the loss", axis, rises, note=note))
+        charts.append(_curves(f"rise-{source.number}", "Rise of the loss under the attack", axis, rises, note=note))
     return charts
 
 
@@ -105,5 +105,5 @@ def _curves(id: str, title: str, axis: str, curves: Sequence[tuple[str, Curve]],
 
 
 def flags(source: ReportSource) -> list[Flag]:
-    """Return the flags that tell whether a run was sound (see `holdfast.runs.soundness`)."""
+    """Return the flags on the soundness of a run (see `holdfast.runs.soundness`)."""
     return soundness.flags(source.log, soundness.options_of(source.protocol), source.result.get("selected"))

@@ -90,7 +90,7 @@ class TrainingProgress(TrainerCallback):
     def _show_note(self, *, print_line: bool) -> None:
         self.stage.note = self._note()
         if print_line and not self.stage.console.is_terminal:
-            self.stage.tell()
+            self.stage.print_line()
 
     def _note(self) -> str:
         return "  ".join(text for text in (self._loss, self._best, self._doing) if text)

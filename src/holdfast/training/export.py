@@ -11,9 +11,9 @@ from sentence_transformers import SentenceTransformer
 
 from holdfast.files import write_text
 from holdfast.models import saved_plainly
-from holdfast.objectives.own_methods import is_own
 from holdfast.runs import run_folder
 from holdfast.training.method_options import objective_class
+from holdfast.user_classes import is_user_class
 
 MODULES_FILE = "modules.json"
 
@@ -40,7 +40,7 @@ def model_card(
         sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`; None: no test data was available.
     """
     method = objective_class(record["method"])
-    names = [] if is_own(record["method"]) else [record["method"]]
+    names = [] if is_user_class(record["method"]) else [record["method"]]
     front = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",

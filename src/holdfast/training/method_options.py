@@ -8,8 +8,8 @@ from typing import Any, get_type_hints
 
 from holdfast.errors import UserError, did_you_mean
 from holdfast.objectives import METHODS, Objective
-from holdfast.objectives.own_methods import is_own, own_method
 from holdfast.option_parsing import documented_arguments, option_value
+from holdfast.user_classes import is_user_class, load_class
 
 
 def objective_class(method: str) -> type[Objective]:
@@ -18,8 +18,9 @@ def objective_class(method: str) -> type[Objective]:
     Raises:
         UserError: there is no such method (the message suggests the nearest name), or the class cannot be loaded.
     """
-    if is_own(method):
-        return own_method(method)
+    if is_user_class(method):
+        texts = ("TITLE", "IDEA", "CITATION")
+        return load_class(method, Objective, noun="objective", texts=texts)  # type: ignore[type-abstract]
     if method not in METHODS:
         raise UserError(f"unknown method {method!r}{did_you_mean(method, METHODS)}; methods: {', '.join(METHODS)}")
     return METHODS[method]

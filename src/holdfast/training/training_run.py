@@ -28,7 +28,6 @@ from holdfast.launch import is_first_process, processes
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Objective
-from holdfast.objectives.own_methods import is_own, source_sha256
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.runs.best_weights import KeepBest
@@ -43,6 +42,7 @@ from holdfast.training.method_options import method_options, objective_class, op
 from holdfast.training.sharding import sharding_requested
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
+from holdfast.user_classes import is_user_class, source_sha256
 
 
 def train(
@@ -268,7 +268,7 @@ def _record(
 def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
     """Return the part of the record that follows from the settings, without reading data."""
     keys = ("batch_size", "accumulate", "learning_rate", "epochs", "max_steps", "max_length", "seed", "max_grad_norm")
-    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_own(config.method) else {}
+    own = {"method_sha256": source_sha256(objective_class(config.method))} if is_user_class(config.method) else {}
     return {
         "method": config.method,
         **own,

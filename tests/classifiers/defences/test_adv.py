@@ -16,7 +16,7 @@ from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
 from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.classifiers.defences import Moment, TaskBatch, Training, make_defence
-from holdfast.classifiers.defences.classifier_victim import ClassifierVictim
+from holdfast.classifiers.defences.labelled_batch import LabelledBatch
 from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
 
@@ -202,13 +202,13 @@ def test_the_clean_epochs_are_undefended_and_then_the_loss_is_the_mean_over_both
     assert trained_on(defence, model, wrong, LATER)[0] == same[0]
 
 
-def test_the_victims_slopes_are_the_gradients(model: Any, tokenizer: Any) -> None:
+def test_the_gradients_of_a_batch_are_those_of_its_loss(model: Any, tokenizer: Any) -> None:
     model.double().eval()
     labels = torch.tensor([0, 1, 1, 0])
-    victim = ClassifierVictim(model, tokenizer, PAIRS, labels, 64)
+    batch = LabelledBatch(model, tokenizer, PAIRS, labels, 64)
     rows = [2, 0]
     texts = ["a woman sings", "the dog runs in the park"]
-    slopes = victim.slopes(texts, rows)
+    found = batch.gradients(texts, rows)
     pairs = [(PAIRS[row][0], text) for row, text in zip(rows, texts, strict=True)]
     features = padded(tokenizer, tokenise(tokenizer, pairs, 64), range(2), torch.device("cpu"))
     mask = features["attention_mask"]
@@ -222,13 +222,13 @@ def test_the_victims_slopes_are_the_gradients(model: Any, tokenizer: Any) -> Non
     z = model.bert.pooler(hidden)
     loss = F.cross_entropy(model.classifier(z), labels[rows])
     direction, tokens = torch.autograd.grad(loss, [z, embedded])
-    torch.testing.assert_close(slopes.z, z.float(), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(slopes.direction, direction.float(), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(slopes.tokens.float(), tokens.float() * mask[:, :, None], rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(found.z, z.float(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.direction, direction.float(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found.tokens.float(), tokens.float() * mask[:, :, None], rtol=1e-3, atol=1e-6)
     model.float()
-    assert victim.vectors(texts, rows) == pytest.approx(z.detach().float().numpy(), rel=1e-3, abs=1e-4)
+    assert batch.vectors(texts, rows) == pytest.approx(z.detach().float().numpy(), rel=1e-3, abs=1e-4)
     for row, text in enumerate(texts):
-        shown = [text[begin:end] for begin, end in slopes.offsets[row] if begin < end]
+        shown = [text[begin:end] for begin, end in found.offsets[row] if begin < end]
         assert shown == text.split(), "offsets of the attacked text alone"
 
 

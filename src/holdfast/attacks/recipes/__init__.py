@@ -1,19 +1,21 @@
-"""The attack recipes, one per file."""
+"""The attack recipes, one per file. A new file in this folder is found without an entry in a list."""
 
 from __future__ import annotations
 
-from holdfast.attacks.recipes.bae import BAE
-from holdfast.attacks.recipes.bertattack import BERTAttack
-from holdfast.attacks.recipes.geometry import Geometry
-from holdfast.attacks.recipes.pwws import PWWS
-from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.recipes.textbugger import TextBugger
-from holdfast.attacks.recipes.textfooler import TextFooler
-from holdfast.attacks.recipes.typos import Typos
+import importlib
+import pkgutil
 
-RECIPES: dict[str, type[Recipe]] = {
-    recipe.NAME: recipe for recipe in (TextFooler, TextBugger, PWWS, BAE, BERTAttack, Geometry, Typos)
-}
+from holdfast.attacks.recipes.recipe import Recipe
+
+
+def _recipes() -> dict[str, type[Recipe]]:
+    """Return the recipes in the files of this folder, by name."""
+    modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    return {cls.NAME: cls for cls in classes if issubclass(cls, Recipe) and "NAME" in vars(cls)}
+
+
+RECIPES = _recipes()
 """Recipe classes by their names on the command line."""
 
-__all__ = ["BAE", "PWWS", "RECIPES", "BERTAttack", "Geometry", "Recipe", "TextBugger", "TextFooler", "Typos"]
+__all__ = ["RECIPES", "Recipe"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, by_deletion, same_part_of_speech, similar, take_best
+from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
+from holdfast.attacks.constraints import Constraint, SamePartOfSpeech, SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Fill, Search
 from holdfast.edits.words import others
@@ -23,24 +24,28 @@ class BAE(Recipe):
     """
 
     NAME: ClassVar[str] = "bae-r"
-    IDEA: ClassVar[str] = "what a masked language model fills in for the masked word"
+    IDEA: ClassVar[str] = "fillers of the masked word by a masked language model"
     PAPER: ClassVar[str] = "Garg and Ramakrishnan, EMNLP 2020"
-    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm", "tagger", "similarity")
+    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
 
     candidates: int = 50
     minimum_similarity: float = 0.936338
     window: int = 15
     verbs_as_nouns: bool = True
 
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Return those of all recipes, the part of speech, and the similarity to the original text."""
+        return (
+            *super().constraints(),
+            SamePartOfSpeech(self.verbs_as_nouns),
+            SimilarText(self.minimum_similarity, self.window),
+        )
+
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the accepted filler that reaches the goal or comes closest."""
-        budget = self.budget(state)
-        for place in (yield from by_deletion(state)):
-            if len(state.changed) >= budget:
-                return
+        order = yield from by_deletion(state)
+        for place in state.within_budget(order):
             fillers = yield Fill(state.words, place)
             words = others(state.words.words[place], fillers[: self.candidates])
-            words = same_part_of_speech(state, place, words, verbs_as_nouns=self.verbs_as_nouns)
-            options = yield from similar(state, place, words, minimum=self.minimum_similarity, window=self.window)
-            if (yield from take_best(state, place, options)):
+            if (yield from take_best(state, place, words)):
                 return

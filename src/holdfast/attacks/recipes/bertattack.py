@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, ranked, saliency, similar, take_best
+from holdfast.attacks.attack_state import AttackState, ranked, saliency, take_best
+from holdfast.attacks.constraints import Constraint, SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.requests import Read, Search
+from holdfast.attacks.requests import Predict, Search
 from holdfast.edits.words import others
 
 
@@ -23,24 +24,24 @@ class BERTAttack(Recipe):
     """
 
     NAME: ClassVar[str] = "bertattack"
-    IDEA: ClassVar[str] = "what a masked language model reads into the unmasked text"
+    IDEA: ClassVar[str] = "predictions of a masked language model for the unmasked text"
     PAPER: ClassVar[str] = "Li et al., EMNLP 2020"
-    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm", "similarity")
+    NEEDS: ClassVar[tuple[str, ...]] = ("masked_lm",)
 
     candidates: int = 8
     max_share: float = 0.4
     minimum_similarity: float = 0.2
 
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Return those of all recipes, and the similarity to the original text."""
+        return (*super().constraints(), SimilarText(self.minimum_similarity))
+
     def search(self, state: AttackState) -> Search:
         """Rank words by the effect of the unknown token in their place; take the best accepted prediction for each."""
         places = state.places
         order = ranked(places, (yield from saliency(state, places)), state.first.noise)
-        readings = yield Read(state.original, self.candidates)
-        budget = self.budget(state)
-        for place in order:
-            if len(state.changed) >= budget:
-                return
-            words = others(state.words.words[place], readings[place])
-            options = yield from similar(state, place, words, minimum=self.minimum_similarity)
-            if (yield from take_best(state, place, options)):
+        predictions = yield Predict(state.original, self.candidates)
+        for place in state.within_budget(order):
+            words = others(state.words.words[place], predictions[place])
+            if (yield from take_best(state, place, words)):
                 return

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from holdfast.attacks.attack_state import AttackState, first_best
 from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.requests import Climb, Fill, Locate, Request, Search, Slope
+from holdfast.attacks.requests import Differentiate, Fill, LossGradient, Request, Search, Vectorise
 from holdfast.edits.synonyms import NEAR
 from holdfast.edits.words import others
 
@@ -33,6 +33,7 @@ class Geometry(Recipe):
     NAME: ClassVar[str] = "geometry"
     IDEA: ClassVar[str] = "the word with the largest gradient, moved along the gradient of the loss"
     PAPER: ClassVar[str] = "Meng and Wattenhofer, COLING 2020"
+    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
     GRADIENTS: ClassVar[bool] = True
 
     max_share: float = 0.4
@@ -43,16 +44,15 @@ class Geometry(Recipe):
 
     def needs(self) -> tuple[str, ...]:
         """Return the needed resources: synonyms always, as filter or source; a masked LM unless "neighbours" is set."""
-        return ("synonyms",) if self.source == "neighbours" else ("synonyms", "masked_lm")
+        return (*super().needs(), *("masked_lm",) * (self.source != "neighbours"))
 
     def search(self, state: AttackState) -> Search:
         """Replace one word per iteration; skip words without candidates."""
-        budget = self.budget(state)
-        slope: Slope | None = None
+        slope: LossGradient | None = None
         tried: set[int] = set()
-        while len(state.changed) < budget:
+        while len(state.changed) < state.budget:
             if slope is None:
-                slope = yield Climb(state.words)
+                slope = yield Differentiate(state.words)
             importance = slope.importance
             open_places = [p for p in state.places if p not in tried and importance[p] > 0.0]
             if not open_places:
@@ -60,11 +60,12 @@ class Geometry(Recipe):
             place = open_places[first_best([importance[p] for p in open_places])]
             tried.add(place)
             state.tried = len(tried)
-            candidates = yield from self._candidates(state, place)
+            words = yield from self._candidates(state, place)
+            candidates = yield from state.allowed(place, words)
             if not candidates:
                 continue
-            texts = [state.words.exchanged(place, word) for word in candidates]
-            located = yield Locate(tuple(text.text for text in texts))
+            texts = [state.words.exchanged(place, candidate.word) for candidate in candidates]
+            located = yield Vectorise(tuple(text.text for text in texts))
             rises = [float((z - slope.z) @ slope.direction) for z, _ in located]
             best = first_best(rises)
             if rises[best] <= 0.0:

@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from holdfast.attacks.attack_state import AttackState, first_best, ranked, saliency, take_best
 from holdfast.attacks.recipes.recipe import Recipe
-from holdfast.attacks.requests import Judge, Search
+from holdfast.attacks.requests import Query, Search
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class PWWS(Recipe):
     NAME: ClassVar[str] = "pwws"
     IDEA: ClassVar[str] = "WordNet synonyms, words ordered by saliency times gain"
     PAPER: ClassVar[str] = "Ren et al., ACL 2019"
+    NEEDS: ClassVar[tuple[str, ...]] = ("wordnet",)
 
     reconsider: bool = True
     same_tag: bool = False
@@ -36,7 +37,7 @@ class PWWS(Recipe):
 
     def needs(self) -> tuple[str, ...]:
         """Return the needed resources: WordNet, a tagger with ``same_tag``, inflections with ``inflected``."""
-        return ("wordnet", *("tagger",) * self.same_tag, *("inflection",) * self.inflected)
+        return (*super().needs(), *("tagger",) * self.same_tag, *("inflection",) * self.inflected)
 
     def search(self, state: AttackState) -> Search:
         """Rank words by ``softmax(saliency) · gain of the best synonym`` in the original text; replace them in turn."""
@@ -44,19 +45,17 @@ class PWWS(Recipe):
         salient = yield from saliency(state, places)
         synonyms = self.synonyms(state, places)
         texts = [state.original.exchanged(place, word).text for place in places for word in synonyms[place]]
-        verdicts = iter((yield Judge(tuple(texts))) if texts else [])
+        verdicts = iter((yield Query(tuple(texts))) if texts else [])
         scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}
         gains = [max(scores[place], default=state.first.score) - state.first.score for place in places]
         weights = softmax(np.array(salient)) if salient else np.empty(0)
         values = [float(value) for value in weights * np.array(gains)]
-        budget = self.budget(state)
-        for place in ranked(places, values, state.first.noise / max(len(places), 1)):
-            if len(state.changed) >= budget:
-                return
+        order = ranked(places, values, state.first.noise / max(len(places), 1))
+        for place in state.within_budget(order):
             words = synonyms[place]
             if words and not self.reconsider:
                 words = [words[first_best(scores[place], state.first.noise)]]
-            if (yield from take_best(state, place, [(word, None) for word in words])):
+            if (yield from take_best(state, place, words)):
                 return
 
     def synonyms(self, state: AttackState, places: list[int]) -> dict[int, list[str]]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, by_deletion, similar, take_best
+from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
+from holdfast.attacks.constraints import Constraint, SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.edits import characters
+from holdfast.edits.typing_errors import typing_errors
+
+KINDS = ("space", "drop", "swap", "look-alike")
 
 
 @dataclass(frozen=True)
@@ -26,28 +29,27 @@ class TextBugger(Recipe):
     """
 
     NAME: ClassVar[str] = "textbugger"
-    IDEA: ClassVar[str] = "misspellings that people read over, and neighbours in meaning"
+    IDEA: ClassVar[str] = "misspellings that readers overlook, and neighbours in meaning"
     PAPER: ClassVar[str] = "Li et al., NDSS 2019"
-    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms", "similarity")
+    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
 
     neighbours: int = 5
     minimum_cosine: float = -1.0
     minimum_similarity: float = 0.809
 
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Return those of all recipes, and the similarity to the original text."""
+        return (*super().constraints(), SimilarText(self.minimum_similarity))
+
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the accepted bug that reaches the goal or comes closest."""
-        budget = self.budget(state)
-        for place in (yield from by_deletion(state)):
-            if len(state.changed) >= budget:
-                return
-            words = self.bugs(state, state.words.words[place])
-            options = yield from similar(state, place, words, minimum=self.minimum_similarity)
-            if (yield from take_best(state, place, options)):
+        order = yield from by_deletion(state)
+        for place in state.within_budget(order):
+            if (yield from take_best(state, place, self.bugs(state, state.words.words[place]))):
                 return
 
     def bugs(self, state: AttackState, word: str) -> list[str]:
         """Return the distinct bugs of a word."""
-        kinds = (characters.insert_space, characters.delete_letter, characters.swap_letters, characters.homoglyph)
-        bugs = [bug for kind in kinds if (bug := kind(word, state.rng)) is not None]
+        bugs = typing_errors(word, state.rng, KINDS)
         near = state.resources.synonyms.nearest(word, self.neighbours, self.minimum_cosine)
         return list(dict.fromkeys([*bugs, *near]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, by_deletion, same_part_of_speech, similar, take_best
+from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
+from holdfast.attacks.constraints import Constraint, SamePartOfSpeech, SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
 from holdfast.edits.synonyms import NEAR
@@ -27,7 +28,7 @@ class TextFooler(Recipe):
     NAME: ClassVar[str] = "textfooler"
     IDEA: ClassVar[str] = "neighbours in counter-fitted vector space, with the same part of speech"
     PAPER: ClassVar[str] = "Jin et al., AAAI 2020"
-    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms", "tagger", "similarity")
+    NEEDS: ClassVar[tuple[str, ...]] = ("synonyms",)
 
     candidates: int = 50
     minimum_cosine: float = NEAR
@@ -35,17 +36,19 @@ class TextFooler(Recipe):
     window: int = 15
     verbs_as_nouns: bool = True
 
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Return those of all recipes, the part of speech, and the similarity to the text before the substitution."""
+        return (
+            *super().constraints(),
+            SamePartOfSpeech(self.verbs_as_nouns),
+            SimilarText(self.minimum_similarity, self.window, to_original=False),
+        )
+
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the accepted candidate that reaches the goal or comes closest."""
-        budget = self.budget(state)
-        for place in (yield from by_deletion(state)):
-            if len(state.changed) >= budget:
-                return
+        order = yield from by_deletion(state)
+        for place in state.within_budget(order):
             word = state.words.words[place]
-            words = state.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
-            words = same_part_of_speech(state, place, words, verbs_as_nouns=self.verbs_as_nouns)
-            options = yield from similar(
-                state, place, words, minimum=self.minimum_similarity, window=self.window, to_original=False
-            )
-            if (yield from take_best(state, place, options)):
+            neighbours = state.resources.synonyms.nearest(word, self.candidates, self.minimum_cosine)
+            if (yield from take_best(state, place, neighbours)):
                 return

@@ -8,7 +8,9 @@ from typing import ClassVar
 from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
-from holdfast.edits import characters
+from holdfast.edits.typing_errors import typing_errors
+
+KINDS = ("key", "swap", "drop", "case")
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,8 @@ class Typos(Recipe):
 
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the typing error that reaches the goal or comes closest."""
-        budget = self.budget(state)
-        for place in (yield from by_deletion(state)):
-            if len(state.changed) >= budget:
+        order = yield from by_deletion(state)
+        for place in state.within_budget(order):
+            errors = typing_errors(state.words.words[place], state.rng, KINDS, self.tries)
+            if (yield from take_best(state, place, errors)):
                 return
-            errors = self.errors(state, state.words.words[place])
-            if (yield from take_best(state, place, [(error, None) for error in errors])):
-                return
-
-    def errors(self, state: AttackState, word: str) -> list[str]:
-        """Return distinct typing errors of a word."""
-        kinds = (
-            characters.keyboard_typo,
-            characters.swap_letters,
-            characters.delete_letter,
-            characters.change_case,
-        )
-        errors = [kind(word, state.rng) for kind in kinds for _ in range(self.tries)]
-        return list(dict.fromkeys(error for error in errors if error is not None and error != word))

@@ -12,10 +12,10 @@ from holdfast.adversary.geometry import GeometryAttack, Importance
 from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
 from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
-from holdfast.classifiers.defences.classifier_victim import ClassifierVictim
 from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch, Training
+from holdfast.classifiers.defences.labelled_batch import LabelledBatch
 from holdfast.classifiers.losses import task_loss
-from holdfast.edits.word_similarity import read_similarity
+from holdfast.edits.synonyms import read_similarity
 from holdfast.encoder import attacking
 from holdfast.errors import UserError
 from holdfast.option_parsing import expanded
@@ -134,10 +134,10 @@ class ADV(Defence):
         """
         assert self.attack is not None  # begin() has been called
         with attacking(model):
-            rows = ClassifierVictim(model, self._tokenizer, texts, labels, self._max_length).undefeated()
+            rows = LabelledBatch(model, self._tokenizer, texts, labels, self._max_length).unfinished()
             chosen = [texts[row] for row in rows]
-            victim = ClassifierVictim(model, self._tokenizer, chosen, labels[rows], self._max_length)
-            attacked = self.attack.run([text[-1] for text in chosen], victim)
+            batch = LabelledBatch(model, self._tokenizer, chosen, labels[rows], self._max_length)
+            attacked = self.attack.run([text[-1] for text in chosen], batch)
         share = 1.0 / max(len(texts), 1)
         self.diagnostics = {
             "attacked": torch.tensor(len(rows) * share),
@@ -145,5 +145,5 @@ class ADV(Defence):
             "attack_seconds": torch.tensor(sum(attacked.cost.seconds.values()) * share),
             "attack_loss_rise": attacked.rise,
         }
-        attempts = zip(rows, attacked.texts, attacked.replaced, strict=True)
-        return {row: (*texts[row][:-1], text) for row, text, replaced in attempts if replaced}
+        changes = zip(rows, attacked.texts, attacked.replaced, strict=True)
+        return {row: (*texts[row][:-1], text) for row, text, replaced in changes if replaced}

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
 from holdfast.results import examples_of, shown
 
 # Fields that must be equal for two success rates to belong to the same attack; a threshold that was not given
@@ -30,19 +30,21 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
     for key in shared:
         _check_attacks(key, sources)
         outcomes = [outcomes_of(source, "recipe", str(key.recipe)) for source in sources]
-        texts = [text for text in outcomes[0] if all(text in others for others in outcomes[1:])]
-        fewest = min(map(len, outcomes))
-        if not texts:
+        successes = common_values(outcomes)
+        count, fewest = len(successes[0]), min(map(len, outcomes))
+        if not count:
             notes.append(f"no text that all results attacked: {name_of(key)}")
             continue
-        if len(texts) < _ENOUGH * fewest:
+        if count < _ENOUGH * fewest:
             notes.append(
-                f"few texts that all results attacked: {name_of(key)}, {len(texts):,} of the {fewest:,} or more "
-                "that each did; with the same --examples and --seed there are more"
+                f"few texts that all results attacked: {name_of(key)}, {count:,} of at least {fewest:,} in each; "
+                "use the same --examples and --seed for more"
             )
-        samples[key] = Shares([[own[text] for text in texts] for own in outcomes])
+        samples[key] = Shares(successes)
     if not samples:
-        raise UserError("the results attacked no text in common: give --examples and --seed alike, or attack all texts")
+        raise UserError(
+            "the results attacked no text in common: use the same --examples and --seed, or attack all texts"
+        )
     return samples, notes + other_resources(sources)
 
 
@@ -69,13 +71,13 @@ def attacked_by_all(models: Sequence[Sequence[ComparedResult]], keys: Sequence[R
 
 def other_resources(sources: Sequence[ComparedResult]) -> list[str]:
     """Return a line if the results used different resources, else no line."""
-    opened = [_resources(source) for source in sources]
-    names = dict.fromkeys(chain.from_iterable(opened))
-    other = [name for name in names if any(own.get(name) != opened[0].get(name) for own in opened[1:])]
+    first, *others = (_resources(source) for source in sources)
+    names = dict.fromkeys(chain(first, *others))
+    other = [name for name in names if any(own.get(name) != first.get(name) for own in others)]
     if not other:
         return []
-    what = f"the {sources[0].result['kind']}s opened different resources ({shown(', '.join(other))})"
-    return [f"{what}: what rests on them differs for that reason too"]
+    results = f"the {sources[0].result['kind']}s used different resources ({shown(', '.join(other))})"
+    return [f"{results}: differences may also come from these"]
 
 
 def _resources(source: ComparedResult) -> dict[str, Any]:
@@ -88,10 +90,11 @@ def _resources(source: ComparedResult) -> dict[str, Any]:
 def _check_attacks(key: RowKey, sources: Sequence[ComparedResult]) -> None:
     first = _attack_of(sources[0], key)
     for source in sources[1:]:
-        for what, value in _attack_of(source, key).items():
-            if value != first[what]:
+        for name, value in _attack_of(source, key).items():
+            if value != first[name]:
                 raise UserError(
-                    f"{source.path}: {key.recipe} has {what} {value}, in {sources[0].path} {first[what]}: attack alike"
+                    f"{source.path}: {key.recipe} has {name} {value}, in {sources[0].path} {first[name]}: "
+                    "use the same settings for both"
                 )
     if first["the goal"]["kind"] == "neighbours":
         _check_searched(key, sources)
@@ -103,8 +106,8 @@ def _check_searched(key: RowKey, sources: Sequence[ComparedResult]) -> None:
     for source, texts in zip(sources[1:], searched[1:], strict=True):
         if texts != searched[0]:
             raise UserError(
-                f"{source.path}: {key.recipe} has neighbours among other texts than in {sources[0].path}: attack both "
-                "with the same texts to search (--search)"
+                f"{source.path}: {key.recipe} searched neighbours among other texts than in {sources[0].path}: attack "
+                "both with the same --search"
             )
 
 
@@ -121,13 +124,14 @@ def _attack_of(source: ComparedResult, key: RowKey) -> dict[str, Any]:
     protocol = source.result["protocol"]
     goal = as_object(protocol.get("goal"))
     recipe = as_object(as_object(protocol.get("recipes")).get(str(key.recipe)))
-    message = {name: goal.get(name) for name in _GOAL}
+    compared = {name: goal.get(name) for name in _GOAL}
     if goal.get("chosen") == "given":
-        message["threshold"] = goal.get("threshold")
-    return {"the constants": recipe.get("constants"), "the goal": message}
+        compared["threshold"] = goal.get("threshold")
+    code = str(recipe.get("sha256"))[:12]  # of a user-defined recipe
+    return {"the constants": recipe.get("constants"), "the code": code, "the goal": compared}
 
 
-def outcomes_of(source: ComparedResult, what: str, name: str) -> dict[tuple[str | None, str, int], bool]:
+def outcomes_of(source: ComparedResult, field: str, name: str) -> dict[tuple[str | None, str, int], bool]:
     """Map each text that a recipe, or an item, attacked to True if the attack succeeded.
 
     Occurrences of the same text are numbered, so that they have different keys.
@@ -135,7 +139,7 @@ def outcomes_of(source: ComparedResult, what: str, name: str) -> dict[tuple[str 
     found: dict[tuple[str | None, str, int], bool] = {}
     times: dict[tuple[str | None, str], int] = {}
     for example in examples_of(source.result, source.path, texts_only=True):
-        if example.get(what) != name:
+        if example.get(field) != name:
             continue
         text = (example.get("other"), example["original"])
         times[text] = times.get(text, 0) + 1

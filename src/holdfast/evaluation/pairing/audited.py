@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Means, Sample, Shares
 from holdfast.evaluation.pairing.attacked import other_resources, outcomes_of
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, common_values, name_of
 from holdfast.evaluation.pairing.scores import check_data, sample_of
 from holdfast.results import shown
 
@@ -22,30 +22,30 @@ def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sam
     rows = [{_audit_key(row): row for row in source.result["results"] if is_paired(row)} for source in sources]
     shared, notes = common([list(own) for own in rows], sources)
     samples: dict[RowKey, Sample] = {}
-    apart = []
+    excluded = []
     for key in shared:
         same = [own[key] for own in rows]
-        if (why := _set_otherwise(key, same, sources)) is not None:
-            apart.append(f"{name_of(key)}: {why}")
+        if (difference := _other_settings(key, same, sources)) is not None:
+            excluded.append(f"{name_of(key)}: {difference}")
             continue
         if key.metric == "spearman":
             check_data(key, same, sources)
             samples[key] = sample_of(key, same, sources)
             continue
-        found = [_by_text(source, row) for source, row in zip(sources, same, strict=True)]
-        texts = [text for text in found[0] if all(text in others for others in found[1:])]
-        if not texts:
+        values = common_values([_by_text(source, row) for source, row in zip(sources, same, strict=True)])
+        if not values[0]:
             notes.append(f"no text that all results measured: {name_of(key)}")
             continue
-        values = [[own[text] for text in texts] for own in found]
         samples[key] = Means(values) if key.metric == "stability" else Shares(values)
     if not samples:
-        none = "the audits measured no text in common: give --texts, --examples and --seed alike"
-        raise UserError(f"the audits were set otherwise in all that they share: {apart[0]}" if apart else none)
-    return samples, notes + [f"set otherwise, so not compared: {line}" for line in apart] + other_resources(sources)
+        if excluded:
+            raise UserError(f"all items that the audits share have different settings: {excluded[0]}")
+        raise UserError("the audits measured no text in common: use the same --texts, --examples and --seed")
+    notes += [f"different settings, so not compared: {line}" for line in excluded]
+    return samples, notes + other_resources(sources)
 
 
-def _set_otherwise(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> str | None:
+def _other_settings(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> str | None:
     """Return the difference in an item's settings between one audit and the first: constants of the recipe, scale, k.
 
     The audits are not refused for this: some settings depend on what is installed, and the other items agree.

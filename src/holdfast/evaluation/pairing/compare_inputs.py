@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import UserError
 from holdfast.option_parsing import paths_in
 from holdfast.results import read_with_state, shown
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,20 @@ def common(keys: Sequence[Sequence[RowKey]], sources: Sequence[ComparedResult]) 
     """
     shared = [key for key in keys[0] if all(key in others for others in keys[1:])]
     if not shared:
-        held = "; ".join(
+        contents = "; ".join(
             f"{source.path} holds {', '.join(dict.fromkeys(map(name_of, own))) or 'nothing'}"
             for source, own in zip(sources, keys, strict=True)
         )
-        raise UserError(f"the results have no task in common: {held}")
+        raise UserError(f"the results have no task in common: {contents}")
     everything = dict.fromkeys(chain.from_iterable(keys))
     left = [name_of(key) for key in everything if key not in shared]
     return shared, [f"not in all of the results: {', '.join(left)}"] if left else []
+
+
+def common_values(found: Sequence[Mapping[Key, float]]) -> list[list[float]]:
+    """Return the values of the keys that all mappings hold, in the order of the first: a list for each mapping."""
+    keys = [key for key in found[0] if all(key in others for others in found[1:])]
+    return [[values[key] for key in keys] for values in found]
 
 
 def name_of(key: RowKey) -> str:

@@ -46,7 +46,7 @@ def compare(
     rows = []
     for key, tasks in groups.items():
         try:
-            found = differing(tasks, baseline, other, seed=seed)
+            found = difference_row(tasks, baseline, other, seed=seed)
         except UserError as error:
             raise UserError(f"{key.task} {key.split}: {error}") from error
         recipe = {"recipe": key.recipe} if key.recipe is not None else {}
@@ -73,7 +73,7 @@ def draw(
     return drawn, notes
 
 
-def differing(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: int = 42) -> dict[str, Any]:
+def difference_row(tasks: Sequence[Resampled], baseline: Side, other: Side, *, seed: int = 42) -> dict[str, Any]:
     """Return the difference of two sides on one entry of `draw`, or on the mean of several: a row without its key.
 
     Raises:
@@ -111,5 +111,5 @@ def _check_kinds(sources: Sequence[ComparedResult]) -> None:
     for source in sources[1:]:
         other = source.result["kind"]
         if kind != other and (kind in _SAMPLES or other in _SAMPLES):
-            both = f"{first.path} is a result of {kind}, {source.path} of {other}"
-            raise UserError(f"{both}: an attack is compared with an attack on the same task, an audit with an audit")
+            kinds = f"{first.path} is a result of {kind}, {source.path} of {other}"
+            raise UserError(f"{kinds}: an attack is compared with an attack on the same task, an audit with an audit")

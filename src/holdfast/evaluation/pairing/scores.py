@@ -24,23 +24,23 @@ def scored_samples(sources: Sequence[ComparedResult], baselines: int) -> tuple[d
     shared, notes = common([list(own) for own in rows], sources)
     notes += _without_items(sources)
     samples: dict[RowKey, Sample] = {}
-    apart: list[_OtherTexts] = []
+    unpaired: list[_OtherTexts] = []
     for key in shared:
         same = [own[key] for own in rows]
         check_data(key, same, sources)
         try:
             groups = _by_items(key, same, sources, baselines)
         except _OtherTexts as error:
-            apart.append(error)
+            unpaired.append(error)
             continue
         by_items = [sample_of(key, [same[i] for i in group], [sources[i] for i in group]) for group in groups]
         samples[key] = by_items[0] if len(by_items) == 1 else SeedBySeed(by_items)
     if not samples:
-        raise apart[0]
-    notes += [f"not compared: {error}" for error in apart]
+        raise unpaired[0]
+    notes += [f"not compared: {error}" for error in unpaired]
     by_seed = [name_of(key) for key, sample in samples.items() if isinstance(sample, SeedBySeed)]
     if by_seed:
-        notes.append(f"paired seed by seed, as each seed has texts of its own: {', '.join(by_seed)}")
+        notes.append(f"paired seed by seed, as each seed has its own texts: {', '.join(by_seed)}")
     return samples, notes
 
 
@@ -52,24 +52,24 @@ def _scored(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
     """
     rows = {_key_of(row): row for row in source.result["results"] if _is_of_scores(row)}
     if not rows:
-        held = ", ".join(dict.fromkeys(row["task"] for row in source.result["results"])) or "nothing"
+        tasks = ", ".join(dict.fromkeys(row["task"] for row in source.result["results"])) or "nothing"
         raise UserError(
-            f"{source.path} (a result of {source.result['kind']}, of {held}) holds no items to compare: what is "
-            "compared are the similarities and accuracies of `holdfast evaluate` and `finetune`, attacks, audits, and "
-            "what `holdfast transfer` tried; a result of an earlier version is to be made again"
+            f"{source.path} (a result of {source.result['kind']}, of {tasks}) holds no items to compare: give results "
+            "of `holdfast evaluate`, `finetune`, `attack`, `audit` or `transfer`, and make those of an earlier version "
+            "again"
         )
     return rows
 
 
 def _without_items(sources: Sequence[ComparedResult]) -> list[str]:
     """Return a line about the rows that hold scores but no items."""
-    bare = dict.fromkeys(
+    names = dict.fromkeys(
         f"{row['task']} {row['split']}"
         for source in sources
         for row in source.result["results"]
         if "items" not in row and row["metrics"]
     )
-    return [f"without items, so not compared: {', '.join(bare)}"] if bare else []
+    return [f"without items, so not compared: {', '.join(names)}"] if names else []
 
 
 def _is_of_scores(row: Mapping[str, Any]) -> bool:
@@ -109,7 +109,7 @@ def sample_of(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[
 
 def _other_data(key: RowKey, source: ComparedResult, first: ComparedResult) -> UserError:
     return UserError(
-        f"{source.path}: {key.task} {key.split} is of other data than in {first.path} (data_sha256): "
+        f"{source.path}: {key.task} {key.split} has other data than in {first.path} (data_sha256): "
         "measure both on the same files"
     )
 
@@ -140,7 +140,7 @@ def _by_items(
             partners = sum((other < baselines) != (number < baselines) for other in group)
             if partners != 1:
                 raise _OtherTexts(
-                    f"{key.task} {key.split} is of other texts for each seed, and is paired seed by seed: on the texts "
+                    f"{key.task} {key.split} has other texts for each seed and is paired seed by seed: for the texts "
                     f"of {sources[number].path} the other side has {partners or 'no'} results, not one: give both "
                     "sides the same --seed values, once each"
                 )
@@ -165,13 +165,13 @@ def _drawn_by(row: Mapping[str, Any], source: ComparedResult) -> str | None:
 def _other_texts(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[ComparedResult]) -> _OtherTexts:
     """Return an error that says why two results of one split cannot be paired, and what to do."""
     first, second = (_drawn_by(row, source) for row, source in zip(rows, sources, strict=True))
-    what = f"{sources[1].path}: {key.task} {key.split} is of other texts than in {sources[0].path}"
+    place = f"{sources[1].path}: {key.task} {key.split} has other texts than in {sources[0].path}"
     if first == second:
         return _OtherTexts(
-            f"{what}, though of the same split (items_sha256): measure both with the same --data, --train-split and "
+            f"{place}, though of the same split (items_sha256): measure both with the same --data, --train-split and "
             "--test-examples"
         )
     drawn = [f"drawn by {by}" if by else "the whole split" for by in (second, first)]
     return _OtherTexts(
-        f"{what} ({drawn[0]}, there {drawn[1]}): give both the same --seed, or measure both on a fixed test split"
+        f"{place} ({drawn[0]}, there {drawn[1]}): give both the same --seed, or measure both on a fixed test split"
     )

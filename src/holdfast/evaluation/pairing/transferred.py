@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Sample, Shares
-from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, name_of
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, common, common_values, name_of
 from holdfast.results import shown
 
 
@@ -22,14 +22,13 @@ def transferred_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey,
     for key in shared:
         same = [own[key] for own in rows]
         _check_texts(key, same, sources)
-        correct = [dict(zip(row["items"]["text"], row["items"]["correct"], strict=True)) for row in same]
-        texts = [text for text in correct[0] if all(text in others for others in correct[1:])]
-        if not texts:
+        correct = common_values([dict(zip(row["items"]["text"], row["items"]["correct"], strict=True)) for row in same])
+        if not correct[0]:
             notes.append(f"no text that was tried on all models: {name_of(key)}")
             continue
-        samples[key] = Shares([[not own[text] for text in texts] for own in correct])
+        samples[key] = Shares([[not right for right in row] for row in correct])
     if not samples:
-        raise UserError("no text was tried on all models: none has the original of a text right that all others have")
+        raise UserError("no text was tried on all models: no original is classified correctly by all of them")
     return samples, notes
 
 
@@ -45,11 +44,11 @@ def _rows_of(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
     for row in rows:
         if "items" not in row:
             raise UserError(
-                f"{source.path} does not say which texts deceived: it is of an earlier version, make it again"
+                f"{source.path} does not record which texts deceived: it is of an earlier version, make it again"
             )
         key = RowKey(row["task"], row["split"], f"{row['recipe']} against {shown(row['made_against'])}", "success_rate")
         if key in found:
-            raise UserError(f"{source.path} holds {name_of(key)} twice: make it of one of these attacks")
+            raise UserError(f"{source.path} holds {name_of(key)} twice: make it from one of these attacks")
         found[key] = row
     return found
 
@@ -59,6 +58,6 @@ def _check_texts(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequen
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row.get("items_sha256") != rows[0].get("items_sha256"):
             raise UserError(
-                f"{source.path}: {name_of(key)} is of texts that another attack made than in {sources[0].path} "
+                f"{source.path}: the texts of {name_of(key)} come from another attack than in {sources[0].path} "
                 "(items_sha256): try the texts of the same result on both models"
             )

@@ -7,17 +7,17 @@
   // --- colours: the system's until the button is used; stored if the browser allows it for files
   const button = byId("theme");
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const told = () => { button.textContent = dark() ? "Light colours" : "Dark colours"; };
+  const relabel = () => { button.textContent = dark() ? "Light colours" : "Dark colours"; };
   try {
     const kept = localStorage.getItem("holdfast-theme");
     if (kept === "dark" || kept === "light") root.dataset.theme = kept;
   } catch (error) { /* the browser stores nothing for files: use the system's colours */ }
   button.hidden = false;
-  told();
+  relabel();
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     try { localStorage.setItem("holdfast-theme", root.dataset.theme); } catch (error) { /* as above */ }
-    told();
+    relabel();
   });
 
   // --- printing shows folded parts, except the numbers of figures

@@ -1,4 +1,4 @@
-"""Slips: what they touch, what they never touch, and that chance is the only thing that decides."""
+"""Random edits: the words that they change, and their dependence on nothing but the random generator."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from holdfast.edits.augmentation import TYPOS, RandomEdits
+from holdfast.edits.random_edits import RandomEdits
 from holdfast.edits.synonyms import ListedNeighbours
+from holdfast.edits.typing_errors import TYPING_ERRORS
 from holdfast.edits.words import Words, is_content_word
 
 TEXT = "The weary captain didn't trust the weather forecast, so the ship stayed in the harbour until Tuesday morning."
@@ -15,12 +16,12 @@ NEAR = ListedNeighbours({"old": ["ancient", "aged"], "ship": ["vessel"]}, source
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
-@pytest.mark.parametrize("edit", sorted(TYPOS))
+@pytest.mark.parametrize("edit", sorted(TYPING_ERRORS))
 def test_the_share_of_content_words_and_nothing_else(edit: str, share: float) -> None:
-    slips = RandomEdits((edit,), share)
+    edits = RandomEdits((edit,), share)
     content = [word for word in Words.of(TEXT).words if is_content_word(word)]
     for seed in range(20):
-        changed = slips.of(TEXT, random.Random(seed))
+        changed = edits.of(TEXT, random.Random(seed))
         if edit == "space":  # one word has become two
             assert len(changed) - len(TEXT) == max(1, round(share * len(content)))
             continue
@@ -31,42 +32,42 @@ def test_the_share_of_content_words_and_nothing_else(edit: str, share: float) ->
 
 
 def test_each_edit_has_its_turn_and_is_that_edit() -> None:
-    slips = RandomEdits(("case", "look-alike", "synonym"), 0.1, NEAR)
-    found = {slips.of("ship", random.Random(seed)) for seed in range(200)}
+    edits = RandomEdits(("case", "look-alike", "synonym"), 0.1, NEAR)
+    found = {edits.of("ship", random.Random(seed)) for seed in range(200)}
     assert {"Ship", "SHIP", "vessel"} < found
     assert any(not word.isascii() for word in found)
     assert all(word in ("Ship", "SHIP", "vessel") or not word.isascii() for word in found)
 
 
-def test_half_of_the_words_get_a_synonym_and_slips_share_the_rest() -> None:
-    slips = RandomEdits(("key", "swap", "drop", "case", "synonym"), 1.0, NEAR)
-    found = [slips.of("ship", random.Random(seed)) for seed in range(1000)]
+def test_half_of_the_words_get_a_synonym_and_typing_errors_share_the_rest() -> None:
+    edits = RandomEdits(("key", "swap", "drop", "case", "synonym"), 1.0, NEAR)
+    found = [edits.of("ship", random.Random(seed)) for seed in range(1000)]
     assert 430 < found.count("vessel") < 570, "of a fair coin 1 in 100,000 is further off"
     assert 85 < sum(word in ("Ship", "SHIP") for word in found) < 170, "a quarter of the other half"
 
 
 def test_an_edit_that_does_not_apply_leaves_the_word_to_another() -> None:
-    slips = RandomEdits(("synonym", "case"), 1.0, NEAR)
+    edits = RandomEdits(("synonym", "case"), 1.0, NEAR)
     for seed in range(20):
-        assert slips.of("harbour", random.Random(seed)) in ("Harbour", "HARBOUR"), "no synonym is known"
+        assert edits.of("harbour", random.Random(seed)) in ("Harbour", "HARBOUR"), "no synonym is known"
 
 
 def test_synonyms_are_of_the_word_and_in_its_case() -> None:
-    slips = RandomEdits(("synonym",), 1.0, NEAR)
-    found = {slips.of("Old ship of the harbour", random.Random(seed)) for seed in range(50)}
+    edits = RandomEdits(("synonym",), 1.0, NEAR)
+    found = {edits.of("Old ship of the harbour", random.Random(seed)) for seed in range(50)}
     assert found == {"Ancient vessel of the harbour", "Aged vessel of the harbour"}
 
 
 def test_the_same_chance_gives_the_same_text_and_another_another() -> None:
-    slips = RandomEdits(tuple(TYPOS), 0.3)
-    texts = [slips.of(TEXT, random.Random(seed)) for seed in (1, 1, 2, 3, 4)]
+    edits = RandomEdits(tuple(TYPING_ERRORS), 0.3)
+    texts = [edits.of(TEXT, random.Random(seed)) for seed in (1, 1, 2, 3, 4)]
     assert texts[0] == texts[1]
     assert len(set(texts)) == 4
 
 
 @pytest.mark.parametrize("text", ["", "it is not", "?!", "42", "a b c"])
 def test_a_text_without_content_words_stays(text: str) -> None:
-    assert RandomEdits(tuple(TYPOS), 1.0).of(text, random.Random(0)) == text
+    assert RandomEdits(tuple(TYPING_ERRORS), 1.0).of(text, random.Random(0)) == text
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,6 @@ def test_wrong_use_is_refused(arguments: tuple[tuple[str, ...], float], says: st
 
 def test_the_eight_nearest_synonyms_are_drawn_from() -> None:
     near = ListedNeighbours({"ship": [f"boat{letter}" for letter in "abcdefghij"]}, source="test")
-    slips = RandomEdits(("synonym",), 1.0, near)
-    found = {slips.of("ship", random.Random(seed)) for seed in range(300)}
+    edits = RandomEdits(("synonym",), 1.0, near)
+    found = {edits.of("ship", random.Random(seed)) for seed in range(300)}
     assert found == {f"boat{letter}" for letter in "abcdefgh"}

@@ -1,14 +1,15 @@
-"""Small changes inside a word: typos, look-alike letters, case. Pure functions of a word and a random generator.
+"""Typing errors inside a word: the table `TYPING_ERRORS` of all kinds, and functions that draw from it.
 
-The edits of TextBugger (Li et al. 2019, §III-C): insert a space into the word, delete an inner letter, swap two inner
-letters, replace a letter by one that looks similar or by one beside it on the keyboard. The attack decides which words
-are changed. Each function returns None for a word that it cannot change.
+"space", "drop", "swap", "look-alike" and "key" are the edits of TextBugger (Li et al. 2019, §III-C). Each kind is a
+pure function of a word and a random generator, and returns None for a word that it cannot change.
 """
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
@@ -81,7 +82,58 @@ def keyboard_typo(word: str, rng: random.Random) -> str | None:
     return word[:i] + (key.upper() if word[i].isupper() else key) + word[i + 1 :]
 
 
+def double_letter(word: str, rng: random.Random) -> str | None:
+    """Double a random letter, not the first; None if the word has less than two letters."""
+    if len(word) < 2:
+        return None
+    i = rng.randrange(1, len(word))
+    return word[: i + 1] + word[i:]
+
+
 def change_case(word: str, rng: random.Random) -> str | None:
     """Change the word to lower case, capitalised or upper case; None if all forms are equal to the word."""
     forms = [form for form in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if form != word]
     return rng.choice(forms) if forms else None
+
+
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+class TypingError(Protocol):
+    """A kind of typing error: returns the changed word, or None for a word that it cannot change."""
+
+    def __call__(self, word: str, rng: random.Random) -> str | None:
+        """Return the changed word."""
+
+
+TYPING_ERRORS: Mapping[str, TypingError] = {
+    "key": keyboard_typo,
+    "swap": swap_letters,
+    "drop": delete_letter,
+    "drop-any": functools.partial(delete_letter, keep_last=False),
+    "double": double_letter,
+    "space": insert_space,
+    "case": change_case,
+    "look-alike": homoglyph,
+}
+"""All kinds of typing errors, by name."""
+
+
+def draw_typing_error(word: str, rng: random.Random, kinds: Sequence[str]) -> str | None:
+    """Try the kinds in random order, and return the first result that differs from the word; None if there is none."""
+    return first_typing_error(word, rng, rng.sample(kinds, len(kinds)))
+
+
+def first_typing_error(word: str, rng: random.Random, kinds: Iterable[str]) -> str | None:
+    """Try the kinds in the given order, and return the first result that differs from the word; None if there is none.
+
+    Kinds after that one draw nothing from ``rng``.
+    """
+    errors = (TYPING_ERRORS[kind](word, rng) for kind in kinds)
+    return next((error for error in errors if error is not None and error != word), None)
+
+
+def typing_errors(word: str, rng: random.Random, kinds: Iterable[str], tries: int = 1) -> list[str]:
+    """Return the distinct results of ``tries`` draws of each kind, without the word itself."""
+    errors = [TYPING_ERRORS[kind](word, rng) for kind in kinds for _ in range(tries)]
+    return list(dict.fromkeys(error for error in errors if error is not None and error != word))

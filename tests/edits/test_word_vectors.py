@@ -1,4 +1,4 @@
-"""Word vectors are read exactly or refused by file and line, and averaged as sentence-transformers tokenises."""
+"""Word vectors are read exactly or refused by file and line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
 
-from holdfast.baselines.word_vectors import WordVectors, read_word_vectors, word_vector_model
+from holdfast.edits.word_vectors import read_word_vectors, read_words_and_vectors
 from holdfast.errors import UserError
 
 PLAIN = "the 1 0 0\ncat 0 2 0\ndog 0 0 4\nIt -1.5 2e-1 +3\n"
@@ -73,7 +72,7 @@ def test_more_rows_than_a_block_keep_their_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "reason"),
     [
         ("the 1 0 0\ncat 0 2\n", 2, "2 numbers where 3"),
         ("the 1 0 0\ncat 0 2 0 5\n", 2, "4 numbers where 3"),
@@ -84,13 +83,13 @@ def test_more_rows_than_a_block_keep_their_order(tmp_path: Path) -> None:
         ("the 1 0 0\ncat 0 nan 0\n", 2, "NaN"),
         ("the 1 0 0\ncat 0 inf 0\n", 2, "infinity"),
         ("the 1 0 0\ncat 0 1e39 0\n", 2, "infinity"),  # fits a double, not the fp32 that is kept
-        ("5 3\n" + PLAIN, 1, "promises 5 words and the file has 4"),
+        ("5 3\n" + PLAIN, 1, "announces 5 words and the file has 4"),
     ],
 )
-def test_what_is_wrong_is_told_by_file_and_line(tmp_path: Path, text: str, line: int, said: str) -> None:
+def test_what_is_wrong_is_told_by_file_and_line(tmp_path: Path, text: str, line: int, reason: str) -> None:
     message = refusal(tmp_path / "v.txt", text)
     assert message.startswith(f"{tmp_path / 'v.txt'}:{line}: ")
-    assert said in message
+    assert reason in message
 
 
 def test_files_without_words_are_refused(tmp_path: Path) -> None:
@@ -101,34 +100,9 @@ def test_files_without_words_are_refused(tmp_path: Path) -> None:
         read_word_vectors(tmp_path / "none.txt")
 
 
-# --- the average ----------------------------------------------------------------------------------------------------
-
-
-def vectors() -> WordVectors:
-    return WordVectors(["the", "cat", "dog", "It"], MATRIX, 0, 0)
-
-
-def test_the_saved_model_averages_what_it_knows(tmp_path: Path) -> None:
-    word_vector_model(vectors()).save_pretrained(str(tmp_path), create_model_card=False)
-    model = SentenceTransformer(str(tmp_path), device="cpu")
-    texts = ["the cat", "The 'cat', unknown DOG!", "It", "it", "cat cat dog", "the\tcat dog It"]
-    expected = [
-        MATRIX[[0, 1]].mean(axis=0),
-        MATRIX[[0, 1, 2]].mean(axis=0),  # punctuation around and case are tried without
-        MATRIX[3],
-        np.zeros(3),  # only a capital falls back to lower case, not the other way round
-        MATRIX[[1, 1, 2]].mean(axis=0),
-        MATRIX.mean(axis=0),
-    ]
-    np.testing.assert_allclose(model.encode(texts), expected, atol=1e-7)
-
-
-def test_a_text_without_known_words_is_the_zero_vector() -> None:
-    encoded = word_vector_model(vectors()).encode(["", "unknown words", "cat"])
-    np.testing.assert_array_equal(encoded, [[0, 0, 0], [0, 0, 0], [0, 2, 0]])
-
-
-def test_stop_words_are_kept_unless_asked_for() -> None:
-    dropping = word_vector_model(vectors(), drop_stop_words=True)
-    np.testing.assert_allclose(dropping.encode(["the cat", "The", "dog"]), [[0, 2, 0], [0, 0, 0], [0, 0, 4]])
-    np.testing.assert_allclose(word_vector_model(vectors()).encode(["the"]), MATRIX[:1])
+def test_broken_arrays_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", words=np.array(["a"]))
+    np.savez(tmp_path / "two.npz", words=np.array(["a"]), vectors=np.zeros((2, 3)))
+    for name, message in (("one", "'words' and 'vectors'"), ("two", "1 words do not fit"), ("none", "cannot read")):
+        with pytest.raises(UserError, match=message):
+            read_words_and_vectors(tmp_path / f"{name}.npz")

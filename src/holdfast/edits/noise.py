@@ -1,4 +1,4 @@
-"""Seeded text perturbations for the demo: typing errors inside words, and errors with whole words.
+"""Noise in a text, at a rate: typing errors inside words, and errors with whole words.
 
 Both functions depend only on the text, the rate and the state of `rng`, and change no global state.
 """
@@ -8,34 +8,12 @@ from __future__ import annotations
 import random
 import re
 
-from holdfast.edits.characters import delete_letter, keyboard_typo, swap_letters
+from holdfast.edits.typing_errors import draw_typing_error
 
 # Minimum length of a misspelt word: an error in a shorter one often gives another word ("for" -> "far").
 _MIN_LETTERS = 4
 _WORD = re.compile(rf"[^\W\d_]{{{_MIN_LETTERS},}}")
-
-
-def _dropped(word: str, rng: random.Random) -> str | None:
-    """Drop one letter after the first."""
-    return delete_letter(word, rng, keep_last=False)
-
-
-def _doubled(word: str, rng: random.Random) -> str | None:
-    """Double one letter after the first."""
-    i = rng.randrange(1, len(word))
-    return word[: i + 1] + word[i:]
-
-
-_EDITS = (swap_letters, _dropped, _doubled, keyboard_typo)
-
-
-def _misspelt(word: str, rng: random.Random) -> str:
-    """Return `word` after one edit, chosen in random order; dropping a letter is always possible."""
-    for edit in rng.sample(_EDITS, len(_EDITS)):
-        result = edit(word, rng)
-        if result is not None:
-            return result
-    raise AssertionError("dropping a letter applies to every word")
+_KINDS = ("swap", "drop-any", "double", "key")
 
 
 def _check_rate(rate: float) -> None:
@@ -58,10 +36,11 @@ def character_noise(text: str, rng: random.Random, rate: float = 0.2) -> str:
     words = list(_WORD.finditer(text))
     if not words or rate == 0.0:
         return text
-    touched = [word for word in words if rng.random() < rate] or [rng.choice(words)]
+    chosen = [word for word in words if rng.random() < rate] or [rng.choice(words)]
     pieces, end = [], 0
-    for word in touched:
-        pieces += [text[end : word.start()], _misspelt(word.group(), rng)]
+    for word in chosen:
+        # "drop-any" applies to every word, so there always is an error.
+        pieces += [text[end : word.start()], draw_typing_error(word.group(), rng, _KINDS) or word.group()]
         end = word.end()
     return "".join(pieces) + text[end:]
 

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.errors import UserError
 from holdfast.objectives import SimCSE
-from holdfast.objectives.own_methods import is_own, own_method, source_sha256
+from holdfast.training.method_options import objective_class
+from holdfast.user_classes import is_user_class, source_sha256
 
 GOOD = '''
 from typing import ClassVar
@@ -46,23 +47,23 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_class_in_a_file(file: Path) -> None:
-    kind = own_method(f"{file}:Colder")
+    kind = objective_class(f"{file}:Colder")
     assert issubclass(kind, SimCSE)
     assert kind.TITLE == "Colder"
-    assert own_method(f"{file}:Colder") is kind  # the same file again is the same class
+    assert objective_class(f"{file}:Colder") is kind  # the same file again is the same class
     assert source_sha256(kind) == hashlib.sha256(GOOD.encode()).hexdigest()
 
     file.write_text(GOOD.replace("Colder", "Colder2"), encoding="utf-8")
-    assert own_method(f"{file}:Colder2").TITLE == "Colder2"  # a file that was changed is read again
+    assert objective_class(f"{file}:Colder2").TITLE == "Colder2"  # a file that was changed is read again
 
 
 def test_a_class_in_a_module() -> None:
-    assert own_method("holdfast.objectives.simcse:SimCSE") is SimCSE
+    assert objective_class("holdfast.objectives.simcse:SimCSE") is SimCSE
 
 
 def test_what_names_a_class() -> None:
-    assert is_own("mine.py:Mine")
-    assert not is_own("l2p-csr")
+    assert is_user_class("mine.py:Mine")
+    assert not is_user_class("l2p-csr")
 
 
 @pytest.mark.parametrize(
@@ -95,5 +96,5 @@ def test_what_cannot_be_had_is_one_line(name: str, message: str, file: Path, mon
     Path("broken_module.py").write_text("x = 1\nundefined\n")
     monkeypatch.syspath_prepend(str(file.parent))
     with pytest.raises(UserError) as error:
-        own_method(name)
+        objective_class(name)
     assert message in str(error.value)

@@ -1,21 +1,16 @@
-"""Neighbours of words: against a plain computation, from files, and the download of the counter-fitted vectors."""
+"""Synonyms and similar words: against a plain computation, and from files."""
 
 from __future__ import annotations
 
-import hashlib
-import io
+import gzip
 import os
-import urllib.error
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from holdfast.attacks import counterfitted as download
-from holdfast.attacks.counterfitted import COUNTERFITTED_SHA256, counterfitted
-from holdfast.edits.synonyms import ListedNeighbours, VectorNeighbours, read_synonyms
+from holdfast.edits.synonyms import ListedNeighbours, VectorNeighbours, read_similarity, read_synonyms
 from holdfast.errors import UserError
 
 WORDS = ["good", "Fine", "bad", "fair", "good", "nice"]
@@ -96,76 +91,53 @@ class TestLists:
         assert "at most 8" in found.source
 
 
-class TestDownload:
-    """The known archive is one of two words here; its real size and hash are constants."""
+class TestSimilarity:
+    VECTORS = np.array([[2.0, 0.0], [3.0, 1.0], [0.0, 1.0], [1.0, 1.001]])
+    WORDS = ("good", "Fine", "bad", "fair")
 
-    @pytest.fixture
-    def archive(self, monkeypatch: pytest.MonkeyPatch) -> bytes:
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w") as file:
-            file.writestr("counter-fitted-vectors.txt", "good 1 0 0\nfine 0.9 0.1 0\n")
-        content = packed.getvalue()
-        monkeypatch.setattr(download, "COUNTERFITTED_SHA256", hashlib.sha256(content).hexdigest())
-        monkeypatch.setattr(download, "COUNTERFITTED_SHAPE", (2, 3))
-        self.serve(monkeypatch, content)
-        return content
+    def check(self, vectors: VectorNeighbours | ListedNeighbours) -> None:
+        assert vectors.similar("good", ["bad", "fair", "fine", "unknown", "Fair"]) == ["fair", "fine", "Fair"]
+        assert vectors.similar("GOOD", ["fine"]) == ["fine"]
+        assert vectors.similar("unknown", ["good"]) == []
 
-    def serve(self, monkeypatch: pytest.MonkeyPatch, answer: bytes | Exception) -> None:
-        def urlopen(url: str, timeout: float) -> io.BytesIO:
-            assert url.startswith("https://")
-            assert timeout
-            if isinstance(answer, Exception):
-                raise answer
-            return io.BytesIO(answer)
+    def test_the_cosine_decides_and_order_is_kept(self) -> None:
+        self.check(VectorNeighbours(self.WORDS, self.VECTORS, source="mine", threshold=0.7))
+        stricter = VectorNeighbours(self.WORDS, self.VECTORS, source="mine", threshold=0.71)
+        assert stricter.similar("good", ["fine", "fair"]) == ["fine"]  # 0.949 and 0.7067
 
-        monkeypatch.setattr(download.urllib.request, "urlopen", urlopen)
+    @pytest.mark.parametrize("name", ["v.txt", "v.txt.gz", "header.vec", "v.npz"])
+    def test_files(self, tmp_path: Path, name: str) -> None:
+        path = tmp_path / name
+        text = "".join(f"{w} {a} {b}\n" for w, (a, b) in zip(self.WORDS, self.VECTORS, strict=True))
+        text += "good 0 1\n"  # a second vector of the same word is not used
+        if name.endswith(".npz"):
+            np.savez(path, words=np.array(self.WORDS), vectors=self.VECTORS)
+        elif name.endswith(".gz"):
+            path.write_bytes(gzip.compress(text.encode()))
+        else:
+            path.write_text(("5 2\n" if name == "header.vec" else "") + text)
+        vectors = read_similarity(path, threshold=0.7)
+        self.check(vectors)
+        assert vectors.source == f"word vectors of {name}, cosine ≥ 0.7"
 
-    def test_once_and_then_from_the_cache(
-        self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        cache = tmp_path / "deep" / "cache"
-        first = counterfitted(cache)
-        assert first.nearest("Good", 5) == ["Fine"]
-        assert [path.name for path in cache.iterdir()] == ["counter-fitted-vectors.npz"]
-        self.serve(monkeypatch, AssertionError("asked again"))
-        assert counterfitted(cache).nearest("fine", 5) == ["good"]
-        digest = hashlib.sha256(archive).hexdigest()
-        assert first.source == f"counter-fitted vectors counter-fitted-vectors.txt (archive {digest[:12]})"
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("a 1 2\nb 1\n", ":2: 1 numbers where 2 are expected"),
+            ("a 1 x\n", ":1: 'x' is not a number"),
+            ("", "no word vectors"),
+        ],
+    )
+    def test_broken_files_are_named(self, tmp_path: Path, text: str, message: str) -> None:
+        path = tmp_path / "broken.txt"
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            read_similarity(path, threshold=0.5)
 
-    def refused(self, cache: Path) -> str:
-        with pytest.raises(UserError) as caught:
-            counterfitted(cache)
-        assert not cache.exists() or not list(cache.iterdir())
-        return str(caught.value)
-
-    def test_another_file_is_refused(self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.serve(monkeypatch, archive + b"x")
-        line = self.refused(tmp_path / "cache")
-        assert hashlib.sha256(archive + b"x").hexdigest() in line
-        assert "--synonyms" in line
-
-    def test_vectors_of_another_shape_are_refused(
-        self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(download, "COUNTERFITTED_SHAPE", (65713, 300))
-        assert "(2, 3), not (65713, 300)" in self.refused(tmp_path / "cache")
-
-    def test_an_endless_answer_is_cut(self, tmp_path: Path, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(download, "_MAX_DOWNLOAD", 10)
-        assert "more than" in self.refused(tmp_path / "cache")
-
-    @pytest.mark.parametrize("error", [urllib.error.URLError("no route"), TimeoutError("timed out")])
-    def test_no_network(self, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.serve(monkeypatch, error)
-        line = self.refused(tmp_path / "cache")
-        assert "--synonyms FILE" in line
-        assert "--synonyms neighbours" in line
-        assert str(getattr(error, "reason", error)) in line
-
-    def test_the_cache_is_a_file(self, tmp_path: Path) -> None:
-        (tmp_path / "cache").touch()
-        with pytest.raises(UserError, match="HOLDFAST_CACHE"):
-            counterfitted(tmp_path / "cache")
-
-    def test_the_known_hash_is_one(self) -> None:
-        assert len(bytes.fromhex(COUNTERFITTED_SHA256)) == 32
+    def test_lists(self, tmp_path: Path) -> None:
+        path = tmp_path / "near.tsv"
+        path.write_text("word\tneighbors\ngood\tfine fair Great\nbad\t\n")
+        neighbours = read_similarity(path, threshold=0.5)
+        self.check(neighbours)
+        assert neighbours.similar("bad", ["good"]) == []
+        assert neighbours.source == "neighbour lists of near.tsv"

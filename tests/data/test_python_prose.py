@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.demo import corpus
+from holdfast.data import python_prose
 from holdfast.errors import UserError
 
 DOCUMENT = """The "with" statement
@@ -60,7 +60,7 @@ SENTENCES = [
 
 
 def test_only_the_prose_of_a_document_is_kept() -> None:
-    assert corpus.extract_sentences(DOCUMENT) == SENTENCES
+    assert python_prose.extract_sentences(DOCUMENT) == SENTENCES
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_only_the_prose_of_a_document_is_kept() -> None:
     ],
 )
 def test_sentences_are_split_at_their_ends_and_not_at_abbreviations(paragraph: str, sentences: list[str]) -> None:
-    assert corpus.split_sentences(paragraph) == sentences
+    assert python_prose.split_sentences(paragraph) == sentences
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_sentences_are_split_at_their_ends_and_not_at_abbreviations(paragraph: s
     ],
 )
 def test_what_is_not_prose_is_left_out(text: str) -> None:
-    assert corpus.extract_sentences(text) == []
+    assert python_prose.extract_sentences(text) == []
 
 
 def test_roles_and_links_become_their_text() -> None:
     text = "See :class:`~Thread`, the ``lock`` and `the guide <https://example.org>`_ for all of this."
-    assert corpus.extract_sentences(text) == ["See Thread, the lock and the guide for all of this."]
+    assert python_prose.extract_sentences(text) == ["See Thread, the lock and the guide for all of this."]
 
 
 def _write_library(root: Path) -> None:
@@ -121,15 +121,15 @@ def _write_library(root: Path) -> None:
 
 def test_docstrings_are_read_in_order_without_importing_and_past_broken_files(tmp_path: Path) -> None:
     _write_library(tmp_path)
-    assert [text.split()[1] for text in corpus._docstrings(tmp_path)] == ["module", "class", "method", "package"]
+    assert [text.split()[1] for text in python_prose._docstrings(tmp_path)] == ["module", "class", "method", "package"]
 
 
 def test_the_amount_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write_library(tmp_path)
-    monkeypatch.setattr(corpus, "_MAX_TOTAL_BYTES", 10)
-    assert len(list(corpus._docstrings(tmp_path))) == 3
-    monkeypatch.setattr(corpus, "_MAX_FILE_BYTES", 10)
-    assert list(corpus._docstrings(tmp_path)) == []
+    monkeypatch.setattr(python_prose, "_MAX_TOTAL_BYTES", 10)
+    assert len(list(python_prose._docstrings(tmp_path))) == 3
+    monkeypatch.setattr(python_prose, "_MAX_FILE_BYTES", 10)
+    assert list(python_prose._docstrings(tmp_path)) == []
 
 
 def test_an_installation_without_documentation_is_told_in_one_line(
@@ -138,22 +138,22 @@ def test_an_installation_without_documentation_is_told_in_one_line(
     _write_library(tmp_path)
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
-    with pytest.raises(UserError, match=r"needs 500 sentences.* gave 4: ") as error:
-        corpus.demo_corpus()
+    with pytest.raises(UserError, match=r"hold 4 sentences, and 500 are needed: ") as error:
+        python_prose.load_python_prose()
     assert "\n" not in str(error.value)
 
 
 def test_this_installation_gives_a_clean_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
-    sentences = corpus.demo_corpus()
-    assert len(sentences) >= corpus.MIN_SENTENCES
+    sentences = python_prose.load_python_prose()
+    assert len(sentences) >= python_prose.MIN_SENTENCES
     assert len(set(sentences)) == len(sentences)
     for sentence in sentences:
         assert len(re.findall("[A-Za-z]+", sentence)) >= 5
         assert len(sentence.split()) <= 60
         assert not set(sentence) & set("_<>{}[]|=\n\t`")
-    monkeypatch.setattr(corpus, "extract_sentences", lambda text: pytest.fail("found again"))
-    assert sentences == corpus.demo_corpus(), "what was found once is kept"
+    monkeypatch.setattr(python_prose, "extract_sentences", lambda text: pytest.fail("found again"))
+    assert sentences == python_prose.load_python_prose(), "what was found once is kept"
 
 
 @pytest.fixture
@@ -161,29 +161,29 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Python installation of a few files, and a cache of its own."""
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    monkeypatch.setattr(corpus, "MIN_SENTENCES", 3)
+    monkeypatch.setattr(python_prose, "MIN_SENTENCES", 3)
     _write_library(tmp_path / "lib")
     monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path / "lib")})
     return tmp_path / "lib"
 
 
 def test_another_file_of_the_installation_is_read(library: Path) -> None:
-    before = corpus.demo_corpus()
+    before = python_prose.load_python_prose()
     (library / "z.py").write_text('"""This one is new in the list."""\n')
-    assert {*corpus.demo_corpus()} == {*before, "This one is new in the list."}
+    assert {*python_prose.load_python_prose()} == {*before, "This one is new in the list."}
 
 
 @pytest.mark.parametrize("damage", ["", "another line", b"\xff\xfe"])
 def test_what_is_kept_is_taken_as_it_was_written_or_not_at_all(library: Path, damage: str | bytes) -> None:
-    before = corpus.demo_corpus()
+    before = python_prose.load_python_prose()
     (kept,) = (library.parent / "cache" / "demo").iterdir()
     whole = kept.read_bytes()
     damaged = damage if isinstance(damage, bytes) else damage.encode() and whole + damage.encode()
     kept.write_bytes(damaged)
-    assert corpus.demo_corpus() == before
+    assert python_prose.load_python_prose() == before
     assert kept.read_bytes() == whole
 
 
 def test_where_nothing_can_be_kept_it_is_found_each_time(library: Path) -> None:
     (library.parent / "cache").write_text("a file in the folder's place")
-    assert corpus.demo_corpus() == corpus.demo_corpus()
+    assert python_prose.load_python_prose() == python_prose.load_python_prose()

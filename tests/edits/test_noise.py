@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.demo.noise import _MIN_LETTERS, character_noise, word_noise
+from holdfast.edits.noise import _MIN_LETTERS, character_noise, word_noise
 
 Noise = Callable[..., str]
 BOTH = pytest.mark.parametrize("noise", [character_noise, word_noise])

@@ -11,20 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.edits.characters import (
+from holdfast.edits.typing_errors import (
     HOMOGLYPHS,
     KEYBOARD,
+    TYPING_ERRORS,
     change_case,
     delete_letter,
+    double_letter,
+    draw_typing_error,
+    first_typing_error,
     homoglyph,
     insert_space,
     keyboard_typo,
     swap_letters,
+    typing_errors,
 )
 from holdfast.edits.words import Words
 
 Edit = Callable[[str, random.Random], "str | None"]
-EDITS = (insert_space, delete_letter, swap_letters, homoglyph, keyboard_typo, change_case)
+EDITS = tuple(TYPING_ERRORS.values())
 words = st.text(alphabet="abcxyzABCéßж7", max_size=8)
 seeds = st.integers(0, 2**32)
 
@@ -42,6 +47,8 @@ def outcomes(edit: Edit, word: str) -> set[str | None]:
         (delete_letter, "film", {"flm", "fim"}),
         (delete_letter, "cat", {"ct"}),
         (delete_letter, "at", {None}),
+        (double_letter, "film", {"fiilm", "fillm", "filmm"}),
+        (double_letter, "a", {None}),
         (swap_letters, "brave", {"barve", "brvae"}),
         (swap_letters, "book", {None}),
         (swap_letters, "cat", {None}),
@@ -101,3 +108,21 @@ def test_homoglyphs_are_letters_of_another_kind_in_the_same_case() -> None:
         assert other.isupper() == letter.isupper() or letter in "b"  # the soft sign looks like b in capitals
         assert unicodedata.normalize("NFKC", other) == other  # no tokeniser's normalisation undoes it
         assert Words.of(f"x{other}x").words == (f"x{other}x",)
+
+
+def test_one_of_the_kinds_is_drawn_and_others_stand_in() -> None:
+    drawn = {draw_typing_error("cat", random.Random(seed), ("drop", "swap", "case")) for seed in range(99)}
+    assert drawn == {"ct", "Cat", "CAT"}, "swap does not apply, so that another kind is used"
+    assert draw_typing_error("cat", random.Random(0), ("swap",)) is None
+
+
+def test_the_first_kind_that_applies_is_used_and_later_ones_draw_nothing() -> None:
+    rng, other = random.Random(1), random.Random(1)
+    assert first_typing_error("cat", rng, ("swap", "drop", "case")) == TYPING_ERRORS["drop"]("cat", other) == "ct"
+    assert rng.random() == other.random()
+
+
+def test_all_distinct_errors_of_some_kinds() -> None:
+    found = typing_errors("at", random.Random(0), ("drop", "space", "case"), tries=20)
+    assert (found[0], sorted(found)) == ("a t", ["AT", "At", "a t"])
+    assert typing_errors("a", random.Random(0), ("drop", "swap")) == []

@@ -1,6 +1,6 @@
-"""The demo's texts: prose from the user's own Python installation, and a small list of graded pairs.
+"""English prose from the user's own Python installation: a corpus that needs no download.
 
-Licence of the corpus: the sentences come from the user's own copy of Python, whose documentation and source are under
+Licence: the sentences come from the user's own copy of Python, whose documentation and source are under
 the PSF licence. They are read from the installation; holdfast does not ship them.
 """
 
@@ -16,15 +16,13 @@ import sys
 import sysconfig
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from holdfast.errors import UserError
 from holdfast.files import cache_folder, write_text
 
 MIN_SENTENCES = 500
-"""Minimum number of sentences: with fewer, the demo shows nothing and does not start."""
+"""Minimum number of sentences: fewer are too few to train or audit with."""
 
 _MIN_WORDS, _MAX_WORDS = 5, 60
 _MIN_LETTER_SHARE = 0.93  # share of letters and spaces; a sentence of the documentation has about 0.97
@@ -39,31 +37,7 @@ _MAX_FILE_BYTES = 1_000_000
 _MAX_TOTAL_BYTES = 32_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class GradedPair:
-    """Two sentences and the similarity of their meanings, from 0 (unrelated) to 5 (the same).
-
-    `kind` is the phenomenon that the pair tests.
-    """
-
-    sentence1: str
-    sentence2: str
-    score: float
-    kind: str
-
-
-def load_pairs() -> list[GradedPair]:
-    """Load the demo's sentence pairs, graded 0 to 5 in steps of 0.2.
-
-    They were written and graded by holdfast's authors on the scale of the STS tasks, for demonstration. One person's
-    grades of a few hundred invented sentences are not a benchmark: do not report scores on them as one.
-    """
-    text = resources.files("holdfast.demo").joinpath("pairs.tsv").read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.split("\n")[1:] if line]
-    return [GradedPair(first, second, float(score), kind) for first, second, score, kind in rows]
-
-
-def demo_corpus() -> list[str]:
+def load_python_prose() -> list[str]:
     """Return English sentences from this Python's documentation topics and standard-library docstrings.
 
     The text is the user's own copy, under the PSF licence; holdfast does not ship it. No module of the standard library
@@ -75,22 +49,22 @@ def demo_corpus() -> list[str]:
         UserError: fewer than `MIN_SENTENCES` sentences are found.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    kept = cache_folder("demo") / f"{_installation(root)}.txt"
-    if (known := _kept(kept)) is not None:
-        return known
+    cache = cache_folder("demo") / f"{_installation_hash(root)}.txt"
+    if (cached := _read_cache(cache)) is not None:
+        return cached
     texts = [*_topics(), *_docstrings(root)]
     sentences = list(dict.fromkeys(sentence for text in texts for sentence in extract_sentences(text)))
     if len(sentences) < MIN_SENTENCES:
         raise UserError(
-            f"the demo corpus needs {MIN_SENTENCES} sentences, but this Python's documentation topics and docstrings "
-            f"gave {len(sentences)}: use a full Python installation, or train on your own text with --corpus FILE"
+            f"this Python's documentation and docstrings hold {len(sentences)} sentences, and {MIN_SENTENCES} are "
+            "needed: use a full Python installation, or your own text with --corpus FILE"
         )
     with contextlib.suppress(UserError):  # without a writable cache they are computed each time
-        write_text(kept, _digest(sentences) + "\n" + "".join(f"{sentence}\n" for sentence in sentences))
+        write_text(cache, _digest(sentences) + "\n" + "".join(f"{sentence}\n" for sentence in sentences))
     return sentences
 
 
-def _installation(root: Path) -> str:
+def _installation_hash(root: Path) -> str:
     """Return a hash of the files that contain the sentences and of the code that extracts them."""
     facts = [Path(__file__).read_text(encoding="utf-8"), sys.version]
     for path in (root / "pydoc_data" / "topics.py", *_python_files(root)):
@@ -99,7 +73,7 @@ def _installation(root: Path) -> str:
     return _digest(facts)[:16]
 
 
-def _kept(path: Path) -> list[str] | None:
+def _read_cache(path: Path) -> list[str] | None:
     """Return the sentences of a cache file; None if the file is missing or damaged."""
     try:
         digest, *sentences = path.read_text(encoding="utf-8").splitlines()

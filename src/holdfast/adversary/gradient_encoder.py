@@ -1,4 +1,4 @@
-"""An encoder with a loss on its output, as the victim of attacks that replace words."""
+"""An encoder with a loss of its vector and the gradients of that loss, for the Geometry Attack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.adversary.geometry import Slopes
+from holdfast.adversary.geometry import BatchGradients
 from holdfast.adversary.token_batches import in_batches, padded
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
@@ -16,14 +16,14 @@ from holdfast.encoder import Encoder
 Loss = Callable[[Tensor, Sequence[int]], Tensor]
 
 
-class EncoderVictim:
+class GradientEncoder:
     """The vector z = g(f(text)) of an encoder f and a head g, and a loss of z; use it in the encoder's ``attack_mode``.
 
     Args:
         encoder: f.
         head: g, (n, d) → (n, c).
         loss: returns the mean loss, a scalar, of n vectors (n, c), given the numbers of their original texts.
-        defeated: returns, for n vectors and numbers, True for each text that is finished; None: never.
+        finished: returns, for n vectors and numbers, True for each text that is finished; None: never.
         steer: returns the ascent direction from z and v = ∇_z ℓ; None: v.
     """
 
@@ -33,11 +33,11 @@ class EncoderVictim:
         head: Callable[[Tensor], Tensor],
         loss: Loss,
         *,
-        defeated: Callable[[Tensor, Sequence[int]], Sequence[bool]] | None = None,
+        finished: Callable[[Tensor, Sequence[int]], Sequence[bool]] | None = None,
         steer: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> None:
         self._encoder, self._head, self.loss = encoder, head, loss
-        self._defeated, self._steer = defeated, steer
+        self._finished, self._steer = finished, steer
         # Batches of candidates are already grouped by length.
         self._scoring = Encoder(encoder.model, length_groups=1)
 
@@ -45,8 +45,8 @@ class EncoderVictim:
     def _tokenizer(self) -> Any:
         return self._encoder.model.tokenizer
 
-    def slopes(self, texts: Sequence[str], rows: Sequence[int]) -> Slopes:
-        """Return z, and the gradients at z and at the input of the encoder's first layer, in one pass."""
+    def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
+        """Return z, and the gradients at z and at the input of the first layer, in one pass."""
         encoded = self._tokenizer(list(texts), truncation=True, return_offsets_mapping=True)
         features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
         with torch.no_grad():
@@ -56,7 +56,7 @@ class EncoderVictim:
             direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])
         z = z.detach()
         direction = direction if self._steer is None else self._steer(z, direction)
-        return Slopes(z, direction, tokens, encoded["offset_mapping"])
+        return BatchGradients(z, direction, tokens, encoded["offset_mapping"])
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
@@ -68,9 +68,9 @@ class EncoderVictim:
             vectors.append(self._head(self._scoring.encode(features)))
         return torch.cat(vectors)[torch.tensor(order).argsort()]
 
-    def defeated(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
+    def finished(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
         """Return, for each text, True if it is finished."""
-        return [False] * len(z) if self._defeated is None else self._defeated(z, rows)
+        return [False] * len(z) if self._finished is None else self._finished(z, rows)
 
 
 def recovered_texts(model: Any, features: Features) -> list[str | None]:

@@ -1,0 +1,156 @@
+"""Constraints of recipes: conditions on the words that may be changed, on their number, and on the substitutes.
+
+A recipe lists its constraints (:meth:`holdfast.attacks.recipes.Recipe.constraints`), and the search asks them in that
+order. A constraint of your own is a subclass of :class:`Constraint` that overrides the methods it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from holdfast.attacks.requests import Compare, Request
+from holdfast.edits.words import is_content_word
+
+if TYPE_CHECKING:
+    from holdfast.attacks.attack_state import AttackState
+
+TAGGED_AROUND = 4
+"""Words on each side of a candidate that are passed to the tagger; TextAttack uses four before and three after."""
+
+
+class Candidate(NamedTuple):
+    """A substitute for a word, and the similarity of the changed text to the reference; None if not measured."""
+
+    word: str
+    similarity: float | None = None
+
+
+Candidates = Sequence[Candidate]
+Filtering = Generator[Request, Any, Candidates]
+
+
+class Constraint:
+    """A condition on adversarial texts; every method allows everything unless a subclass overrides it.
+
+    Attributes:
+        NEEDS: names of the resources it uses, as in :class:`~holdfast.attacks.resources.Resources`.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ()
+
+    def may_change(self, word: str) -> bool:
+        """Return True if a word of the original text may be changed."""
+        return True
+
+    def budget(self, words: int) -> int:
+        """Return the maximum number of words that may be changed in a text of ``words`` words."""
+        return words
+
+    def accepts(self, state: AttackState, place: int, word: str) -> bool:
+        """Return True if ``word`` may stand at ``place`` of the current text, ``state.words``."""
+        return True
+
+    def filter(self, state: AttackState, place: int, candidates: Candidates) -> Filtering:
+        """Return the allowed candidates for the word at ``place``.
+
+        Override this generator instead of :meth:`accepts` to yield requests (:mod:`holdfast.attacks.requests`).
+        """
+        yield from ()
+        return [candidate for candidate in candidates if self.accepts(state, place, candidate.word)]
+
+
+@dataclass(frozen=True)
+class ContentWords(Constraint):
+    """Change content words only: no stop words, numbers, single letters or punctuation."""
+
+    def may_change(self, word: str) -> bool:
+        """Return True for a content word."""
+        return is_content_word(word)
+
+
+@dataclass(frozen=True)
+class Budget(Constraint):
+    """Change at most a share of the text's words, and at most a number of words.
+
+    Args:
+        max_share: largest share of the words, rounded down.
+        max_words: largest number of words; None: no limit.
+    """
+
+    max_share: float = 1.0
+    max_words: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.max_share <= 1.0:
+            raise ValueError(f"max_share must lie in (0, 1], got {self.max_share:g}")
+        if self.max_words is not None and self.max_words < 1:
+            raise ValueError(f"max_words must be at least 1, got {self.max_words}")
+
+    def budget(self, words: int) -> int:
+        """Return the smaller of both limits."""
+        # The small term corrects floating-point errors: 0.4 of 5 words is 2, not 1.999...
+        most = int(self.max_share * words + 1e-9)
+        return most if self.max_words is None else min(most, self.max_words)
+
+
+@dataclass(frozen=True)
+class SamePartOfSpeech(Constraint):
+    """Allow only substitutes with the part of speech of the word, tagged in the current text.
+
+    Args:
+        verbs_as_nouns: treat nouns and verbs as equal.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("tagger",)
+
+    verbs_as_nouns: bool = False
+
+    def accepts(self, state: AttackState, place: int, word: str) -> bool:
+        """Return True if the word has the tag of the current word."""
+        tag, wanted = (self._tag(state, place, each) for each in (word, state.words.words[place]))
+        return tag == wanted or (self.verbs_as_nouns and {tag, wanted} == {"NOUN", "VERB"})
+
+    def _tag(self, state: AttackState, place: int, word: str) -> str:
+        words = state.words.words
+        begin = max(0, place - TAGGED_AROUND)
+        context = (*words[begin:place], word, *words[place + 1 : place + 1 + TAGGED_AROUND])
+        return state.resources.tagger.tags(context)[place - begin]
+
+
+@dataclass(frozen=True)
+class SimilarText(Constraint):
+    """Allow only substitutes that keep the text similar, by the cosine of sentence vectors.
+
+    Args:
+        minimum: minimum cosine, as published for USE; it is converted for other encoders.
+        window: number of words around the substitution that are compared; shorter texts are not compared, as in
+            TextAttack. None: compare whole texts.
+        to_original: compare with the original text, not with the current one.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("similarity",)
+
+    minimum: float
+    window: int | None = None
+    to_original: bool = True
+
+    def filter(self, state: AttackState, place: int, candidates: Candidates) -> Filtering:
+        """Return the candidates with a cosine of at least ``minimum``, and their cosines."""
+        window = self.window
+        if window is not None and len(state.original.words) < window:
+            return candidates
+        reference = state.original if self.to_original else state.words
+        texts = [state.words.exchanged(place, candidate.word) for candidate in candidates]
+        if window is None:
+            pairs = [(reference.text, text.text) for text in texts]
+        else:
+            pairs = [(reference.around(place, window), text.around(place, window)) for text in texts]
+        cosines = (yield Compare(tuple(pairs))) if pairs else []
+        bound = state.resources.similarity.threshold(self.minimum)
+        return [
+            Candidate(candidate.word, cosine)
+            for candidate, cosine in zip(candidates, cosines, strict=True)
+            if cosine >= bound
+        ]

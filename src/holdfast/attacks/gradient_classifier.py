@@ -1,0 +1,166 @@
+"""A classifier with gradients, for the Geometry Attack: in the geometry recipe, and in training with ADV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.hooks import RemovableHandle
+
+from holdfast.adversary.geometry import BatchGradients
+from holdfast.adversary.token_batches import in_batches
+from holdfast.attacks.classifier import Text, tokenise
+from holdfast.attacks.examples import Example
+from holdfast.attacks.requests import LossGradient
+from holdfast.edits.words import Words
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from holdfast.attacks.classifier import Classifier
+
+
+class GradientClassifier:
+    """A Hugging Face sequence classifier with gradients: z is the input of the classification layer.
+
+    Args:
+        model: the classifier, with frozen parameters while gradients are computed.
+        tokenizer: its fast tokeniser.
+        max_tokens: longer inputs are truncated to this length.
+        source: its name, for messages.
+
+    Attributes:
+        layer: the classification layer.
+
+    Raises:
+        UserError: the classifier does not end in a linear layer.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, max_tokens: int, source: str) -> None:
+        self._model, self._tokenizer, self._max_tokens, self._source = model, tokenizer, max_tokens, source
+        self._device = next(model.parameters()).device
+        self.layer = classification_layer(model, model.config.num_labels, source)
+        # Its output enters the first layer. ELECTRA projects its embeddings; GPT-2 has word embeddings only.
+        base = model.base_model
+        module = getattr(base, "embeddings_project", None) or getattr(base, "embeddings", None)
+        self._embedding: nn.Module = module or model.get_input_embeddings()
+
+    def tokenised(self, texts: Sequence[Text]) -> Any:
+        """Tokenise texts or pairs without padding, with the character offsets of the tokens."""
+        columns = [list(column) for column in zip(*texts, strict=True)]
+        return self._tokenizer(
+            *columns, truncation=True, max_length=self._max_tokens, return_offsets_mapping=True, verbose=False
+        )
+
+    def gradients(
+        self, encoded: Any, features: dict[str, Tensor], rows: Sequence[int], attacked: Sequence[int], loss: Loss
+    ) -> BatchGradients:
+        """Return z, and the gradients at z and at the input of the first layer, in one pass.
+
+        Args:
+            encoded: output of :meth:`tokenised`.
+            features: the padded rows.
+            rows: their numbers in ``encoded``.
+            attacked: for each row, the index of the attacked text; tokens of the other text have the span (0, 0).
+            loss: returns a scalar from the logits (n, classes).
+        """
+        embedded: list[Tensor] = []
+        entering: list[Tensor] = []
+
+        def as_leaf(_module: nn.Module, _args: Any, output: Tensor) -> Tensor:
+            embedded.append(output.detach().requires_grad_())
+            return embedded[-1]
+
+        with torch.enable_grad(), self._embedding.register_forward_hook(as_leaf), self._record_inputs(entering):
+            value = loss(self._model(**features).logits)
+            direction, tokens = torch.autograd.grad(value, [entering[0], embedded[0]])
+        tokens = tokens * features["attention_mask"].unsqueeze(-1)
+        offsets = [
+            [
+                span if sequence == text else (0, 0)
+                for sequence, span in zip(encoded.sequence_ids(row), encoded["offset_mapping"][row], strict=True)
+            ]
+            for row, text in zip(rows, attacked, strict=True)
+        ]
+        return BatchGradients(entering[0].detach().float(), direction.float(), tokens, offsets)
+
+    @torch.no_grad()
+    def vectors(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
+        """Return z (n, d) and the logits (n, classes) of n texts, computed in batches of similar length."""
+        encoded = tokenise(self._tokenizer, texts, self._max_tokens)
+        order: list[int] = []
+        logits: list[Tensor] = []
+        entering: list[Tensor] = []
+        with self._record_inputs(entering):
+            for rows, features in in_batches(self._tokenizer, encoded, self._device):
+                logits.append(self._model(**features).logits.float())
+                order += rows
+        back = torch.tensor(order).argsort()
+        return torch.cat(entering).float()[back], torch.cat(logits)[back]
+
+    def _record_inputs(self, entering: list[Tensor]) -> RemovableHandle:
+        """Append the inputs of the classification layer to a list, one entry per pass, until the handle is removed.
+
+        Raises:
+            UserError: the layer is applied to each token, as in decoders, so that no single vector represents the text.
+        """
+
+        def keep(_module: nn.Module, args: tuple[Any, ...]) -> None:
+            if args[0].dim() != 2:
+                raise UserError(
+                    f"{self._source} classifies each token before it takes one: leave the geometry recipe out"
+                )
+            entering.append(args[0])
+
+        return self.layer.register_forward_pre_hook(keep)
+
+
+Loss = Callable[[Tensor], Tensor]
+
+
+def classification_layer(model: nn.Module, classes: int, source: str) -> nn.Linear:
+    """Return the last linear layer with one output per class.
+
+    Raises:
+        UserError: there is no such layer, so the geometry recipe cannot be used.
+    """
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and layer.out_features == classes]
+    if not layers:
+        raise UserError(f"{source} does not end in a linear layer: leave the geometry recipe out")
+    return layers[-1]
+
+
+def cross_entropy_gradients(
+    classifier: Classifier,
+    questions: Sequence[tuple[Example, Words]],
+    groups: Sequence[Sequence[int]] | None = None,
+) -> list[LossGradient]:
+    """Return the gradients of the cross-entropy of each example's class, in fp32.
+
+    With ``groups``, labels are indices of groups of classes, whose probabilities are summed.
+    """
+    model = gradient_classifier(classifier)
+    encoded = model.tokenised([example.with_text(words.text) for example, words in questions])
+    by_row: dict[int, LossGradient] = {}
+    for rows, features in in_batches(classifier.tokenizer, encoded, classifier.device):
+        labels = torch.tensor([int(questions[row][0].label or 0) for row in rows], device=classifier.device)
+
+        def loss(logits: Tensor, labels: Tensor = labels) -> Tensor:
+            logits = logits.float()
+            if groups is not None:
+                logits = torch.stack([logits[:, list(group)].logsumexp(dim=1) for group in groups], dim=1)
+            return F.cross_entropy(logits, labels, reduction="sum")
+
+        attacked = [questions[row][0].attacked for row in rows]
+        gradients = model.gradients(encoded, features, rows, attacked, loss)
+        by_row |= zip(rows, LossGradient.of_batch(gradients, [questions[row][1] for row in rows]), strict=True)
+    return [by_row[row] for row in range(len(questions))]
+
+
+def gradient_classifier(classifier: Classifier) -> GradientClassifier:
+    """Return a loaded classifier with gradients."""
+    return GradientClassifier(
+        classifier.model, classifier.tokenizer, max_tokens=classifier.max_tokens, source=classifier.source
+    )

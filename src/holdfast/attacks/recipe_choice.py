@@ -1,0 +1,119 @@
+"""From the names and constants that the user gives to recipes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from holdfast.attacks.recipes import RECIPES, Recipe
+from holdfast.attacks.resources import require_known
+from holdfast.errors import UserError, did_you_mean
+from holdfast.option_parsing import documented_arguments, option_value
+from holdfast.user_classes import is_user_class, load_class, source_sha256
+
+
+def recipe_class(name: str) -> type[Recipe]:
+    """Return the recipe of a name, ``FILE.py:Class`` or ``package.module:Class``.
+
+    Raises:
+        UserError: there is no such recipe (the message suggests the closest name), or the class is incomplete.
+    """
+    if is_user_class(name):
+        return _user_recipe(name)
+    if name not in RECIPES:
+        raise UserError(f"unknown recipe {name!r}{did_you_mean(name, RECIPES)}; recipes: {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def _user_recipe(spec: str) -> type[Recipe]:
+    recipe = load_class(spec, Recipe, noun="recipe", texts=("NAME", "IDEA", "PAPER"))  # type: ignore[type-abstract]
+    if not re.fullmatch(r"[\w-]+", recipe.NAME):
+        raise UserError(f"{spec}: NAME {recipe.NAME!r} may hold letters, digits, - and _ only")
+    if RECIPES.get(recipe.NAME, recipe) is not recipe:
+        raise UserError(f"{spec}: NAME {recipe.NAME!r} is the name of a published recipe: give it another")
+    if "__dataclass_fields__" not in vars(recipe):
+        raise UserError(f"{spec} is no dataclass, so its constants are not known: decorate it, @dataclass(frozen=True)")
+    try:
+        published = recipe()
+        json.dumps(vars(published))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{spec} with its defaults: {error}") from error
+    require_known(published.needs(), spec)
+    return recipe
+
+
+def make_recipes(names: Sequence[str], constants: Mapping[str, Any]) -> list[Recipe]:
+    """Create the recipes of a run, with changed constants.
+
+    Args:
+        names: names of recipes, ``FILE.py:Class`` or ``package.module:Class``.
+        constants: values by ``constant``, for all recipes that have it, or by ``recipe.constant``, where the recipe is
+            named by its name or its class.
+
+    Raises:
+        UserError: an unknown recipe or constant (the message suggests the closest name), or an invalid value.
+    """
+    recipes: dict[str, type[Recipe]] = {}
+    for name in names:
+        recipe = recipe_class(name)
+        if recipes.setdefault(recipe.NAME, recipe) is not recipe:
+            raise UserError(f"{name}: another recipe of this run has the NAME {recipe.NAME!r}: change one of them")
+    changed: dict[str, dict[str, Any]] = {name: {} for name in recipes}
+    for key, value in constants.items():
+        constant = key.rpartition(".")[2]
+        for name in _owners(key, recipes):
+            hint = get_type_hints(recipes[name])[constant]
+            changed[name][constant] = option_value(f"{name}.{constant}", value, hint)
+    return [_make(recipe, changed[name]) for name, recipe in recipes.items()]
+
+
+def _owners(key: str, recipes: Mapping[str, type[Recipe]]) -> list[str]:
+    """Return the names of the recipes whose constant ``key`` sets."""
+    owner, dot, constant = key.rpartition(".")
+    # In options "-" is "_".
+    named = [name for name, recipe in recipes.items() if owner in (name, name.replace("-", "_"), recipe.__name__)]
+    if dot and not named:
+        raise UserError(f"{key}: {owner} is not among the recipes of this run ({', '.join(recipes)})")
+    candidates = named if dot else list(recipes)
+    having = [name for name in candidates if constant in _constants(recipes[name])]
+    if not having:
+        known = [each for name in candidates for each in _constants(recipes[name])]
+        raise UserError(f"no constant {constant!r}{did_you_mean(constant, known)}; constants: {', '.join(known)}")
+    return having
+
+
+def _constants(recipe: type[Recipe]) -> list[str]:
+    return [each.name for each in fields(recipe)]
+
+
+def _make(recipe: type[Recipe], constants: Mapping[str, Any]) -> Recipe:
+    try:
+        return recipe(**constants)
+    except ValueError as error:
+        raise UserError(f"{recipe.NAME}: {error}") from error
+
+
+def recipe_record(recipe: Recipe) -> dict[str, Any]:
+    """Return the record of a recipe for the result; that of a user-defined one holds the hash of its file."""
+    record = {"constants": dict(vars(recipe)), "changed_from_published": recipe.changed_constants()}
+    if RECIPES.get(recipe.NAME) is type(recipe):
+        return record
+    return {**record, "class": type(recipe).__name__, "sha256": source_sha256(type(recipe))}
+
+
+def describe(recipe: type[Recipe]) -> dict[str, Any]:
+    """Return the description of a recipe: its texts, the resources it needs, and its constants with their meanings."""
+    meanings = {**documented_arguments(Recipe), **documented_arguments(recipe)}
+    published = recipe()
+    return {
+        "name": recipe.NAME,
+        "idea": recipe.IDEA,
+        "paper": recipe.PAPER,
+        "needs": list(published.needs()),
+        "constants": {
+            key: {"value": value, "meaning": meanings.get(key, "")} for key, value in vars(published).items()
+        },
+    }

@@ -1,0 +1,117 @@
+"""Audit items about the vectors of unchanged texts: their validity and their quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.audit.audit_context import AuditContext
+from holdfast.audit.audited_texts import local_sts, sts_missing
+from holdfast.audit.item_rows import Item, absent, item
+from holdfast.audit.vector_movement import Units, mean_cosine, unit_vectors
+from holdfast.audit.verdicts import ANISOTROPIC, BATCH_HOLDS, Verdict, of_quality, worst
+from holdfast.encoding import encode_sentences
+from holdfast.errors import UserError
+from holdfast.evaluation.intervals import spearman_interval
+from holdfast.evaluation.space import SAME_MEANING, alignment, uniformity
+from holdfast.evaluation.sts import score_pairs
+from holdfast.input_limits import Cuts
+
+if TYPE_CHECKING:
+    from holdfast.encoding import Progress
+    from holdfast.user_functions import SentenceEncoder
+
+_TEXTS_PER_END = 16
+_CONSTANT = 1.0 - 1e-6  # vectors with a higher mean cosine count as equal
+
+
+def vectors_item(
+    model: SentenceEncoder, texts: Sequence[str], progress: Progress | None, cuts: Cuts | None = None
+) -> tuple[Item, Units]:
+    """Check that the vectors are finite, non-zero, distinct, and independent of the other texts in the batch.
+
+    Returns:
+        The item, whose verdict is "breaks" if nothing else can be measured or a text has no valid vector, and the
+        normalised vectors of the texts, (n, d), with zeros for invalid ones. Truncated texts are added to ``cuts``.
+    """
+    units = unit_vectors(model, texts, progress, cuts)
+    valid = units[units.any(axis=1)]
+    missing = len(texts) - len(valid)
+    metrics = {"without_vector": float(missing)}
+    if len(valid) < 2:
+        message = "the vectors are zero or not finite: nothing can be compared"
+        return item("audit-vectors", "all", len(texts), metrics, "breaks", message, headline="without_vector"), units
+    cosine = mean_cosine(valid)
+    batch_difference = _batch_sensitivity(model, texts)
+    metrics |= {"different_texts": cosine, "batch_difference": batch_difference}
+    faults: list[tuple[Verdict, str]] = []
+    if cosine > _CONSTANT:
+        faults.append(("breaks", "all texts have the same vector"))
+    if missing:
+        faults.append(("breaks", f"{missing} of {len(texts)} texts have no vector (zero or not finite)"))
+    if batch_difference > BATCH_HOLDS:
+        faults.append(("breaks", f"a text's vector moves by {batch_difference:.3f} if longer texts are in its batch"))
+    if ANISOTROPIC < cosine <= _CONSTANT:
+        faults.append(("bends", f"different texts have a mean cosine of {cosine:.2f}: high cosines mean little"))
+    message = "; ".join(fault for _, fault in faults) or f"different texts have a mean cosine of {cosine:.2f}"
+    verdict = worst("holds", *(verdict for verdict, _ in faults))
+    row = item("audit-vectors", "all", len(texts), metrics, verdict, message, headline="different_texts")
+    return row, units
+
+
+def can_compare(units: Units) -> bool:
+    """Return True if at least two vectors differ, so that the other items can be measured."""
+    valid = units[units.any(axis=1)]
+    return len(valid) > 1 and mean_cosine(valid) <= _CONSTANT
+
+
+def _batch_sensitivity(model: SentenceEncoder, texts: Sequence[str]) -> float:
+    """Return the maximum of 1 - cosine between a text's vector encoded alone and in a batch with longer texts."""
+    by_length = sorted(texts, key=len)
+    extremes = list(dict.fromkeys([*by_length[:_TEXTS_PER_END], *by_length[-_TEXTS_PER_END:]]))
+    alone = encode_sentences(model, extremes, tokens_per_batch=1).astype(np.float64)
+    together = encode_sentences(model, extremes, tokens_per_batch=10**9).astype(np.float64)
+    norms = np.linalg.norm(alone, axis=1) * np.linalg.norm(together, axis=1)
+    valid = np.isfinite(norms) & (norms > 0.0)
+    cosines = (alone * together).sum(axis=1)[valid] / norms[valid]
+    return max(0.0, float(1.0 - cosines.min())) if len(cosines) else 0.0
+
+
+def quality_item(context: AuditContext) -> Item:
+    """Compute Spearman, alignment and uniformity on STS-B dev, if present; dev keeps the test set unseen."""
+    pairs = local_sts("dev", context.settings.data)
+    if pairs is None:
+        return absent("audit-quality", sts_missing(context.settings.data), "dev")
+    sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
+    with context.progress.encoding() as progress:
+        vectors = encode_sentences(context.model, sentences, progress=progress)
+    row = {sentence: index for index, sentence in enumerate(sentences)}
+    first = vectors[[row[sentence] for sentence in pairs.sentences1]]
+    second = vectors[[row[sentence] for sentence in pairs.sentences2]]
+    try:
+        scored = score_pairs(pairs, first, second, items=True)
+        metrics = {**scored["metrics"], "uniformity": uniformity(vectors)}
+    except UserError as error:
+        return item("audit-quality", "dev", len(first), {}, "breaks", str(error), headline="spearman")
+    same = np.array(pairs.scores) >= SAME_MEANING
+    if same.any():
+        metrics["alignment"] = alignment(first[same], second[same])
+    items = scored["items"]
+    if interval := spearman_interval(items["gold"], items["similarity"], seed=context.settings.seed):
+        metrics["spearman_low"], metrics["spearman_high"] = interval
+    spearman = metrics["spearman"]
+    message = f"Spearman {spearman:.1f} on {len(first):,} STS-B dev pairs; uniformity {metrics['uniformity']:.2f}"
+    return item(
+        "audit-quality",
+        "dev",
+        len(first),
+        metrics,
+        of_quality(spearman),
+        message,
+        headline="spearman",
+        data_sha256=pairs.sha256,
+        source=pairs.source,
+        items=items,
+    )
