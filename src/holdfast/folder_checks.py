@@ -18,6 +18,7 @@ from holdfast.errors import UserError
 from holdfast.model_folder import (
     SENTENCE_TRANSFORMER,
     TRANSFORMERS,
+    json_entries,
     model_kind,
     model_modules,
     read_json_object,
@@ -165,7 +166,7 @@ def _is_unread(file: Path) -> bool:
 
 
 def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
-    for key, value in _entries(values):
+    for key, value in json_entries(values, _TEXTS):
         if key == "auto_map" and value is not None:
             raise UserError(
                 f"{spec}: refused, the model needs its own code to run (auto_map in {path}, 'trust_remote_code'): "
@@ -179,7 +180,7 @@ def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
 
 
 def _refuse_outward_paths(values: dict[str, Any], place: Path, root: Path, where: str) -> None:
-    for key, value in _entries(values):
+    for key, value in json_entries(values, _TEXTS):
         if isinstance(value, float) and value != value:  # NaN, for which every comparison is false
             raise UserError(f"{where} has NaN as its {key}")
         if key in _REFUSED_KEYS and value not in (None, "", {}):
@@ -264,26 +265,11 @@ def _tokens(name: str, values: dict[str, Any]) -> Iterator[Any]:
     else:
         for key, value in values.items():
             yield from _parts(value) if isinstance(value, list) or key == "extra_special_tokens" else [value]
-    yield from (value for _, value in _entries(values) if isinstance(value, dict) and "__type" in value)
+    yield from (value for _, value in json_entries(values, _TEXTS) if isinstance(value, dict) and "__type" in value)
 
 
 def _parts(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
-def _entries(values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each key and value of nested JSON, except `_TEXTS`; list items have the list's key and ``[]``."""
-    left: list[tuple[str, Any]] = [("", values)]
-    while left:
-        key, value = left.pop()
-        if key:
-            yield key, value
-        if key in _TEXTS:
-            continue
-        if isinstance(value, dict):
-            left += value.items()
-        elif isinstance(value, list):
-            left += [(f"{key}[]", part) for part in value]
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from holdfast.model_folder import (
     WEIGHTS,
     Module,
     config_file,
+    json_entries,
     model_modules,
     read_json,
     read_json_object,
@@ -244,15 +245,10 @@ def _check_module(kind: str, settings: dict[str, Any], own: dict[str, tuple[int,
 
 
 def _numbers(values: Any) -> Iterator[tuple[str, int]]:
-    left: list[tuple[str, Any]] = [("", values)]
-    while left:
-        key, value = left.pop()
+    """Yield each key and whole number of nested JSON."""
+    for key, value in json_entries(values, ("vocab", "stop_words")):
         if isinstance(value, int) and not isinstance(value, bool):
-            yield key, value
-        elif isinstance(value, dict):
-            left += value.items()
-        elif isinstance(value, list) and key not in ("vocab", "stop_words"):
-            left += [(key, part) for part in value]
+            yield key.rstrip("[]"), value
 
 
 def _shape(lengths: Any) -> str:

@@ -9,6 +9,7 @@ read, so they are neither accepted instead nor part of the model's identity.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -136,6 +137,21 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path}: not a JSON object")
     return value
+
+
+def json_entries(values: Any, skipped: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield each key and value of nested JSON, not below ``skipped`` keys; a list's items have its key and ``[]``."""
+    left: list[tuple[str, Any]] = [("", values)]
+    while left:
+        key, value = left.pop()
+        if key:
+            yield key, value
+        if key in skipped:
+            continue
+        if isinstance(value, dict):
+            left += value.items()
+        elif isinstance(value, list):
+            left += [(f"{key}[]", part) for part in value]
 
 
 def _with_routes(module: Module, spec: str, deepest: int) -> list[Module]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.app import AsJson, Resume, app, example
-from holdfast.cli.console import print_json, progress_console
+from holdfast.cli.console import console, print_json, progress_console, table
 from holdfast.errors import UserError
 from holdfast.files import output_lock
 from holdfast.option_parsing import expanded, kinds_of
 from holdfast.settings import Option, options_of, read_settings
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from holdfast.progress import Reporter
 
 _CONFIG = typer.Option("--config", metavar="FILE", help="YAML file with these options as keys; options override it.")
@@ -73,6 +75,20 @@ class Call:
             print_json(result)
         else:
             show()
+
+    def print_made(
+        self, result: dict[str, Any], title: str, rows: Mapping[str, str], *more: Table | str | None
+    ) -> None:
+        """Print the result of a verb that makes a model: as JSON, or as a table of ``rows`` and ``more`` below it."""
+        if self.as_json:
+            print_json(result)
+            return
+        out = console()
+        for part in (table(["", ""], rows.items(), title=title, header=False), *more):
+            if isinstance(part, str):
+                out.print(part, markup=False, highlight=False)
+            elif part is not None:
+                out.print(part)
 
 
 def verb(

@@ -66,11 +66,8 @@ def _read_tsv(file: Any, name: str, columns: Columns, max_chars: int) -> Iterato
     chosen = _chosen(header, columns, f"{name}:1")
     places = [header.index(column) for column in chosen]
     for number, fields in rows:
-        texts = tuple(fields[place].strip() if fields else "" for place in places)
-        for text in texts:
-            if len(text) > max_chars:
-                raise over_long(f"{name}:{number}", len(text), max_chars)
-        yield _whole(texts, chosen, f"{name}:{number}")
+        texts = [fields[place] if fields else "" for place in places]
+        yield _cleaned(texts, chosen, f"{name}:{number}", max_chars)
 
 
 def _read_jsonl(file: Any, name: str, columns: Columns, max_chars: int) -> Iterator[Record]:
@@ -120,12 +117,8 @@ def _chosen(names: Sequence[str], columns: Columns, where: str) -> list[str]:
 
 
 def _cleaned(values: Sequence[Any], columns: Sequence[str], where: str, max_chars: int) -> Record:
+    """Return the record of checked texts; refuse one in which only some of them are empty."""
     texts = tuple(_clean(value, column, where, max_chars) for value, column in zip(values, columns, strict=True))
-    return _whole(texts, columns, where)
-
-
-def _whole(texts: Record, columns: Sequence[str], where: str) -> Record:
-    """Return the record; refuse one in which only some of the texts are empty."""
     if any(texts) and not all(texts):
         raise UserError(f"{where}: the column {columns[texts.index('')]!r} is empty: give each sentence its positive")
     return texts
