@@ -131,7 +131,8 @@ class Encoder:
         vectors = torch.cat(parts)[order.argsort()]
         if self.prompt is not None and self._template_bias:
             vectors = vectors - self._biases(mask, views)
-        return self._truncated(vectors)
+        used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)  # which the model's modules do not apply
+        return used
 
     def embed(self, features: Features, *, views: int = 1) -> Tensor:
         """Return the input of the first layer for the rows of all views, (views·B, L, d), after dropout, unperturbed.
@@ -251,11 +252,6 @@ class Encoder:
         row_view = torch.arange(len(mask), device=mask.device) // (len(mask) // views) % len(biases)
         vectors: Tensor = biases[row_view, row_length]
         return vectors
-
-    def _truncated(self, vectors: Tensor) -> Tensor:
-        """Truncate vectors to the model's ``truncate_dim``, which its modules do not apply."""
-        used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)
-        return used
 
     def _forward(self, features: dict[str, Any]) -> dict[str, Any]:
         if self.prompt is not None:

@@ -107,13 +107,11 @@ def model_identity(path: Path) -> dict[str, Any]:
         (checkpoints, records, results, notes), are in neither.
     """
     weights = {file.relative_to(path).as_posix(): file for file in weights_files(path)}
-    names = weights | {
-        file.relative_to(path).as_posix(): file
-        for folder, deep in _folders(path)
-        for pattern in _READ_FILES
-        for file in (folder.rglob(pattern) if deep else folder.glob(pattern))
-        if file.is_file() and (deep or _OF_MODEL.fullmatch(file.name))
-    }
+    found = [file for pattern in _READ_FILES for file in path.glob(pattern) if _OF_MODEL.fullmatch(file.name)]
+    # Not every folder below: a finished training run keeps its ``checkpoint-N`` folders beside the model.
+    for folder in {module.folder for module in model_modules(path)} - {path}:
+        found += [file for pattern in _READ_FILES for file in folder.rglob(pattern)]
+    names = weights | {file.relative_to(path).as_posix(): file for file in found if file.is_file()}
     files = {name: sha256(names[name]) for name in sorted(names)}
     hashed = {name: files[name] for name in sorted(weights or names)}
     if len(weights) == 1:
@@ -127,12 +125,6 @@ def model_identity(path: Path) -> dict[str, Any]:
 def altered_files(path: Path, written: Mapping[str, str]) -> list[str]:
     """Return the files of a model that are missing or changed since the result with the ``model_files`` ``written``."""
     return [name for name, digest in written.items() if not (path / name).is_file() or sha256(path / name) != digest]
-
-
-def _folders(path: Path) -> list[tuple[Path, bool]]:
-    """Return the folders of a model's own files, not its ``checkpoint-N``; True: with their subfolders."""
-    below = dict.fromkeys(module.folder for module in model_modules(path) if module.folder != path)
-    return [(path, False), *((folder, True) for folder in sorted(below))]
 
 
 # --- lookup ------------------------------------------------------------------------------------------------------

@@ -47,9 +47,7 @@ class Batched:
     ) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
         """Yield, for each call, the indices of its texts and the output (texts, numbers); longest texts first.
 
-        Args:
-            texts: n texts, or pairs.
-            limit: a lower limit of texts per call; None: ``call_batch``.
+        Each call has at most ``call_batch`` texts, or pairs, and at most ``limit`` if it is given.
 
         Raises:
             UserError: the function fails, or its output is not one row of finite numbers per text, all of the length

@@ -38,16 +38,7 @@ from holdfast.training.export import export
 
 @dataclass
 class _BuiltModel:
-    """A finished model and its settings.
-
-    Attributes:
-        model: the model, on the CPU or the device where it was fitted.
-        protocol: all settings and inputs of the model.
-        fit: the results of the fit.
-        notes: notes for users of the model.
-        seed: the random seed; None if nothing was drawn.
-        cuts: counter of the sentences of the corpus that exceed the model's length limit; None if none was encoded.
-    """
+    """A finished model, its settings and inputs, and the results of its fit; ``seed``: None if nothing was drawn."""
 
     model: SentenceTransformer
     protocol: dict[str, Any]
