@@ -31,11 +31,7 @@ Weakener = Tensor | tuple[Tensor, Tensor]
 
 @dataclass
 class Recording:
-    """The input of the first layer during :meth:`Encoder.recording`.
-
-    Attributes:
-        embeddings: (rows, L, d), dropout applied; still attached to the graph.
-    """
+    """The input of the first layer in :meth:`Encoder.recording`, (rows, L, d), after dropout, attached to the graph."""
 
     embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -333,12 +329,9 @@ def unwrap(model: nn.Module) -> SentenceTransformer:
 
 
 def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
-    """Freeze the parameters that do not affect sentence vectors, such as BERT's pooler with [CLS] pooling.
+    """Freeze the parameters that do not affect sentence vectors, such as BERT's pooler with [CLS]; return their names.
 
     They get no gradient, which data-parallel training refuses. One backward pass on ``features`` finds them.
-
-    Returns:
-        The names of the parameters that were frozen.
     """
     model = encoder.model
     trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]

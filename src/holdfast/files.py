@@ -282,11 +282,7 @@ def _holder(handle: int) -> str:
 
 @contextlib.contextmanager
 def one_line_write_errors(target: Path) -> Iterator[None]:
-    """Turn write errors of libraries, whose messages on a full disk differ, into one `UserError`.
-
-    Raises:
-        UserError: ``target`` could not be written.
-    """
+    """Turn write errors of libraries, whose messages on a full disk differ, into one `UserError` about ``target``."""
     try:
         yield
     except (OSError, SafetensorError) as error:

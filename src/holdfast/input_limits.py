@@ -160,13 +160,7 @@ def limited_to(model: SentenceTransformer, tokens: int | None) -> Iterator[None]
 
 
 def lowered(requested: int, model: SentenceTransformer, template: int = 0) -> int:
-    """Return the length limit for ``--max-length``: never more than the model's own.
-
-    Args:
-        requested: tokens of a text, without a template.
-        model: the model, with its own limit.
-        template: tokens that the model's prompt adds to each text.
-    """
+    """Return the limit for ``--max-length`` and the tokens of the template: never more than the model's own."""
     limit = input_limit(model)
     return requested + template if limit is None else min(requested + template, limit)
 

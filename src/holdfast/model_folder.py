@@ -37,23 +37,14 @@ _DEEPEST_ROUTE = 3
 
 @dataclass(frozen=True)
 class Module:
-    """A module of a model.
-
-    Attributes:
-        kind: name of its class in sentence-transformers, such as ``"Transformer"`` or ``"Dense"``.
-        folder: folder of its files.
-    """
+    """A module of a model: the name of its class, such as ``"Transformer"`` or ``"Dense"``, and its folder."""
 
     kind: str
     folder: Path
 
 
 def model_kind(folder: Path) -> str:
-    """Return the class of sentence-transformers that saved the model, by default ``"SentenceTransformer"``.
-
-    Raises:
-        UserError: a configuration file cannot be read.
-    """
+    """Return the class of sentence-transformers that saved the model, by default ``"SentenceTransformer"``."""
     settings = folder / "config_sentence_transformers.json"
     if settings.is_file() and (named := read_json_object(settings).get("model_type")) is not None:
         return str(named)

@@ -234,13 +234,10 @@ def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
 def _notify_alternatives(
     model: SentenceTransformer, reading: LoadFindings, spec: str, *, pooling: str | None, own_modules: bool
 ) -> None:
-    """Report how a model is read if there are alternatives; refuse it if none of them is clearly right.
-
-    The tensors ``mlp.*`` of SimCSE's own checkpoints are a layer on top of the sentence vectors, in training and, in
-    the supervised models, also in use: without it the vectors differ.
-    """
+    """Report how a model is read if there are alternatives; refuse it if none of them is clearly right."""
     from sentence_transformers.base.modules import Router
 
+    # In SimCSE's own checkpoints, a layer on top of the sentence vectors: without it those of supervised models differ.
     head = [name for name in reading.left_out if name.startswith("mlp.")]
     if head and pooling is None and not own_modules:
         raise UserError(

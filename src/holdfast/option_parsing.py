@@ -187,11 +187,7 @@ def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
 
 
 def split_settings(words: Sequence[str]) -> dict[str, str]:
-    """Parse ``["gamma=0.1", …]`` into a mapping.
-
-    Raises:
-        UserError: a word without "=".
-    """
+    """Parse ``["gamma=0.1", …]`` into a mapping; refuse a word without "="."""
     settings = {}
     for word in words:
         name, equals, value = word.partition("=")

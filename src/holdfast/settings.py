@@ -111,15 +111,10 @@ def _help(description: str) -> str:
 
 
 def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Path | None = None) -> Settings:
-    """Create the settings of a run; the command line takes precedence over the configuration file.
+    """Create settings from the values of the command line, by field name, and of a YAML file with these names as keys.
 
-    A class attribute ``EXCLUSIVE`` lists groups of names of which only one may be given. One given on the command line
-    replaces those of the file.
-
-    Args:
-        settings: the settings class.
-        given: the values of the command line, by field name.
-        config: a YAML file with the names of fields as keys.
+    The command line takes precedence. A class attribute ``EXCLUSIVE`` lists groups of names of which only one may be
+    given. One given on the command line replaces those of the file.
 
     Raises:
         UserError: the file cannot be read, a key is unknown, a value does not fit (with ``file:line``), or a required

@@ -122,13 +122,7 @@ class VectorFunction:
         limit: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return the vectors of n texts, (n, d).
-
-        Args:
-            texts: n different texts.
-            limit: a lower limit of texts per call; None: ``call_batch``.
-            progress: called with (texts done, n) after each call.
-        """
+        """Return the vectors of n different texts, (n, d); ``progress`` gets (texts done, n) after each call."""
         vectors = np.empty((0, 0), dtype=np.float32)
         done = 0
         for places, rows in self._function.outputs(texts, limit=limit):

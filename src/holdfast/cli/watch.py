@@ -191,9 +191,7 @@ def _name(name: str) -> str:
 def sparkline(points: Sequence[tuple[float, float]], width: int = _WIDTH) -> str:
     """Draw a curve as one line of blocks, scaled from its lowest to its highest value; "" for fewer than two points.
 
-    Args:
-        points: (step, value), steps ascending; more than ``width`` are averaged in consecutive groups.
-        width: maximum number of characters.
+    More points (step, value) than ``width`` are averaged in consecutive groups.
     """
     values = [y for _, y in points]
     if len(values) < 2:

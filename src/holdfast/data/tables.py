@@ -69,11 +69,7 @@ def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str
 
 
 def refuse_repeated(names: Iterable[str], columns: Sequence[str], where: str) -> None:
-    """Refuse a header that has one of ``names`` twice, because it is ambiguous.
-
-    Raises:
-        UserError: a name occurs twice.
-    """
+    """Refuse a header that has one of ``names`` twice, which is ambiguous, with a `UserError`."""
     for name in names:
         if columns.count(name) > 1:
             raise UserError(f"{where}: {columns.count(name)} columns are called {name!r}: rename all but one of them")

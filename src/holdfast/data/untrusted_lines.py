@@ -72,11 +72,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def standard_input() -> IO[bytes]:
-    """Return standard input as bytes, independent of the terminal's encoding.
-
-    Raises:
-        UserError: standard input is closed.
-    """
+    """Return standard input as bytes, independent of the terminal's encoding; refuse a closed one."""
     if sys.stdin is None or sys.stdin.closed:
         raise UserError("standard input is closed: give a file in place of -, or send it the text (< FILE)")
     return sys.stdin.buffer
