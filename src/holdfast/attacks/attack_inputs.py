@@ -48,14 +48,11 @@ SICK-R, all others STS-B."""
 
 @dataclass(frozen=True)
 class AttackInputs:
-    """The examples of a run and their source.
+    """The examples of a run, in the order of the data, and their source.
 
     Attributes:
         task: the task's id, or "texts".
-        split: its split.
-        examples: the examples to attack, in the order of the data.
-        goal: the goal of the attack.
-        classes: names of the labels, if there are labels.
+        classes: names of the labels, for the goal "class".
         data: source of the texts and their hash, for the result.
         searched: the corpus to search, for the goal "neighbours".
         notes: messages about the data for the user.
@@ -160,11 +157,6 @@ def load_attacked_model(
     settings: AttackSettings, inputs: AttackInputs, console: Console | None = None
 ) -> tuple[AttackedModel, AttackInputs]:
     """Load the model as a target; return it, and the inputs with labels in the class order of the model.
-
-    Args:
-        settings: the settings.
-        inputs: the examples.
-        console: console for the progress of long encodings; None: no output.
 
     Raises:
         UserError: a model that does not fit the goal or cannot be loaded, classes that cannot be matched, or too few

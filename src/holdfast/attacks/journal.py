@@ -140,14 +140,7 @@ def _path(output: Path, rank: int) -> Path:
 
 @dataclass
 class _Content:
-    """The content of a journal.
-
-    Attributes:
-        path: the file.
-        attempts: the finished attempts.
-        spent: the seconds of each recipe up to its last example.
-        damaged: the numbers of damaged lines, from 1.
-    """
+    """The content of a journal; ``damaged`` holds the numbers of damaged lines, from 1."""
 
     path: Path
     attempts: dict[Key, Attempt] = field(default_factory=dict)
