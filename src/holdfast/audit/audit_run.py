@@ -81,11 +81,6 @@ def audit(
 ) -> dict[str, Any]:
     """Audit an encoder.
 
-    Args:
-        settings: the settings of the audit.
-        console: console for progress; None: no output.
-        command: the command line, for the result.
-
     Returns:
         A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
         main metric) and ``told`` (a sentence), and ``examples``, the attempts and the texts that moved furthest, each
