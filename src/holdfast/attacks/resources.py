@@ -144,10 +144,6 @@ class Availability:
 def availability(names: ResourceNames, *, data: Path | None = None) -> list[Availability]:
     """Check which resources are available, without loading models or using the network.
 
-    Args:
-        names: names of the resources.
-        data: the data folder, as for ``--data``; None: ``HOLDFAST_DATA``.
-
     Raises:
         UserError: the given data folder does not exist.
     """

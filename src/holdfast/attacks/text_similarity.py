@@ -128,9 +128,6 @@ def split_spec(spec: str) -> tuple[str, str]:
 def universal_sentence_encoder(handle: str) -> Encode:
     """Load USE from TensorFlow Hub; return its encoding function.
 
-    Args:
-        handle: a value of `USE_HANDLES`.
-
     Raises:
         UserError: TensorFlow Hub is not installed, or the model cannot be loaded.
     """
