@@ -34,11 +34,10 @@ from holdfast.attacks.resources import Resources, availability
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
-from holdfast.files import exclusive, output_lock, write_text
+from holdfast.files import exclusive, output_lock, paths_in, write_text
 from holdfast.input_limits import cut_line
 from holdfast.model_lookup import CALL
 from holdfast.number_ranges import check_numbers
-from holdfast.option_parsing import paths_in
 from holdfast.precision import ResolvedPrecision
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage

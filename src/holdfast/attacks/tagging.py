@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.edits.words import UNIVERSAL_TAGS
 from holdfast.errors import UserError
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 
 _PENN = {
     "NOUN": "NN NNS NNP NNPS",

@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
+from holdfast.files import expanded
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.option_parsing import expanded
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Thresholds = Mapping[float, float] | float | None
