@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from holdfast.attacks import Recipe
 from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
-from holdfast.attacks.constraints import Constraint
+from holdfast.attacks.attack_state import Constraint
 from holdfast.attacks.requests import Search
 
 

@@ -1,4 +1,4 @@
-"""State of an attack on one text, and the steps that recipes consist of.
+"""State of an attack on one text, the interface of its constraints, and the steps that recipes consist of.
 
 Steps that need the target are generators like the recipes: they yield requests, and recipes call them with
 ``yield from``. Ties are always broken by :func:`first_best`: the earlier word or candidate wins.
@@ -10,9 +10,8 @@ import heapq
 import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from holdfast.attacks.constraints import Candidate, Candidates, Constraint, ContentWords
 from holdfast.attacks.examples import Example, Verdict
 from holdfast.attacks.requests import Query, Request
 from holdfast.edits.words import Words
@@ -22,6 +21,47 @@ if TYPE_CHECKING:
 
 _EQUAL = 1e-5
 _SAME_SIMILARITY = 2e-5
+
+
+class Candidate(NamedTuple):
+    """A substitute for a word, and the similarity of the changed text to the reference; None if not measured."""
+
+    word: str
+    similarity: float | None = None
+
+
+Candidates = Sequence[Candidate]
+Filtering = Generator[Request, Any, Candidates]
+
+
+class Constraint:
+    """A condition on adversarial texts; every method allows everything unless a subclass overrides it.
+
+    Attributes:
+        NEEDS: names of the resources it uses, as in :class:`~holdfast.attacks.resources.Resources`.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ()
+
+    def may_change(self, word: str) -> bool:
+        """Return True if a word of the original text may be changed."""
+        return True
+
+    def budget(self, words: int) -> int:
+        """Return the maximum number of words that may be changed in a text of ``words`` words."""
+        return words
+
+    def accepts(self, state: AttackState, place: int, word: str) -> bool:
+        """Return True if ``word`` may stand at ``place`` of the current text, ``state.words``."""
+        return True
+
+    def filter(self, state: AttackState, place: int, candidates: Candidates) -> Filtering:
+        """Return the allowed candidates for the word at ``place``.
+
+        Override this generator instead of :meth:`accepts` to yield requests (:mod:`holdfast.attacks.requests`).
+        """
+        yield from ()
+        return [candidate for candidate in candidates if self.accepts(state, place, candidate.word)]
 
 
 @dataclass(eq=False)
@@ -86,7 +126,7 @@ class AttackState:
         self.changed.append(place)
 
 
-def changeable(words: Words, seen: int, constraints: Sequence[Constraint] = (ContentWords(),)) -> list[int]:
+def changeable(words: Words, seen: int, constraints: Sequence[Constraint]) -> list[int]:
     """Return the positions of the words within the first ``seen`` characters that may be changed."""
     spans = words.spans
     return [

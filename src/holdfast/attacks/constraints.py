@@ -1,64 +1,21 @@
 """Constraints of recipes: conditions on the words that may be changed, on their number, and on the substitutes.
 
 A recipe lists its constraints (:meth:`holdfast.attacks.recipes.Recipe.constraints`), and the search asks them in that
-order. A constraint of your own is a subclass of :class:`Constraint` that overrides the methods it needs.
+order. A constraint of your own is a subclass of :class:`~holdfast.attacks.attack_state.Constraint` that overrides the
+methods it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar
 
-from holdfast.attacks.requests import Compare, Request
+from holdfast.attacks.attack_state import AttackState, Candidate, Candidates, Constraint, Filtering
+from holdfast.attacks.requests import Compare
 from holdfast.edits.words import is_content_word
-
-if TYPE_CHECKING:
-    from holdfast.attacks.attack_state import AttackState
 
 TAGGED_AROUND = 4
 """Words on each side of a candidate that are passed to the tagger; TextAttack uses four before and three after."""
-
-
-class Candidate(NamedTuple):
-    """A substitute for a word, and the similarity of the changed text to the reference; None if not measured."""
-
-    word: str
-    similarity: float | None = None
-
-
-Candidates = Sequence[Candidate]
-Filtering = Generator[Request, Any, Candidates]
-
-
-class Constraint:
-    """A condition on adversarial texts; every method allows everything unless a subclass overrides it.
-
-    Attributes:
-        NEEDS: names of the resources it uses, as in :class:`~holdfast.attacks.resources.Resources`.
-    """
-
-    NEEDS: ClassVar[tuple[str, ...]] = ()
-
-    def may_change(self, word: str) -> bool:
-        """Return True if a word of the original text may be changed."""
-        return True
-
-    def budget(self, words: int) -> int:
-        """Return the maximum number of words that may be changed in a text of ``words`` words."""
-        return words
-
-    def accepts(self, state: AttackState, place: int, word: str) -> bool:
-        """Return True if ``word`` may stand at ``place`` of the current text, ``state.words``."""
-        return True
-
-    def filter(self, state: AttackState, place: int, candidates: Candidates) -> Filtering:
-        """Return the allowed candidates for the word at ``place``.
-
-        Override this generator instead of :meth:`accepts` to yield requests (:mod:`holdfast.attacks.requests`).
-        """
-        yield from ()
-        return [candidate for candidate in candidates if self.accepts(state, place, candidate.word)]
 
 
 @dataclass(frozen=True)

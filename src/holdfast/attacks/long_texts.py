@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.attacks.attack_state import changeable
+from holdfast.attacks.constraints import ContentWords
 from holdfast.attacks.examples import Example
 from holdfast.attacks.targets import Target
 from holdfast.edits.words import Words
@@ -22,7 +23,7 @@ def about_long_texts(examples: Sequence[Example], target: Target) -> Iterator[st
         seen = target.seen(example)
         beyond = sum(end > seen for _, end in words.spans)
         unread, shortened = unread + beyond, shortened + (beyond > 0)
-        most = max(most, len(changeable(words, seen)))
+        most = max(most, len(changeable(words, seen, (ContentWords(),))))
     if unread:
         texts = "1 text is" if shortened == 1 else f"{shortened:,} texts are"
         yield f"{texts} longer than the model reads: {unread:,} words are never read and are not attacked"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
-from holdfast.attacks.constraints import TAGGED_AROUND
+from holdfast.attacks.constraints import TAGGED_AROUND, ContentWords
 from holdfast.attacks.targets import characters_seen
 from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.synonyms import Synonyms, draw_synonym
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SHARE = 0.1
 LIKELY = 10
 """Number of most probable fillers from which one is sampled."""
+_CONTENT_WORDS = (ContentWords(),)
 _TYPING_ERRORS = ("key", "swap", "drop")
 
 Exchange = Callable[[Words, int, random.Random], str | None]
@@ -118,9 +119,9 @@ def _texts(space: Space, kind: str, seed: int) -> Iterator[tuple[int, Words, ran
 
 def _places(space: Space, words: Words, rng: random.Random) -> list[int]:
     """Return the positions of the words that may be changed, in random order."""
-    places = changeable(words, len(words.text))
+    places = changeable(words, len(words.text), _CONTENT_WORDS)
     if places:  # a text without words may give no tokens
-        places = changeable(words, characters_seen(space.model.tokenizer, (words.text,), 0))
+        places = changeable(words, characters_seen(space.model.tokenizer, (words.text,), 0), _CONTENT_WORDS)
     rng.shuffle(places)
     return places
 

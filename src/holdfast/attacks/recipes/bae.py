@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
-from holdfast.attacks.constraints import Constraint, SamePartOfSpeech, SimilarText
+from holdfast.attacks.attack_state import AttackState, Constraint, by_deletion, take_best
+from holdfast.attacks.constraints import SamePartOfSpeech, SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Fill, Search
 from holdfast.edits.words import others

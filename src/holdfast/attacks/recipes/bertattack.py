@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, ranked, saliency, take_best
-from holdfast.attacks.constraints import Constraint, SimilarText
+from holdfast.attacks.attack_state import AttackState, Constraint, ranked, saliency, take_best
+from holdfast.attacks.constraints import SimilarText
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Predict, Search
 from holdfast.edits.words import others

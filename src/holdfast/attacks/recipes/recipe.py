@@ -6,8 +6,8 @@ import abc
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState
-from holdfast.attacks.constraints import Budget, Constraint, ContentWords
+from holdfast.attacks.attack_state import AttackState, Constraint
+from holdfast.attacks.constraints import Budget, ContentWords
 from holdfast.attacks.requests import Search
 
 
