@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,13 @@ WORDS = [
     *("runs", "sleeps", "eats", "plays", "sings", "on", "under", "in"),
     *("park", "house", "bed", "red", "big", "old"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _freeze_imported_objects() -> None:
+    """Keep the garbage collector from visiting all imported objects: each training of transformers runs it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

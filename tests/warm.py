@@ -6,6 +6,7 @@ another as under torchrun, and may be killed.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -106,6 +107,8 @@ def serve() -> None:
     """Fork what each line asks for, wait for it, and answer with its return code."""
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # the garbage collector of a forked process does not visit what was imported, nor copy its memory
     for line in sys.stdin:
         request = json.loads(line)
         running = set()

@@ -27,9 +27,8 @@ def with_tables(page: str) -> str:
 
 def table(verb: str) -> str:
     """Return the table of the options of a verb."""
-    rows = [
-        f"| `{_name(option)}` | {_meaning(option)} |\n" for option in COMMANDS[verb].params if option.name != "help"
-    ]
+    options = sorted(COMMANDS[verb].params, key=lambda option: option.param_type_name != "argument")
+    rows = [f"| `{_name(option)}` | {_meaning(option)} |\n" for option in options if option.name != "help"]
     return "".join(["| option | meaning |\n", "|---|---|\n", *rows])
 
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 from holdfast.renamed import RenamedModules
+from holdfast.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from holdfast.evaluation.sts import evaluate_sts
     from holdfast.models import load_sentence_transformer
     from holdfast.training.train_config import TrainConfig
     from holdfast.training.training_run import train
-
-__version__ = "0.1.0"
 
 __all__ = ["TrainConfig", "evaluate_sts", "load_sentence_transformer", "train"]
 

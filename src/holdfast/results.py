@@ -22,11 +22,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast import __version__
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_text
 from holdfast.model_lookup import model_identity
 from holdfast.terminal import json_escaped, visible
+from holdfast.version import __version__
 
 SCHEMA = "holdfast.results/1"
 HASH = "content_sha256"

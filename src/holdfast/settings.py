@@ -85,7 +85,10 @@ def options_of(settings: type) -> list[Option]:
     """Return the options that a settings class declares, in the order of its fields; inherited ones are the last."""
     hints, meanings = get_type_hints(settings, include_extras=True), documented_arguments(settings, "Attributes")
     found = []
-    for declared in sorted(fields(settings), key=lambda field: field.name not in settings.__annotations__):
+    own = list(settings.__annotations__)
+    for declared in sorted(
+        fields(settings), key=lambda field: own.index(field.name) if field.name in own else len(own)
+    ):
         hint, spelling = _parts(hints[declared.name])
         if not spelling.python_only:
             default = declared.default if declared.default_factory is MISSING else None

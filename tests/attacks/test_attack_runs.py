@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,44 +19,46 @@ from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.journal import journals
 from holdfast.cli import main
 from holdfast.errors import UserError
+from warm import WarmPython
 
 
-def run(here: Path, words: list[str], **variables: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
-    command = [sys.executable, "-m", "holdfast", *words]
-    return subprocess.Popen(command, cwd=here, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def run(*words: str) -> None:
+    """Run a command in this process."""
+    sys.exit(main(list(words)))
+
+
+def killed_after(lines: str, output: str, *words: str) -> None:
+    """Attack in this process, which is killed once its journals hold more than so many lines."""
+
+    def watch() -> None:
+        while sum(path.read_bytes().count(b"\n") for path in journals(Path(output))) <= int(lines):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+    main([*words, "--output", output, "--resume"])
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_result(here: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_result(here: Path, warm: WarmPython) -> None:
     whole = [*ATTACK, "--side-by-side", "2"]
     assert main([*whole, "--output", "whole.json"]) == 0
-    for attempt in range(3):
-        child = run(here, [*whole, "--output", "parts.json", "--resume"])
-        for _ in range(600):
-            written = sum(path.read_bytes().count(b"\n") for path in journals(here / "parts.json"))
-            if written > 8 * (attempt + 1) or child.poll() is not None:
-                break
-            time.sleep(0.05)
-        assert child.poll() is None, child.communicate()[1].decode()[-2000:]
-        child.send_signal(signal.SIGKILL)
-        child.communicate()
+    for lines in (8, 16, 24):
+        killed = warm.run(Path(__file__), str(lines), "parts.json", *whole, function="killed_after")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
     assert not (here / "parts.json").exists()
     assert main([*whole, "--output", "parts.json", "--resume"]) == 0
     assert content(here / "parts.json") == content(here / "whole.json")
 
 
 @pytest.mark.slow
-def test_several_processes_give_the_same_result(here: Path) -> None:
+def test_several_processes_give_the_same_result(here: Path, warm: WarmPython) -> None:
     assert main([*ATTACK, "--output", "one.json"]) == 0
-    child = run(here, [*ATTACK, "--output", "three.json", "--processes", "3"])
-    assert child.communicate(timeout=300)[1] is not None
-    assert child.returncode == 0
+    command = [sys.executable, "-m", "holdfast", *ATTACK, "--output", "three.json", "--processes", "3"]
+    assert subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
     # As a launcher does it.
-    launched = [run(here, [*ATTACK, "--output", "two.json"], RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
-    for process in launched:
-        process.communicate(timeout=300)
-        assert process.returncode == 0
+    launched = warm.run(Path(__file__), *ATTACK, "--output", "two.json", processes=2, function="run")
+    assert launched.returncode == 0, launched.stderr[-2000:]
     assert content(here / "one.json") == content(here / "three.json") == content(here / "two.json")
     assert not list(journals(here / "three.json"))
 

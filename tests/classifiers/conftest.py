@@ -42,12 +42,11 @@ def settings(tiny: Path, data: Path, tmp_path: Path) -> Callable[..., FinetuneSe
             "model": str(tiny),
             "task": "sst2",
             "output": tmp_path / "out",
-            "epochs": 3.0,
-            "batch_size": 16,
-            "learning_rate": 5e-3,
             "precision": "fp32",
             "data": data,
         }
+        if not changes.get("frozen"):
+            given |= {"epochs": 3.0, "batch_size": 16, "learning_rate": 5e-3}
         return FinetuneSettings(**{**given, **changes})
 
     return make

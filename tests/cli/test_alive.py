@@ -104,6 +104,7 @@ def wait_in_a_library() -> None:
     hashlib.pbkdf2_hmac("sha256", b"", b"", (1 << 31) - 1)
 
 
+@pytest.mark.slow
 def test_a_verb_speaks_within_five_seconds_and_then_every_five(
     command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_command_for_machines_says_nothing(command: Callable[..., Child], monk
 def test_a_stop_within_a_library_ends_the_process_at_once(
     number: int, code: int, command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     checking(monkeypatch, wait_in_a_library)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")
@@ -144,6 +146,7 @@ def test_a_stop_within_a_library_ends_the_process_at_once(
     assert seconds < 5.0
 
 
+@pytest.mark.slow
 def test_what_ends_by_itself_after_a_stop_is_given_the_time(
     command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -154,6 +157,7 @@ def test_what_ends_by_itself_after_a_stop_is_given_the_time(
             time.sleep(2.5)  # longer than a call into a library may go on
             (tmp_path / "cleaned").touch()
 
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     checking(monkeypatch, work)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")
@@ -161,6 +165,7 @@ def test_what_ends_by_itself_after_a_stop_is_given_the_time(
     assert (tmp_path / "cleaned").exists()
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_read_late_is_not_taken_for_one_that_nobody_saw(
     command: Callable[..., Child], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -180,6 +185,7 @@ def test_a_signal_that_is_read_late_is_not_taken_for_one_that_nobody_saw(
 
     real = select.select
     monkeypatch.setattr(heartbeat, "select", SimpleNamespace(select=late))
+    monkeypatch.setattr(heartbeat, "_EVERY", 0.3)
     checking(monkeypatch, work)
     child = command(CHECK)
     assert child.read(_LONG, "reading every file")

@@ -54,7 +54,6 @@ def small(lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoSett
     return DemoSettings(str(lm), tmp_path / "demo", corpus, **sizes)
 
 
-@pytest.mark.slow
 def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_demo(small)
     assert result == read_result(small.file("demo.json"))

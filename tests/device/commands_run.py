@@ -69,7 +69,7 @@ RECIPES = "typos,textfooler,textbugger,pwws,bae-r,bertattack,geometry"
 def commands(made: World) -> dict[str, list[str]]:
     """A short run of each command that computes anything with a model, into ``out`` or ``out.json``."""
     lm, classifier, corpus = str(made.model), str(made.classifier), ["--corpus", str(made.corpus)]
-    texts, kept = ["--texts", str(made.corpus)], ["--examples", "3", "--output", "out.json"]
+    texts, kept = ["--texts", str(made.corpus)], ["--examples", "3", "--precision", "fp32", "--output", "out.json"]
     light = ["--resources", "light", "--masked-lm", lm, "--similarity", lm, *kept]
     flow = ["--set", "levels=1", "--set", "depth=1", "--set", "width=8", "--set", "batch_size=16"]
     return {
@@ -103,7 +103,7 @@ def commands(made: World) -> dict[str, list[str]]:
                 "--batch-size",
                 "8",
             ),
-            *("--set", "adversarial=0.5", "--output", "out"),
+            *("--set", "adversarial=0.5", "--precision", "fp32", "--output", "out"),
         ],
     }
 

@@ -16,7 +16,7 @@ from torch import nn
 from conftest import SENTENCES, WORDS
 from holdfast.adversary.translation import Translator
 from holdfast.baselines.flow_training import FlowOptions, fit_flow
-from holdfast.classifiers.defences.defence import Batch, Passes
+from holdfast.classifiers.defences.defence import Passes, TaskBatch
 from holdfast.devices import device_name, random_numbers_kept, random_states, set_random_states
 from holdfast.encoder import Encoder
 from holdfast.encoding import encode_sentences
@@ -56,7 +56,7 @@ def passes_share_dropout(folder: str) -> None:
         model = AutoModelForSequenceClassification.from_pretrained(folder).to(THERE).train()
         ids = torch.arange(2, 10).view(2, 4).to(THERE)
         features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        passes = Passes(model, Batch(features, torch.tensor([0, 1], device=DEVICE), [0, 1]))
+        passes = Passes(model, TaskBatch(features, torch.tensor([0, 1], device=DEVICE), [0, 1]))
         first, again = (numbers(passes.logits()) for _ in range(2))
         assert torch.equal(first, again)
         other = numbers(model(**features).logits)

@@ -16,6 +16,8 @@ COMMANDS = (
 )
 OPTIONS = {"adv": ("candidates=5", "clean_epochs=0.5", "min_similarity=-1")}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_computes_as_on_the_cpu(name: str, tmp_path: Path, warm: WarmPython) -> None:

@@ -13,6 +13,8 @@ from warm import WarmPython
 
 SCRIPT = Path(__file__).with_name("objectives_run.py")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lm(make_masked_lm: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -11,6 +11,8 @@ from warm import WarmPython
 
 SCRIPT = Path(__file__).with_name("parts_run.py")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lm(make_masked_lm: Callable[..., Path], tmp_path: Path) -> str:

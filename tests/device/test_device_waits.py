@@ -15,6 +15,8 @@ HARNESS = Path(__file__).with_name("waits_run.py")
 OBJECTIVES = Path(__file__).with_name("objectives_run.py")
 COMMANDS = Path(__file__).with_name("commands_run.py")
 
+pytestmark = pytest.mark.slow
+
 WAITS = {
     # The encoder asks once for each batch whether all rows begin with a token, which lets the last layer be shortened;
     # and transformers asks once in every pass whether the mask can be left out.

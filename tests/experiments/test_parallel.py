@@ -129,6 +129,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_whoever_is_stopped_stops_what_it_started(tmp_path: Path) -> None:
     signalled_when_it_began(tmp_path, signal.SIGINT)
@@ -143,6 +144,7 @@ def killed_while_another_is_busy(folder: str) -> None:
     make_one(Path(folder), _Long(Path(folder)))
 
 
+@pytest.mark.slow
 def test_no_process_outlives_one_that_is_killed(tmp_path: Path, warm: WarmPython) -> None:
     run = warm.run(Path(__file__), str(tmp_path), function="killed_while_another_is_busy")
     assert run.returncode == -signal.SIGKILL, run.stderr

@@ -28,6 +28,7 @@ def test_broken_runs_end_as_unbroken_ones() -> None:
     assert "nothing was lost, nothing was damaged" in message
 
 
+@pytest.mark.slow
 def test_damaged_files_are_values_or_one_line() -> None:
     message = run("fuzz.py", "--inputs", "600", "--seed", "11")
     assert "600 inputs" in message

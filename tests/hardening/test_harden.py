@@ -58,7 +58,6 @@ def settings(**changed: Any) -> HardenSettings:
     return HardenSettings(**given)
 
 
-@pytest.mark.slow
 def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["harden", "old", "--corpus", "mine.txt", "--output", "new", "--batch-size", "8", "--max-steps", "3"]
     words += ["--synonyms", "near.tsv", "--set", "share=0.5", "--examples", "3", "--texts", "mine.txt"]
@@ -110,7 +109,6 @@ def sts_sets(folder: Path, scores: Callable[[int], float] = lambda number: 1 + n
     return folder
 
 
-@pytest.mark.slow
 def test_the_sts_test_sets_are_measured_where_they_are_at_hand(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sts_sets(here / "data")
     words = ["harden", "old", "--corpus", "mine.txt", "--output", "new", "--batch-size", "8", "--max-steps", "3"]

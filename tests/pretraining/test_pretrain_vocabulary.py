@@ -21,6 +21,7 @@ CODE = (
 )
 
 
+@pytest.mark.slow
 def test_another_process_counts_the_same_vocabulary() -> None:
     ours = train_wordpieces(lambda: iter(SENTENCES), 150)
     assert train_wordpieces(lambda: iter(SENTENCES), 150) == ours

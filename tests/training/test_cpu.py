@@ -91,6 +91,7 @@ print(*seen)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than glibc")
 def test_what_the_heap_keeps_is_given_back_every_hundred_steps() -> None:
     ran = subprocess.run([sys.executable, "-c", _FREED], capture_output=True, text=True, check=True)

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from holdfast.cli import app
+from holdfast.cli import main
 from holdfast.errors import UserError
 from holdfast.objectives import SimCSE
 from holdfast.runs.duplicate_shares import duplicates_after, duplicates_before, logged_shares
@@ -77,12 +76,13 @@ def test_different_sentences_need_no_word(tiny: Path, corpus: Path, tmp_path: Pa
     assert duplicates_after(result["duplicates"], result["protocol"]["options"]) == ""
 
 
-def test_the_command_says_it_once_at_its_end(tiny: Path, repeated: Path, tmp_path: Path) -> None:
+def test_the_command_says_it_once_at_its_end(
+    tiny: Path, repeated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["train", "simcse", "--model", str(tiny), "--corpus", str(repeated), "--output", str(tmp_path / "out")]
     words += ["--max-steps", "2", "--batch-size", "8", "--selection", "last", "--no-report-sts", "--preset", "paper"]
-    shown = CliRunner().invoke(app, words)
-    assert shown.exit_code == 0, shown.output
-    said = " ".join(shown.stdout.split())
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
     assert said.count("of the sentences in a batch have an equal one in it; they count as any others") == 1
     assert said.count("(duplicates=keep)") == 1
 

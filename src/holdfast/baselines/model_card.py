@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from holdfast import __version__
 from holdfast.baselines.registry import BASELINES
+from holdfast.version import __version__
 
 _UNCHANGED = " The encoder's own weights are as they were."
 

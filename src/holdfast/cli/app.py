@@ -146,7 +146,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from holdfast import __version__
+        from holdfast.version import __version__
 
         print(__version__)
         raise typer.Exit()

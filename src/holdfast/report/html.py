@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from importlib import resources
 from typing import Any
 
-from holdfast import __version__
 from holdfast.files import sha256
 from holdfast.report.contents import Contents
 from holdfast.report.examples import OUTCOMES, ShownExamples, as_json
@@ -20,6 +19,7 @@ from holdfast.report.result_sources import ReportSource
 from holdfast.report.svg import draw, swatch
 from holdfast.results import State, shown
 from holdfast.runs.run_log import number_of
+from holdfast.version import __version__
 
 FIRST = 50
 """Number of examples in the page itself, for readers without JavaScript."""
