@@ -228,11 +228,7 @@ class Resampled:
 def resample(sample: Sample, *, seed: int, name: str, resamples: int = RESAMPLES) -> Resampled:
     """Draw R resamples of a sample's items, with replacement.
 
-    Args:
-        sample: the outputs of the models on a task's items.
-        seed: the seed of all draws.
-        name: the task's name; it makes the draws independent of the other tasks.
-        resamples: the number of resamples, R.
+    The task's name makes the draws independent of those of other tasks with the same seed.
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     return Resampled(sample, sample.scores(), sample.resampled(rng, resamples))

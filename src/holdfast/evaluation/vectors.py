@@ -50,12 +50,8 @@ def encode_once(
 ) -> Encoded:
     """Encode the distinct sentences, and return a look-up of their vectors.
 
-    Args:
-        model: any SentenceTransformer.
-        sentences: all sentences that will be looked up; repeated ones are encoded once.
-        precision: ``"fp32"`` or ``"bf16"``.
-        progress: called with (sentences done, distinct sentences).
-        shared: divide the work among the processes that have joined; see `encode_sentences`.
+    ``progress`` is called with (sentences done, distinct sentences); with ``shared``, the processes that have joined
+    divide the work (see `encode_sentences`).
     """
     distinct = list(dict.fromkeys(sentences))
     cuts = Cuts(kept=set())

@@ -181,12 +181,7 @@ def _some(names: Sequence[str], count: int = 3) -> str:
 
 
 def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """Return the table as Markdown, with its source, its reasons and its command.
-
-    Args:
-        result: of `reproduce`.
-        pictures: the names of the image files beside the page, for a figure.
-    """
+    """Return the table as Markdown, with its source, its reasons, its command, and the image files beside the page."""
     header, lines = laid_out(result)
     protocol = result["protocol"]
     labels = len(result["results"][0]["labels"])

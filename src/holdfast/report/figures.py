@@ -248,13 +248,7 @@ def pairs_chart(plane: Any, *, id: str, model: str, path: Path) -> Chart:
     """Chart clean and adversarial texts as points in a plane.
 
     If the texts are of two to seven classes, each class has a colour; otherwise clean texts have one colour and
-    adversarial texts another.
-
-    Args:
-        plane: the points, as `holdfast space --coordinates` writes them.
-        id: of the chart.
-        model: name of the model whose space is shown, for the title.
-        path: the file of the points, for messages.
+    adversarial texts another. ``plane`` is as `holdfast space --coordinates` writes it, to the file ``path``.
 
     Raises:
         UserError: the coordinates are not pairs of points.

@@ -66,10 +66,6 @@ def _charts(source: ReportSource, figure: Mapping[str, Any]) -> list[Chart]:
 def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
     """Write the charts of a result as PNG and SVG beside its file: ``NAME.png``, ``NAME-2.png`` for a second panel.
 
-    Args:
-        path: the result's file.
-        result: its content.
-
     Raises:
         UserError: matplotlib is missing, or a file cannot be written.
     """
