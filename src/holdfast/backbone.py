@@ -135,7 +135,12 @@ def _parts(module: Any) -> set[str]:
 
 @contextlib.contextmanager
 def one_token_alone(layer: Any, position: Callable[[], Tensor | None] = lambda: None) -> Iterator[None]:
-    """Let a BERT-shaped layer compute only one token per row: the first, or the one at ``position()``."""
+    """Let a BERT-shaped layer compute only one token per row: the first, or the one at ``position()``, (rows,).
+
+    Keys and values are computed for all tokens; the query, both feed-forward maps and the norms only for the one token.
+    The output is (rows, 1, d); with a position it is (rows, L, d), with zeros at all other tokens, since the pooling
+    reads it at that position.
+    """
     layer.forward = _one_token_forward(layer, position)
     try:
         yield
@@ -144,12 +149,7 @@ def one_token_alone(layer: Any, position: Callable[[], Tensor | None] = lambda: 
 
 
 def _one_token_forward(layer: Any, position: Callable[[], Tensor | None]) -> Callable[..., Tensor]:
-    """Return the forward of a BERT-shaped layer for one token per row: (rows, L, d) → (rows, 1, d).
-
-    Keys and values are computed for all tokens; the query, both feed-forward maps and the norms only for the one token.
-    If ``position()`` returns its position, (rows,), the output is (rows, L, d), with zeros at all other tokens, since
-    the pooling reads it at that position. If it returns None, the token is the first.
-    """
+    """Return the forward of a layer for `one_token_alone`."""
     attention, inner = layer.attention, layer.attention.self
     heads, size = inner.num_attention_heads, inner.attention_head_size
 

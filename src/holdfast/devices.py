@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,17 +20,11 @@ def device_name(device: str) -> str:
     return device if named is None else str(named(device))
 
 
-@contextlib.contextmanager
-def random_numbers_kept(device: torch.device) -> Iterator[None]:
-    """Restore the random states of the CPU and of ``device`` after the block."""
+def random_numbers_kept(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context manager that restores the random states of the CPU and of ``device``."""
     import torch
 
-    if device.type == "cpu":
-        with torch.random.fork_rng(devices=[]):
-            yield
-        return
-    with torch.random.fork_rng(devices=[device], device_type=device.type):
-        yield
+    return torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=device.type)
 
 
 def random_states(device: torch.device) -> list[Tensor]:

@@ -56,11 +56,8 @@ def joined() -> bool:
 def found_once_here(name: str, find: Callable[[], str]) -> str:
     """Call ``find`` in the first process of this machine and return its text in all processes of the machine.
 
-    The others wait without the time limit of a collective operation. All must call it together.
-
-    Args:
-        name: name of the result, for messages.
-        find: called in one process of each machine; in all processes if the launcher does not give local ranks.
+    Without local ranks from the launcher all call it. The others wait without the time limit of a collective operation.
+    All must call this function together.
 
     Raises:
         UserError: in the other processes, if ``find`` failed in the first.

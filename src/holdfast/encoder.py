@@ -31,11 +31,7 @@ Weakener = Tensor | tuple[Tensor, Tensor]
 
 @dataclass
 class Recording:
-    """The input of the first layer during :meth:`Encoder.recording`.
-
-    Attributes:
-        embeddings: (rows, L, d), dropout applied; still attached to the graph.
-    """
+    """The input of the first layer in :meth:`Encoder.recording`, (rows, L, d), after dropout, attached to the graph."""
 
     embeddings: Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -131,7 +127,8 @@ class Encoder:
         vectors = torch.cat(parts)[order.argsort()]
         if self.prompt is not None and self._template_bias:
             vectors = vectors - self._biases(mask, views)
-        return self._truncated(vectors)
+        used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)  # which the model's modules do not apply
+        return used
 
     def embed(self, features: Features, *, views: int = 1) -> Tensor:
         """Return the input of the first layer for the rows of all views, (views·B, L, d), after dropout, unperturbed.
@@ -201,13 +198,10 @@ class Encoder:
 
     @contextlib.contextmanager
     def attack_mode(self, *, dropout: bool = False) -> Iterator[None]:
-        """Freeze parameters and turn dropout off; module modes, ``requires_grad`` and the RNG are restored after.
+        """Apply `attacking` to the model: freeze parameters and turn dropout off, and restore everything afterwards.
 
         Passes inside the context use the model itself, not a data-parallel wrapper: their gradients with respect to
         perturbations are not shared with other processes.
-
-        Args:
-            dropout: leave dropout as it is.
         """
         with attacking(self.model, dropout=dropout):
             try:
@@ -217,10 +211,7 @@ class Encoder:
                 self._attacking = False
 
     def _begins_with_tokens(self, mask: Tensor) -> bool:
-        """Return True if no row of ``mask`` (B, L) begins with padding.
-
-        The result is cached for further passes over the same batch, to synchronise with a GPU only once.
-        """
+        """Return True if no row of ``mask`` (B, L) begins with padding; cached, to wait for a GPU once per batch."""
         if self._token_check is None or self._token_check[0] is not mask:
             self._token_check = mask, bool(mask[:, 0].all())
         return self._token_check[1]
@@ -258,11 +249,6 @@ class Encoder:
         vectors: Tensor = biases[row_view, row_length]
         return vectors
 
-    def _truncated(self, vectors: Tensor) -> Tensor:
-        """Truncate vectors to the model's ``truncate_dim``, which its modules do not apply."""
-        used: Tensor = truncate_embeddings(vectors, self.model.truncate_dim)
-        return used
-
     def _forward(self, features: dict[str, Any]) -> dict[str, Any]:
         if self.prompt is not None:
             self._pooled_at = self.prompt.mask_positions(features["attention_mask"].sum(dim=1))
@@ -292,10 +278,7 @@ class Encoder:
 
     @contextlib.contextmanager
     def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
-        """Embed all rows in one pass, from which each group takes its part.
-
-        Each pass through the embedding creates a gradient of the size of the vocabulary, so one pass is cheaper.
-        """
+        """Embed all rows in one pass: each pass through the embedding has a gradient of the vocabulary's size."""
         if len(groups) == 1 and self._given_embeddings is None and self._recording is None:
             yield
             return
@@ -321,12 +304,7 @@ class Encoder:
 
 @contextlib.contextmanager
 def attacking(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
-    """Freeze parameters and turn dropout off; module modes, ``requires_grad`` and the RNG are restored after.
-
-    Args:
-        model: any module, such as a bare Hugging Face classifier.
-        dropout: leave dropout as it is.
-    """
+    """Freeze parameters and turn dropout off, unless ``dropout``; modes, ``requires_grad`` and the RNG are restored."""
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     device = flags[0][0].device
     mode = contextlib.nullcontext() if dropout else evaluating(model)
@@ -351,12 +329,9 @@ def unwrap(model: nn.Module) -> SentenceTransformer:
 
 
 def freeze_unused(encoder: Encoder, features: Features) -> list[str]:
-    """Freeze the parameters that do not affect sentence vectors, such as BERT's pooler with [CLS] pooling.
+    """Freeze the parameters that do not affect sentence vectors, such as BERT's pooler with [CLS]; return their names.
 
     They get no gradient, which data-parallel training refuses. One backward pass on ``features`` finds them.
-
-    Returns:
-        The names of the parameters that were frozen.
     """
     model = encoder.model
     trainable = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -378,10 +353,7 @@ def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
 
 
 def _length_groups(mask: Tensor, count: int) -> list[_Group]:
-    """Split the rows into ``count`` groups of near-equal size, shortest rows first.
-
-    The number of groups depends only on the number of rows, so that all processes run equally many groups.
-    """
+    """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes."""
     if count <= 1 or len(mask) < 2 * count:
         return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], mask)]
     lengths = mask.sum(dim=1)

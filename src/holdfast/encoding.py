@@ -181,13 +181,7 @@ def _summed(vectors: Vectors) -> Vectors:
 
 @contextlib.contextmanager
 def measuring(model: torch.nn.Module, device: torch.device, precision: ResolvedPrecision) -> Iterator[None]:
-    """Set evaluation mode without gradients, in the given precision, inside the block; restore the model afterwards.
-
-    Args:
-        model: the model to evaluate; it may be in training.
-        device: device of the model.
-        precision: ``"fp32"`` or ``"bf16"``.
-    """
+    """Set evaluation mode without gradients, in the given precision, inside the block; restore the model afterwards."""
     import torch
 
     # With fp32 autocast is disabled explicitly: an evaluation inside a mixed-precision training must be fp32.
@@ -217,10 +211,7 @@ def _without_unread_ends(model: SentenceTransformer, sentences: Sequence[str]) -
 
 
 def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts) -> list[int]:
-    """Return the tokens of each sentence after truncation; characters if the model has no attention mask.
-
-    Truncated sentences are added to ``cuts``, as the ``whole`` sentences.
-    """
+    """Return the tokens of each sentence, or its characters without an attention mask; count ``whole`` ones cut."""
     limit, prompt = input_limit(model), default_prompt(model) or ""
     lengths = [len(sentence) for sentence in sentences]
     by_characters = sorted(range(len(sentences)), key=lengths.__getitem__)

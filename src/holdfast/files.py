@@ -146,9 +146,7 @@ def sha256(path: Path) -> str:
 def remove_temporary(folder: Path, *names: str) -> None:
     """Remove temporary files of killed writers in a folder; the caller must hold the lock of the files.
 
-    Args:
-        folder: the folder; its subfolders are not searched.
-        names: names of the target files, as patterns; none: all.
+    The ``names`` of the target files are patterns; none: all files of the folder, without its subfolders.
     """
     for name in names or ("*",):
         for path in folder.glob(f".{name}.????????.part"):  # named by `atomic_path`
@@ -160,11 +158,7 @@ def locked(lock: Path, target: Path) -> Iterator[None]:
     """Lock ``target`` for this process inside the block, by a lock on the file ``lock``, which is removed afterwards.
 
     The operating system releases the lock when the process ends in any way: the lock file of a killed process does not
-    block others.
-
-    Args:
-        lock: the lock file, which names its holder. Its folder must exist.
-        target: the locked file or folder, for messages.
+    block others. The file names its holder; its folder must exist.
 
     Raises:
         InUse: another process holds it.
@@ -200,10 +194,9 @@ def output_lock(output: Path | None) -> Iterator[None]:
 def exclusive(
     held: Callable[[Any], AbstractContextManager[None]],
 ) -> Callable[[Callable[Parameters, Returned]], Callable[Parameters, Returned]]:
-    """Decorate a run so that it holds a context manager, such as a lock of its output, while it runs.
+    """Decorate a run so that it holds a context manager while it runs, such as a lock of its output.
 
-    Args:
-        held: returns the context manager, given the settings, which are the first argument of the run.
+    ``held`` returns the context manager, given the settings, which are the first argument of the run.
     """
 
     def decorate(run: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
@@ -289,11 +282,7 @@ def _holder(handle: int) -> str:
 
 @contextlib.contextmanager
 def one_line_write_errors(target: Path) -> Iterator[None]:
-    """Turn write errors of libraries, whose messages on a full disk differ, into one `UserError`.
-
-    Raises:
-        UserError: ``target`` could not be written.
-    """
+    """Turn write errors of libraries, whose messages on a full disk differ, into one `UserError` about ``target``."""
     try:
         yield
     except (OSError, SafetensorError) as error:

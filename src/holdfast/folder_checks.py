@@ -18,6 +18,7 @@ from holdfast.errors import UserError
 from holdfast.model_folder import (
     SENTENCE_TRANSFORMER,
     TRANSFORMERS,
+    json_entries,
     model_kind,
     model_modules,
     read_json_object,
@@ -69,11 +70,7 @@ _DISTRIBUTED = re.compile(r"shard-\d{5}-model-\d{5}-of-\d{5}\.safetensors")
 
 
 def check_model_folder(folder: Path, spec: str) -> None:
-    """Refuse a folder that is not a model, needs its own code, or depends on files outside.
-
-    Args:
-        folder: folder of the model.
-        spec: the model as the user named it.
+    """Refuse the folder of the model ``spec`` if it is no model, needs its own code, or depends on files outside.
 
     Raises:
         UserError: it is not a model; its weights are missing or a pickle; it needs its own code; one of its files names
@@ -101,15 +98,12 @@ def check_model_folder(folder: Path, spec: str) -> None:
 
 
 def check_files(place: Path, root: Path, spec: str) -> None:
-    """Refuse files of a folder that are links to outside of the model, are not plain files, or name files outside.
+    """Refuse files of the folder ``place`` that are links to outside of the model in ``root`` or name files outside.
 
-    Args:
-        place: the folder to check, without its subfolders.
-        root: the model's folder, ``place`` or one above it.
-        spec: the model as the user named it.
+    Subfolders are not checked.
 
     Raises:
-        UserError: there is such a file.
+        UserError: there is such a file, or one that is not a plain file.
     """
     _refuse_outward_links(place, root, spec)
     for name in (*_READ, *_TRANSFORMER_SETTINGS):
@@ -172,7 +166,7 @@ def _is_unread(file: Path) -> bool:
 
 
 def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
-    for key, value in _entries(values):
+    for key, value in json_entries(values, _TEXTS):
         if key == "auto_map" and value is not None:
             raise UserError(
                 f"{spec}: refused, the model needs its own code to run (auto_map in {path}, 'trust_remote_code'): "
@@ -186,7 +180,7 @@ def _refuse_code(values: dict[str, Any], path: Path, spec: str) -> None:
 
 
 def _refuse_outward_paths(values: dict[str, Any], place: Path, root: Path, where: str) -> None:
-    for key, value in _entries(values):
+    for key, value in json_entries(values, _TEXTS):
         if isinstance(value, float) and value != value:  # NaN, for which every comparison is false
             raise UserError(f"{where} has NaN as its {key}")
         if key in _REFUSED_KEYS and value not in (None, "", {}):
@@ -196,10 +190,7 @@ def _refuse_outward_paths(values: dict[str, Any], place: Path, root: Path, where
 
 
 def _names_outside(key: str, value: str, place: Path, root: Path) -> bool:
-    """Return True for a path to an existing file outside of the model, relative to the folder or working directory.
-
-    Paths to missing files are allowed: old tokenisers record the paths of their files on another machine.
-    """
+    """Return True for a path to an existing file outside of the model; old tokenisers record missing ones."""
     if not value.strip("/.\\~") or len(value) > _LONGEST_PATH or "\0" in value:
         return False
     has_root = value.startswith(("/", "~", "\\")) or value[1:2] == ":"
@@ -224,7 +215,9 @@ def _refuse_loader_settings(values: dict[str, Any], where: str) -> None:
             if not isinstance(given, dict) or not given.keys() <= set(known):
                 other = sorted(given.keys() - set(known))[0] if isinstance(given, dict) else given
                 raise UserError(f"{where} gives the loaders {other!r} in {name}: it may hold {', '.join(known)}")
-    for method in _methods(values.get("modality_config")):
+    modalities = values.get("modality_config")
+    for settings in modalities.values() if isinstance(modalities, dict) else ():
+        method = settings.get("method", "forward") if isinstance(settings, dict) else "forward"
         if not isinstance(method, str) or not _METHOD.fullmatch(method):
             raise UserError(f"{where} asks for the method {method!r} of the model: it may ask for forward")
 
@@ -239,12 +232,6 @@ def _refuse_scores(folder: Path, spec: str) -> None:
                     f"{spec} has no sentence vectors: {name} says that its transformer is for {task}, not for "
                     "feature-extraction"
                 )
-
-
-def _methods(modalities: Any) -> Iterator[Any]:
-    for settings in modalities.values() if isinstance(modalities, dict) else ():
-        if isinstance(settings, dict):
-            yield settings.get("method", "forward")
 
 
 def _refuse_boundless_vocabulary(values: dict[str, Any], where: str) -> None:
@@ -278,26 +265,11 @@ def _tokens(name: str, values: dict[str, Any]) -> Iterator[Any]:
     else:
         for key, value in values.items():
             yield from _parts(value) if isinstance(value, list) or key == "extra_special_tokens" else [value]
-    yield from (value for _, value in _entries(values) if isinstance(value, dict) and "__type" in value)
+    yield from (value for _, value in json_entries(values, _TEXTS) if isinstance(value, dict) and "__type" in value)
 
 
 def _parts(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
-def _entries(values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each key and value of nested JSON, except `_TEXTS`; list items have the list's key and ``[]``."""
-    left: list[tuple[str, Any]] = [("", values)]
-    while left:
-        key, value = left.pop()
-        if key:
-            yield key, value
-        if key in _TEXTS:
-            continue
-        if isinstance(value, dict):
-            left += value.items()
-        elif isinstance(value, list):
-            left += [(f"{key}[]", part) for part in value]
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

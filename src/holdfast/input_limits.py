@@ -31,10 +31,6 @@ def token_limit(tokenizer: Any, model: nn.Module) -> int:
 
     This is the limit of its tokeniser, or else of its configuration, and never more than the size of the table of
     positions. Relative and rotary positions have no table and set no limit.
-
-    Args:
-        tokenizer: the Hugging Face tokeniser of the model.
-        model: a Hugging Face model, with a head or without.
     """
     maximum = tokenizer.model_max_length
     limit = UNLIMITED if maximum is None or maximum > UNLIMITED else int(maximum)
@@ -66,12 +62,7 @@ def first_position(table: nn.Embedding) -> int:
 
 
 def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
-    """Refuse a tokeniser that cannot pad a batch, or has tokens that the model does not know.
-
-    Args:
-        tokenizer: a Hugging Face tokeniser.
-        model: its model.
-        spec: the model as the user named it.
+    """Refuse a tokeniser that cannot pad a batch, or has tokens that its model, named ``spec``, does not know.
 
     Raises:
         UserError: there is no padding token, or the model has no embedding for a token.
@@ -96,11 +87,6 @@ def require_padding(tokenizer: Any, model: Any, spec: str) -> None:
 
 def checked_limit(tokenizer: Any, model: Any, spec: str) -> int:
     """Return `token_limit`, after checks that the tokeniser can pad and leaves room for a word.
-
-    Args:
-        tokenizer: a Hugging Face tokeniser.
-        model: its model.
-        spec: the model as the user named it.
 
     Raises:
         UserError: there is no padding token; the limit is not a number of tokens, or leaves no room for a word.
@@ -174,25 +160,13 @@ def limited_to(model: SentenceTransformer, tokens: int | None) -> Iterator[None]
 
 
 def lowered(requested: int, model: SentenceTransformer, template: int = 0) -> int:
-    """Return the length limit for ``--max-length``: never more than the model's own.
-
-    Args:
-        requested: tokens of a text, without a template.
-        model: the model, with its own limit.
-        template: tokens that the model's prompt adds to each text.
-    """
+    """Return the limit for ``--max-length`` and the tokens of the template: never more than the model's own."""
     limit = input_limit(model)
     return requested + template if limit is None else min(requested + template, limit)
 
 
 def lowered_line(requested: int, limit: int | None, spec: str) -> str | None:
-    """Return a message if a model takes fewer tokens than ``--max-length``, else None.
-
-    Args:
-        requested: tokens of a text.
-        limit: the model's limit, without its template; None: no limit.
-        spec: the model as the user named it.
-    """
+    """Return a message if a model takes fewer tokens than ``--max-length``, else None; neither counts a template."""
     if limit is None or limit >= requested:
         return None
     return f"--max-length {requested}: {spec} takes {limit} tokens, texts are cut there"
@@ -231,11 +205,7 @@ class Cuts:
 
 
 def cut_line(truncated: Mapping[str, Any] | None) -> str | None:
-    """Return a message on the number of truncated texts and the limit; None if none was truncated.
-
-    Args:
-        truncated: as returned by `Cuts.record`; None: nothing was counted.
-    """
+    """Return a message on the truncated texts of a `Cuts.record` and the limit; None if none was truncated."""
     if not truncated or not truncated["texts"]:
         return None
     cut, of, tokens = (truncated[name] for name in ("texts", "of", "tokens"))
@@ -254,14 +224,7 @@ def cut_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def cut_rows(tokenizer: Any, texts: Sequence[Text], encoded: Mapping[str, Any], limit: int | None) -> list[int]:
-    """Return the rows of a tokenised batch whose texts were truncated.
-
-    Args:
-        tokenizer: tokeniser of the batch.
-        texts: n texts, or pairs of texts.
-        encoded: output of the tokeniser.
-        limit: maximum number of tokens of a row; None: no limit.
-    """
+    """Return the rows of a tokenised batch of texts, or pairs, that were truncated at ``limit`` tokens."""
     if limit is None:
         return []
     encodings = getattr(encoded, "encodings", None)
@@ -284,13 +247,9 @@ def _tokens_of(tokenizer: Any, text: Text) -> int:
 
 
 def count_cut(tokenizer: Any, texts: Sequence[Text], limit: int | None, cuts: Cuts | None = None) -> Cuts:
-    """Tokenise texts, or pairs, in order to count those longer than a limit.
+    """Tokenise texts, or pairs, in order to count those longer than ``limit`` tokens, in ``cuts`` if it is given.
 
-    Args:
-        tokenizer: tokeniser of the model; if it is not one of Hugging Face, no text is counted as truncated.
-        texts: n texts or pairs.
-        limit: maximum number of tokens of a text; None: no limit.
-        cuts: count to add to; None: a new one.
+    If the tokeniser is not one of Hugging Face, no text is counted as truncated.
     """
     cuts = Cuts() if cuts is None else cuts
     if limit is None or not callable(tokenizer):

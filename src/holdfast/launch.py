@@ -30,11 +30,7 @@ def number_here() -> int:
 
 
 def require_single_process(verb: str) -> None:
-    """Refuse several processes for a verb that runs in one: each would do all the work and overwrite the others' files.
-
-    Raises:
-        UserError: there are several processes.
-    """
+    """Refuse several processes for a verb that runs in one: each would do all the work and overwrite the same files."""
     if processes() > 1:
         raise UserError(f"{verb} runs in one process: start it without torchrun or accelerate launch")
 

@@ -8,12 +8,7 @@ from typing import Any
 
 
 def lazy_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
-
-    Args:
-        package: name of the package.
-        homes: the module, within the package, of each public name.
-    """
+    """Return the ``__getattr__`` of a package; ``homes`` has the module, within it, of each public name."""
 
     def get(name: str) -> Any:
         if name in homes:

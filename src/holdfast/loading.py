@@ -11,7 +11,9 @@ import contextlib
 import importlib.util
 import inspect
 import logging
+import math
 import re
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,7 @@ from holdfast.model_folder import (
     WEIGHTS,
     Module,
     config_file,
+    json_entries,
     model_modules,
     read_json,
     read_json_object,
@@ -106,12 +109,8 @@ def quiet() -> Iterator[list[str]]:
 def loading(folder: Path, spec: str) -> Iterator[LoadFindings]:
     """Load without output and with size limits from the weights; report notices, and any error in one line.
 
-    Args:
-        folder: the model's folder, checked by :func:`holdfast.model_lookup.resolve_model`, or that of its transformer.
-        spec: the model as the user named it.
-
-    Yields:
-        The findings, complete when the block has ended.
+    The folder is a model's, as returned by :func:`holdfast.model_lookup.resolve_model`, or that of its transformer. The
+    yielded findings are complete when the block has ended.
 
     Raises:
         UserError: the model cannot be loaded; the message names the cause.
@@ -157,14 +156,7 @@ class _Headers:
 
     @property
     def numbers(self) -> int:
-        total = 0
-        for shapes in self.shapes.values():
-            for shape in shapes.values():
-                size = 1
-                for length in shape:
-                    size *= length
-                total += size
-        return total
+        return sum(math.prod(shape) for shapes in self.shapes.values() for shape in shapes.values())
 
 
 @contextlib.contextmanager
@@ -175,7 +167,8 @@ def _size_limited(folder: Path, spec: str) -> Iterator[None]:
         register_module_parameter_registration_hook,
     )
 
-    modules = model_modules(folder, spec) if _is_model(folder) else []
+    is_model = (folder / "modules.json").is_file() or (folder / "config.json").is_file()  # else only a tokeniser
+    modules = model_modules(folder, spec) if is_model else []
     headers = _headers(weights_files(folder, spec) if modules else [])
     for module in modules:
         _check_settings(module, headers, spec)
@@ -203,11 +196,6 @@ def _size_limited(folder: Path, spec: str) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _is_model(folder: Path) -> bool:
-    """Return True for a model's folder, False for one with only a tokeniser."""
-    return (folder / "modules.json").is_file() or (folder / "config.json").is_file()
 
 
 def _headers(files: list[Path]) -> _Headers:
@@ -257,15 +245,10 @@ def _check_module(kind: str, settings: dict[str, Any], own: dict[str, tuple[int,
 
 
 def _numbers(values: Any) -> Iterator[tuple[str, int]]:
-    left: list[tuple[str, Any]] = [("", values)]
-    while left:
-        key, value = left.pop()
+    """Yield each key and whole number of nested JSON."""
+    for key, value in json_entries(values, ("vocab", "stop_words")):
         if isinstance(value, int) and not isinstance(value, bool):
-            yield key, value
-        elif isinstance(value, dict):
-            left += value.items()
-        elif isinstance(value, list) and key not in ("vocab", "stop_words"):
-            left += [(key, part) for part in value]
+            yield key.rstrip("[]"), value
 
 
 def _shape(lengths: Any) -> str:
@@ -316,16 +299,10 @@ def _unread_sentencepiece(folder: Path) -> str | None:
 
 
 def _cause(folder: Path, error: Exception) -> str:
-    """Return why a model cannot be loaded: the error of its tokeniser, if the loader only reports a missing processor.
-
-    transformers tries processors of texts, images and sounds in turn, and reports none of their errors.
-    """
+    """Return the cause: the tokeniser's own error if transformers only reports that it found no kind of processor."""
     from transformers import AutoProcessor, AutoTokenizer
 
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        frames.append(trace.tb_frame.f_code)
-        trace = trace.tb_next
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
     if frames and frames[-1] is inspect.unwrap(AutoProcessor.from_pretrained).__code__:
         try:
             AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -9,6 +9,7 @@ read, so they are neither accepted instead nor part of the model's identity.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -36,23 +37,14 @@ _DEEPEST_ROUTE = 3
 
 @dataclass(frozen=True)
 class Module:
-    """A module of a model.
-
-    Attributes:
-        kind: name of its class in sentence-transformers, such as ``"Transformer"`` or ``"Dense"``.
-        folder: folder of its files.
-    """
+    """A module of a model: the name of its class, such as ``"Transformer"`` or ``"Dense"``, and its folder."""
 
     kind: str
     folder: Path
 
 
 def model_kind(folder: Path) -> str:
-    """Return the class of sentence-transformers that saved the model, by default ``"SentenceTransformer"``.
-
-    Raises:
-        UserError: a configuration file cannot be read.
-    """
+    """Return the class of sentence-transformers that saved the model, by default ``"SentenceTransformer"``."""
     settings = folder / "config_sentence_transformers.json"
     if settings.is_file() and (named := read_json_object(settings).get("model_type")) is not None:
         return str(named)
@@ -65,13 +57,9 @@ def model_kind(folder: Path) -> str:
 
 
 def model_modules(folder: Path, spec: str = "") -> list[Module]:
-    """Return the modules of the model in ``folder``, including those of its routes.
+    """Return the modules of the model in ``folder``, including those of its routes; ``spec`` names it in messages.
 
     For a model that is not a SentenceTransformer only the first module is returned: the others are not read.
-
-    Args:
-        folder: a model's folder.
-        spec: the model's name for messages; by default the folder.
 
     Raises:
         UserError: the module list cannot be read, its paths leave the folder, or it asks for foreign code.
@@ -140,6 +128,21 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path}: not a JSON object")
     return value
+
+
+def json_entries(values: Any, skipped: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield each key and value of nested JSON, not below ``skipped`` keys; a list's items have its key and ``[]``."""
+    left: list[tuple[str, Any]] = [("", values)]
+    while left:
+        key, value = left.pop()
+        if key:
+            yield key, value
+        if key in skipped:
+            continue
+        if isinstance(value, dict):
+            left += value.items()
+        elif isinstance(value, list):
+            left += [(f"{key}[]", part) for part in value]
 
 
 def _with_routes(module: Module, spec: str, deepest: int) -> list[Module]:

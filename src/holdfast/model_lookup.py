@@ -75,9 +75,6 @@ def resolve_model(spec: str) -> Path:
 def bundled_model(folder: Path = BUNDLED_FOLDER) -> Path:
     """Return the folder of the masked language model that comes with holdfast; ``README.md`` is its model card.
 
-    Args:
-        folder: the expected folder.
-
     Raises:
         UserError: it does not exist, as in a checkout without it, or is not a model that is safe to load.
     """
@@ -100,10 +97,7 @@ def has_masked_lm_head(folder: Path) -> bool:
 
 
 def model_identity(path: Path) -> dict[str, Any]:
-    """Return the hashes that identify a model in results.
-
-    Args:
-        path: a model's folder, as returned by `resolve_model`.
+    """Return the hashes that identify the model in a folder in results.
 
     Returns:
         ``model_sha256``: the SHA-256 of the weights file that is loaded; for several files, the SHA-256 of the lines
@@ -113,13 +107,11 @@ def model_identity(path: Path) -> dict[str, Any]:
         (checkpoints, records, results, notes), are in neither.
     """
     weights = {file.relative_to(path).as_posix(): file for file in weights_files(path)}
-    names = weights | {
-        file.relative_to(path).as_posix(): file
-        for folder, deep in _folders(path)
-        for pattern in _READ_FILES
-        for file in (folder.rglob(pattern) if deep else folder.glob(pattern))
-        if file.is_file() and (deep or _OF_MODEL.fullmatch(file.name))
-    }
+    found = [file for pattern in _READ_FILES for file in path.glob(pattern) if _OF_MODEL.fullmatch(file.name)]
+    # Not every folder below: a finished training run keeps its ``checkpoint-N`` folders beside the model.
+    for folder in {module.folder for module in model_modules(path)} - {path}:
+        found += [file for pattern in _READ_FILES for file in folder.rglob(pattern)]
+    names = weights | {file.relative_to(path).as_posix(): file for file in found if file.is_file()}
     files = {name: sha256(names[name]) for name in sorted(names)}
     hashed = {name: files[name] for name in sorted(weights or names)}
     if len(weights) == 1:
@@ -131,22 +123,8 @@ def model_identity(path: Path) -> dict[str, Any]:
 
 
 def altered_files(path: Path, written: Mapping[str, str]) -> list[str]:
-    """Return the names of the files of a model that have changed since a result was written, or are missing.
-
-    Args:
-        path: the model's folder.
-        written: ``model_files`` of the result.
-    """
+    """Return the files of a model that are missing or changed since the result with the ``model_files`` ``written``."""
     return [name for name, digest in written.items() if not (path / name).is_file() or sha256(path / name) != digest]
-
-
-def _folders(path: Path) -> list[tuple[Path, bool]]:
-    """Return the folders of a model's own files, each with True if its subfolders belong to it too.
-
-    Not simply every folder below: a finished training run keeps its ``checkpoint-N`` folders beside the model.
-    """
-    below = dict.fromkeys(module.folder for module in model_modules(path) if module.folder != path)
-    return [(path, False), *((folder, True) for folder in sorted(below))]
 
 
 # --- lookup ------------------------------------------------------------------------------------------------------

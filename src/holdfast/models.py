@@ -51,7 +51,9 @@ def load_sentence_transformer(
     folder = resolve_model(spec)
     kind = model_kind(folder)
     _refuse_other_kinds(kind, pooling, spec)
-    from holdfast.prompt import freeze_pooling, with_prompt  # a slow import: only after the name is checked
+    from sentence_transformers.util import get_device_name  # slow imports: only after the name is checked
+
+    from holdfast.prompt import freeze_pooling, with_prompt
 
     own_modules = (folder / "modules.json").is_file() and kind == SENTENCE_TRANSFORMER
     with loading(folder, spec) as reading:
@@ -73,17 +75,12 @@ def load_sentence_transformer(
         )
     store_notices(model, reading.notices)
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
-    on_device: SentenceTransformer = model.to(device or _best_device())
+    on_device: SentenceTransformer = model.to(device or get_device_name())
     return on_device
 
 
 def store_notices(model: Any, lines: list[str]) -> None:
-    """Store the notices on how a model is read in the model, for `read_as`.
-
-    Args:
-        model: the loaded model.
-        lines: `LoadFindings.message`.
-    """
+    """Store the notices on how a model is read in the model, for `read_as`."""
     setattr(model, _READ_AS, lines)
 
 
@@ -185,20 +182,11 @@ def _own_pooling(model: SentenceTransformer) -> str | None:
     return None
 
 
-def _best_device() -> str:
-    from sentence_transformers.util import get_device_name
-
-    return str(get_device_name())
-
-
 def _settle_unfilled_weights(model: SentenceTransformer, reading: LoadFindings, spec: str) -> None:
-    """Refuse a model with parameters that are in no weights file: they would be random, without an error.
-
-    transformers marks the parameters filled from a file, and reports the others. If it does neither (another release of
-    the library), nothing is refused. The pooler on top of [CLS] is missing in every masked language model and is not
-    part of the sentence vector: it is set to zero.
-    """
-    for backbone in _transformers(model):
+    """Refuse a model with random parameters, in no weights file; set a missing pooler, which is not used, to zero."""
+    for module in _transformers(model):
+        backbone = module.model
+        # transformers marks the parameters filled from a file; a release that marks none and reports none is accepted.
         filled = {name: getattr(value, "_is_hf_initialized", False) for name, value in backbone.named_parameters()}
         if not any(filled.values()) and not reading.missing:
             continue
@@ -216,22 +204,19 @@ def _settle_unfilled_weights(model: SentenceTransformer, reading: LoadFindings, 
 
 def _refuse_missing_vocabulary(model: SentenceTransformer, spec: str) -> None:
     """Refuse a tokeniser without vocabulary: if files are missing, transformers 5 creates one that gives only [UNK]."""
+    for module in _transformers(model):
+        tokenizer = module.tokenizer
+        if tokenizer is None or set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+            raise UserError(
+                f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it"
+            )
+
+
+def _transformers(model: SentenceTransformer) -> list[Any]:
+    """Return the `Transformer` modules of a model; several if it routes texts."""
     from sentence_transformers.base.modules import Transformer
 
-    for module in model.modules():
-        if isinstance(module, Transformer):
-            tokenizer = module.tokenizer
-            if tokenizer is None or set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-                raise UserError(
-                    f"{spec} has no tokeniser vocabulary: put the model's tokenizer.json (or vocab.txt) beside it"
-                )
-
-
-def _transformers(model: SentenceTransformer) -> list[torch.nn.Module]:
-    """Return the transformers of a model; several if it routes texts."""
-    from sentence_transformers.base.modules import Transformer
-
-    return [module.model for module in model.modules() if isinstance(module, Transformer)]
+    return [module for module in model.modules() if isinstance(module, Transformer)]
 
 
 def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
@@ -249,13 +234,10 @@ def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
 def _notify_alternatives(
     model: SentenceTransformer, reading: LoadFindings, spec: str, *, pooling: str | None, own_modules: bool
 ) -> None:
-    """Report how a model is read if there are alternatives; refuse it if none of them is clearly right.
-
-    The tensors ``mlp.*`` of SimCSE's own checkpoints are a layer on top of the sentence vectors, in training and, in
-    the supervised models, also in use: without it the vectors differ.
-    """
+    """Report how a model is read if there are alternatives; refuse it if none of them is clearly right."""
     from sentence_transformers.base.modules import Router
 
+    # In SimCSE's own checkpoints, a layer on top of the sentence vectors: without it those of supervised models differ.
     head = [name for name in reading.left_out if name.startswith("mlp.")]
     if head and pooling is None and not own_modules:
         raise UserError(

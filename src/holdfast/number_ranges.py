@@ -10,13 +10,7 @@ from holdfast.errors import UserError
 
 
 class Range(NamedTuple):
-    """A range of numbers from ``low`` to ``high``.
-
-    Attributes:
-        low: minimum.
-        high: maximum.
-        above: exclude ``low`` itself.
-    """
+    """A range of numbers from ``low`` to ``high``; ``above`` excludes ``low`` itself."""
 
     low: float
     high: float
@@ -77,14 +71,7 @@ def in_range(name: str, value: float, where: str | None = None, *, least: float 
 
 
 def check_numbers(settings: Any) -> None:
-    """Check the ranges of all numbers of a settings object.
-
-    Args:
-        settings: a dataclass; None values are skipped.
-
-    Raises:
-        UserError: a number is out of range; see `in_range`.
-    """
+    """Refuse numbers of a settings dataclass that are out of range, as in `in_range`; None values are skipped."""
     assert is_dataclass(settings)
     for field in fields(settings):
         value = getattr(settings, field.name)

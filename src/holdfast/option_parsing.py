@@ -57,7 +57,7 @@ def fitted(where: str, value: Any, hint: Any, name: str = "") -> Any:
     Raises:
         UserError: the value does not fit; the message describes allowed values.
     """
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    kinds = kinds_of(hint)
     for kind in kinds:
         if get_origin(kind) is Literal:
             return one_of(where, str(value), get_args(kind))
@@ -83,6 +83,11 @@ _DESCRIPTIONS: dict[Any, str] = {
     type(None): "null",
 }
 # The origin of typing's Mapping[str, Any] is the class of collections.abc, which is the key here.
+
+
+def kinds_of(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the one type."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
@@ -134,12 +139,8 @@ def paths_in(words: str) -> list[str]:
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
     """Read a YAML file; return its nodes, which have line numbers, and its values.
 
-    Args:
-        path: the file.
-        what: kind of the content, for messages, such as "configuration".
-
     Raises:
-        UserError: the file cannot be read, or is not YAML (with ``file:line``).
+        UserError: the file cannot be read, or is not YAML (with ``file:line``); the message calls its content ``what``.
     """
     try:
         if path.stat().st_size > _MAX_YAML:
@@ -167,11 +168,7 @@ def _values(text: str) -> Any:
 
 
 def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
-    """Refuse a file whose aliases expand infinitely, or to more than ``_MAX_NODES`` nodes.
-
-    Raises:
-        UserError: the aliases expand too far.
-    """
+    """Refuse a file whose aliases expand infinitely, or to more than ``_MAX_NODES`` nodes."""
     sizes: dict[int, int | None] = {}  # number of nodes in each subtree; None while it is being counted
 
     def size(of: yaml.Node) -> int:
@@ -190,11 +187,7 @@ def _refuse_unfolding(node: yaml.Node | None, path: Path) -> None:
 
 
 def split_settings(words: Sequence[str]) -> dict[str, str]:
-    """Parse ``["gamma=0.1", …]`` into a mapping.
-
-    Raises:
-        UserError: a word without "=".
-    """
+    """Parse ``["gamma=0.1", …]`` into a mapping; refuse a word without "="."""
     settings = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -210,10 +203,9 @@ def option_value(name: str, value: Any, hint: Any) -> Any:
     Raises:
         UserError: the value does not fit the option's type.
     """
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if isinstance(value, str) and get_origin(hint) is not Literal:
         parsed = _parsed(value)
-        value = parsed if str not in kinds or parsed is None else value
+        value = parsed if str not in kinds_of(hint) or parsed is None else value
     return fitted(f"option {name!r}", value, hint, name.rpartition(".")[2])
 
 

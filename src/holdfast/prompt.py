@@ -148,10 +148,7 @@ def with_prompt(
 ) -> SentenceTransformer:
     """Return a prompt model with the transformer of ``model``, whose tokeniser is replaced.
 
-    Args:
-        model: a SentenceTransformer around a masked language model.
-        wording: the template; None: `SPACED` if the tokeniser's tokens include spaces, else `QUOTED`.
-        name: name of the model in messages.
+    The default wording is `SPACED` if the tokeniser's tokens include spaces, else `QUOTED`.
 
     Raises:
         UserError: the model already is a prompt model; the tokeniser is slow or has no mask token, or the wording does
@@ -238,11 +235,7 @@ def _prompted(tokenizer: Any, wording: Wording, name: str) -> PreTrainedTokenize
 
 
 def _ids(tokenizer: Any, wording: Wording, name: str) -> tuple[list[list[int]], list[int]]:
-    """Return the ids of the openings and of the closing, with the special tokens before and after a text.
-
-    Raises:
-        UserError: the openings have different lengths, or the mask is not exactly once in the closing.
-    """
+    """Return the ids of the openings and of the closing, with the special tokens before and after a text."""
 
     def plain(text: str) -> list[int]:
         ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -24,10 +24,6 @@ class RenamedModules:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Find nothing.
-
-        Raises:
-            ModuleNotFoundError: a module was renamed; the message gives its new name.
-        """
+        """Raise a `ModuleNotFoundError` with the new name if a module was renamed; find nothing."""
         if name in RENAMED:
             raise ModuleNotFoundError(f"{name} is now {RENAMED[name]}", name=name)

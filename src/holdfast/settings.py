@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import functools
 import operator
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.option_parsing import documented_arguments, fitted, read_yaml, split_settings
+from holdfast.option_parsing import documented_arguments, fitted, kinds_of, read_yaml, split_settings
 
 Settings = TypeVar("Settings")
 
@@ -101,8 +100,8 @@ def _parts(hint: Any) -> tuple[Any, Spelling]:
     if get_origin(hint) is Annotated:
         bare, spelling = get_args(hint)
         return bare, spelling
-    if get_origin(hint) in (Union, types.UnionType):
-        kinds = [_parts(kind) for kind in get_args(hint)]
+    if len(kinds_of(hint)) > 1:
+        kinds = [_parts(kind) for kind in kinds_of(hint)]
         spelling = next((spelling for _, spelling in kinds if spelling != Spelling()), Spelling())
         return functools.reduce(operator.or_, (kind for kind, _ in kinds)), spelling
     return hint, Spelling()
@@ -115,15 +114,10 @@ def _help(description: str) -> str:
 
 
 def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Path | None = None) -> Settings:
-    """Create the settings of a run; the command line takes precedence over the configuration file.
+    """Create settings from the values of the command line, by field name, and of a YAML file with these names as keys.
 
-    A class attribute ``EXCLUSIVE`` lists groups of names of which only one may be given. One given on the command line
-    replaces those of the file.
-
-    Args:
-        settings: the settings class.
-        given: the values of the command line, by field name.
-        config: a YAML file with the names of fields as keys.
+    The command line takes precedence. A class attribute ``EXCLUSIVE`` lists groups of names of which only one may be
+    given. One given on the command line replaces those of the file.
 
     Raises:
         UserError: the file cannot be read, a key is unknown, a value does not fit (with ``file:line``), or a required

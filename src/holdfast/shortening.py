@@ -15,12 +15,8 @@ def shortened(texts: Sequence[str], limit: int | None, count: Callable[[list[str
     """Return texts without the ends that the model does not read; the tokens that it reads stay the same.
 
     The first half of the kept text already has ``limit`` tokens; the second half is kept as context, since the tokens
-    of a word can depend on the text after it.
-
-    Args:
-        texts: n texts.
-        limit: maximum number of tokens of the model; None: no limit.
-        count: returns the number of tokens read of each text, at most ``limit``.
+    of a word can depend on the text after it. ``count`` returns the number of tokens read of each text, at most
+    ``limit``.
     """
     if not limit:
         return list(texts)

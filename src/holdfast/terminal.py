@@ -82,11 +82,7 @@ class _Raw(io.TextIOBase):
 
 
 class _Visible(_Raw):
-    """A standard stream that escapes control characters.
-
-    Attributes:
-        rich_proxied_file: unescaped stream for rich's consoles, which need their own controls.
-    """
+    """A standard stream that escapes controls; ``rich_proxied_file`` is unescaped, for rich's own controls."""
 
     def __init__(self, stream: TextIO | None, *, lossy: bool) -> None:
         super().__init__(stream, lossy=lossy)

@@ -47,9 +47,7 @@ class Batched:
     ) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
         """Yield, for each call, the indices of its texts and the output (texts, numbers); longest texts first.
 
-        Args:
-            texts: n texts, or pairs.
-            limit: a lower limit of texts per call; None: ``call_batch``.
+        Each call has at most ``call_batch`` texts, or pairs, and at most ``limit`` if it is given.
 
         Raises:
             UserError: the function fails, or its output is not one row of finite numbers per text, all of the length
@@ -124,13 +122,7 @@ class VectorFunction:
         limit: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return the vectors of n texts, (n, d).
-
-        Args:
-            texts: n different texts.
-            limit: a lower limit of texts per call; None: ``call_batch``.
-            progress: called with (texts done, n) after each call.
-        """
+        """Return the vectors of n different texts, (n, d); ``progress`` gets (texts done, n) after each call."""
         vectors = np.empty((0, 0), dtype=np.float32)
         done = 0
         for places, rows in self._function.outputs(texts, limit=limit):

@@ -116,7 +116,7 @@ def test_a_stream_that_breaks_off(reachable: None, tmp_path: Path) -> None:
 
 def fake_task(monkeypatch: pytest.MonkeyPatch, kind: str, classes: tuple[str, ...] | None, split: Split) -> None:
     label = "score" if kind == "sts" else "label"
-    task = Task("fake", kind, tasks.PAIR, label, classes, (split,), "none")
+    task = Task("fake", kind, ("sentence1", "sentence2"), label, classes, (split,), "none")
     monkeypatch.setattr(registry, "task_named", lambda name: task)
 
 
@@ -151,7 +151,7 @@ def test_hidden_labels_are_no_classes(reachable: None, tmp_path: Path, monkeypat
     fake_task(monkeypatch, "nli", tasks.NLI, Split("test", ("fake/test",), 2, source))
     with pytest.raises(UserError, match="holds no rows with a label"):
         load_labelled("fake", "test")
-    fake_task(monkeypatch, "pairs", tasks.BINARY, Split("test", ("fake/test",), 2, source))
+    fake_task(monkeypatch, "pairs", ("0", "1"), Split("test", ("fake/test",), 2, source))
     with pytest.raises(UserError, match="row 1: the label '-1' is not one of 0, 1"):
         load_labelled("fake", "test")
 

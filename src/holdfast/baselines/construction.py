@@ -23,6 +23,7 @@ from holdfast.baselines.whitening import Moments, Whitening
 from holdfast.baselines.word_vectors import word_vector_model
 from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
 from holdfast.edits.word_vectors import read_word_vectors
+from holdfast.encoding import Vectors
 from holdfast.errors import UserError
 from holdfast.files import exclusive, one_line_write_errors, sha256
 from holdfast.input_limits import Cuts, cut_line, input_limit
@@ -34,21 +35,10 @@ from holdfast.runs.run_folder import LOCK_FILE, alone
 from holdfast.runs.run_log import RESULT_FILE
 from holdfast.training.export import export
 
-_SEED = 42
-
 
 @dataclass
 class _BuiltModel:
-    """A finished model and its settings.
-
-    Attributes:
-        model: the model, on the CPU or the device where it was fitted.
-        protocol: all settings and inputs of the model.
-        fit: the results of the fit.
-        notes: notes for users of the model.
-        seed: the random seed; None if nothing was drawn.
-        cuts: counter of the sentences of the corpus that exceed the model's length limit; None if none was encoded.
-    """
+    """A finished model, its settings and inputs, and the results of its fit; ``seed``: None if nothing was drawn."""
 
     model: SentenceTransformer
     protocol: dict[str, Any]
@@ -141,13 +131,9 @@ def _make_pooled(settings: BaselineSettings, console: Console) -> _BuiltModel:
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel:
     model, protocol, notes = _base(settings, settings.pooling, console)
-    seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
-    moments, cuts = Moments(_width(model)), Cuts()
-    with stage(console, "encoding", unit="sentences") as bar:
-        for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=bar.update, cuts=cuts):
-            moments.update(vectors)
-    _warn_cut(cuts, console)
+    moments = Moments(_width(model))
+    cuts = _encode(model, corpus, settings, console, moments.update)
     whitening = Whitening.fit(moments, settings.dimensions)
     width, k = whitening.weight.shape
     if whitening.rank < width:
@@ -159,51 +145,54 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel
     model.append(whitening.module().to(model.device))
     protocol["dimensions_asked_for"] = settings.dimensions
     fit = {"sentences": moments.count, "rank": whitening.rank, "dimensions": k, "variance_kept": whitening.kept}
-    return _BuiltModel(model, protocol, fit, notes, seed, cuts)
+    return _BuiltModel(model, protocol, fit, notes, _seed(settings), cuts)
 
 
 def _make_flow(settings: BaselineSettings, console: Console) -> _BuiltModel:
     options = FlowOptions.of(settings.options or {})
     model, protocol, notes = _base(settings, settings.pooling, console)
-    seed = _SEED if settings.seed is None else settings.seed
     corpus, protocol["corpus"] = _corpus(settings, console)
-    cuts = Cuts()
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
-        vectors = _kept_vectors(Path(folder) / "vectors.f32", model, corpus, settings, seed, console, cuts)
+        path = Path(folder) / "vectors.f32"
+        # Not written through the map: on a full disk that would kill the process.
+        with one_line_write_errors(path), path.open("wb") as file:
+            cuts = _encode(model, corpus, settings, console, lambda part: file.write(np.ascontiguousarray(part).data))
+        # Mapped, (n, d): a million vectors of 768 numbers are 3 GB.
+        shape = (drawn_sentences(corpus, settings.sentences), _width(model))
+        vectors = np.memmap(path, dtype=np.float32, mode="r", shape=shape)
         with stage(console, "flow", unit="steps") as bar:
             flow, fitted = fit_flow(
                 vectors,
                 options,
-                seed=seed,
+                seed=_seed(settings),
                 progress=lambda done, total, loss: bar.update(done, total, f"loss {loss:.4f}"),
             )
         del vectors
     for module in native_modules(flow):
         model.append(module.to(model.device))
     protocol |= {"options": asdict(options), "selection": "the last step"}
-    return _BuiltModel(model, protocol, asdict(fitted), notes, seed, cuts)
+    return _BuiltModel(model, protocol, asdict(fitted), notes, _seed(settings), cuts)
 
 
-def _kept_vectors(
-    path: Path,
+def _encode(
     model: SentenceTransformer,
     corpus: SpooledCorpus,
     settings: BaselineSettings,
-    seed: int,
     console: Console,
-    cuts: Cuts,
-) -> np.memmap[Any, np.dtype[np.float32]]:
-    """Write the corpus's vectors to a file, (n, d) float32, and map it: a million vectors of 768 numbers are 3 GB."""
-    with (
-        one_line_write_errors(path),
-        path.open("wb") as file,  # not written through the map: on a full disk that would kill the process
-        stage(console, "encoding", unit="sentences") as bar,
-    ):
+    use: Callable[[Vectors], object],
+) -> Cuts:
+    """Call ``use`` with the vectors of each part of the corpus, (n, d) float32; return the truncated sentences."""
+    cuts, seed = Cuts(), _seed(settings)
+    with stage(console, "encoding", unit="sentences") as bar:
         for vectors in corpus_vectors(model, corpus, settings.sentences, seed=seed, progress=bar.update, cuts=cuts):
-            file.write(np.ascontiguousarray(vectors).data)
-    _warn_cut(cuts, console)
-    shape = (drawn_sentences(corpus, settings.sentences), _width(model))
-    return np.memmap(path, dtype=np.float32, mode="r", shape=shape)
+            use(vectors)
+    if line := cut_line(cuts.record()):
+        console.print(line, highlight=False)
+    return cuts
+
+
+def _seed(settings: BaselineSettings) -> int:
+    return 42 if settings.seed is None else settings.seed
 
 
 def _base(
@@ -224,17 +213,8 @@ def _base(
     return model, protocol, _remove_truncation(model, console)
 
 
-def _warn_cut(cuts: Cuts, console: Console) -> None:
-    if line := cut_line(cuts.record()):
-        console.print(line, highlight=False)
-
-
 def _remove_truncation(model: SentenceTransformer, console: Console) -> list[str]:
-    """Remove the model's ``truncate_dim``, and return a note if it cut the vectors.
-
-    A saved ``truncate_dim`` cuts the final vectors of a model but not those between its modules, which are the input of
-    an appended module.
-    """
+    """Remove ``truncate_dim``, which does not apply to an appended module's input; return a note if it cut vectors."""
     truncate_dim, model.truncate_dim = model.truncate_dim, None
     width = _width(model)
     if truncate_dim is None or truncate_dim >= width:

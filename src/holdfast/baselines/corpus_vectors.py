@@ -21,11 +21,7 @@ _PART = 4096
 
 
 def drawn_sentences(corpus: SpooledCorpus, number: int | None) -> int:
-    """Return the number of sentences that `corpus_vectors` encodes.
-
-    Raises:
-        UserError: ``number`` is larger than the corpus.
-    """
+    """Return the number of sentences that `corpus_vectors` encodes; refuse one larger than the corpus."""
     if number is not None and number > corpus.sentences:
         raise UserError(f"--sentences {number}: the corpus {corpus.source} holds {corpus.sentences:,}")
     return number or corpus.sentences

@@ -31,12 +31,9 @@ _SMALLEST_SHARE = 1e-3
 
 
 class ActNorm(nn.Module):
-    """Activation normalisation, y = (x + bias)·exp(3·log_scale).
+    """Activation normalisation, y = (x + bias)·exp(3·log_scale), of ``width`` coordinates.
 
     The first batch initialises both parameters so that its outputs have mean 0 and variance 1.
-
-    Args:
-        width: number of coordinates.
     """
 
     def __init__(self, width: int) -> None:
@@ -75,13 +72,7 @@ class ActNorm(nn.Module):
 
 
 class CouplingNet(nn.Module):
-    """Two hidden layers (linear, normalised, ReLU) and an output layer initialised to 0: the initial shift is 0.
-
-    Args:
-        inputs: number of input coordinates.
-        width: width of the hidden layers.
-        outputs: number of output coordinates.
-    """
+    """Two hidden layers (linear, normalised, ReLU) and an output layer initialised to 0: the initial shift is 0."""
 
     def __init__(self, inputs: int, width: int, outputs: int) -> None:
         super().__init__()

@@ -15,14 +15,7 @@ _UNCHANGED = " The encoder's own weights are as they were."
 
 
 def card(name: str, protocol: Mapping[str, Any], fit: Mapping[str, Any], notes: Sequence[str]) -> str:
-    """Return the text of the model card.
-
-    Args:
-        name: a key of `BASELINES`.
-        protocol: all settings and inputs of the model.
-        fit: the results of the fit.
-        notes: notes for users of the model, a sentence each.
-    """
+    """Return the text of the model card; ``fit`` has the results of the fit, ``notes`` a sentence each for users."""
     baseline = BASELINES[name]
     front = {
         "library_name": "sentence-transformers",

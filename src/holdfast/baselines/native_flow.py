@@ -46,16 +46,17 @@ class _Affine:
 
 @torch.no_grad()
 def native_modules(flow: Flow) -> list[Dense]:
-    """Return modules that, applied in order, map a sentence vector to the flow's z.
-
-    Args:
-        flow: a trained flow.
-    """
+    """Return modules that, applied in order, map a sentence vector to the z of a trained flow."""
     steps = [step for level in flow.levels for step in level.children() if isinstance(step, Step)]
+    end_of_first = flow.dimensions + flow.width
+    first, second = slice(flow.dimensions, end_of_first), slice(end_of_first, _state(flow))
     modules = [_entry(flow, steps[0]).dense(nn.Identity())]
     for number, step in enumerate(steps):
         following = _normalise(flow, steps[number + 1]) if number + 1 < len(steps) else _exit(flow)
-        modules += [_first_hidden(flow, step), _second_hidden(flow, step)]
+        modules += [
+            _hidden(flow, step.net.first, step.net.first_norm, first, slice(0, step.kept)),
+            _hidden(flow, step.net.second, step.net.second_norm, second, first),
+        ]
         out = _coupled(flow, step)
         if step.coupling == "additive":
             modules.append(following.after(out).dense(nn.Identity()))
@@ -85,17 +86,6 @@ def _normalise(flow: Flow, step: Step) -> _Affine:
     weight[:size, :size] = torch.diag(scale).flip(0)
     bias[:size] = (scale * step.norm.bias.double().cpu()).flip(0)
     return _Affine(weight, bias)
-
-
-def _first_hidden(flow: Flow, step: Step) -> Dense:
-    rows = slice(flow.dimensions, flow.dimensions + flow.width)
-    return _hidden(flow, step.net.first, step.net.first_norm, rows, slice(0, step.kept))
-
-
-def _second_hidden(flow: Flow, step: Step) -> Dense:
-    first = flow.dimensions
-    rows, columns = slice(first + flow.width, first + 2 * flow.width), slice(first, first + flow.width)
-    return _hidden(flow, step.net.second, step.net.second_norm, rows, columns)
 
 
 def _hidden(flow: Flow, linear: nn.Linear, norm: ActNorm, rows: slice, columns: slice) -> Dense:

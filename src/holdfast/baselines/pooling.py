@@ -43,15 +43,10 @@ def load_pooled(spec: str, pooling: str | None) -> tuple[SentenceTransformer, st
 
 
 def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the model") -> SentenceTransformer:
-    """Return the transformer of ``model`` with another pooling, without the modules that followed it.
+    """Return the transformer of ``model`` with a pooling of `POOLED`, without the modules that followed it.
 
     The transformer is shared, not copied. If its hidden states are needed, its configuration is set to return them, so
     that a saved model has this setting.
-
-    Args:
-        model: a SentenceTransformer around a transformer.
-        pooling: one of `POOLED`.
-        name: the model's name in errors.
 
     Raises:
         UserError: the pooling is unknown, or the model has no transformer, has too few layers, or is a prompt model,

@@ -23,11 +23,7 @@ _ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 class Moments:
-    """Running number, mean and covariance of vectors, in float64 (Chan et al. 1979).
-
-    Args:
-        width: the dimension of the vectors, d.
-    """
+    """Running number, mean and covariance of vectors of ``width`` dimensions, in float64 (Chan et al. 1979)."""
 
     def __init__(self, width: int) -> None:
         self.count = 0
@@ -72,15 +68,11 @@ class Whitening:
 
     @classmethod
     def fit(cls, moments: Moments, dimensions: int | None = None) -> Whitening:
-        """Compute the whitening from the moments of a corpus.
+        """Compute the whitening to k = ``dimensions`` from the moments of a corpus; None: all directions with variance.
 
         Directions without variance (except the rounding of fp32) are left out, because the division is undefined. They
         occur if there are no more sentences than dimensions; the last layer's output of most encoders has one, because
         of its normalisation.
-
-        Args:
-            moments: moments of the corpus's vectors.
-            dimensions: k; None: all directions with variance.
 
         Raises:
             UserError: the vectors are all the same, or ``dimensions`` is larger than the rank.

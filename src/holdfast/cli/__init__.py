@@ -49,12 +49,9 @@ class _Stopped(KeyboardInterrupt):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code.
+    """Run the command line, by default with the arguments of this process, and return its exit code.
 
     0: success; 2: user error; 130: interrupted; 143: terminated; 141: standard output was closed by the reader.
-
-    Args:
-        arguments: the arguments after ``holdfast``; None: those of this process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     stopped = "stopped" + _CONTINUE.get(words[0], "")

@@ -66,17 +66,12 @@ class _Verb(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and the options by panel."""
-        shown = [(parameter, parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
-        sections: dict[str, list[Any]] = {"Arguments": [], **{name: [] for name in OPTION_PANELS}}
-        for parameter, record in shown:
-            if record is not None:
-                sections[_panel(parameter)].append(record)
-        if sum(map(len, sections.values())) - len(sections["Arguments"]) <= _MOST_IN_ONE_PANEL:
-            arguments = sections.pop("Arguments")
-            options = [record for parameter, record in shown if record is not None and record not in arguments]
-            sections = {"Arguments": arguments, "Options": options}
-        for name, records in sections.items():
-            if records:
+        shown = [(_panel(parameter), parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
+        shown = [(panel, record) for panel, record in shown if record is not None]
+        if sum(panel != "Arguments" for panel, _ in shown) <= _MOST_IN_ONE_PANEL:
+            shown = [(panel if panel == "Arguments" else "Options", record) for panel, record in shown]
+        for name in ("Arguments", "Options", *OPTION_PANELS):
+            if records := [record for panel, record in shown if panel == name]:
                 with formatter.section(name):
                     formatter.write_dl(records)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.baselines.registry import BASELINES
 from holdfast.cli.app import TRAIN
-from holdfast.cli.console import cell, console, print_json, table, work_quietly
+from holdfast.cli.console import cell, work_quietly
 from holdfast.cli.verbs import Call, verb
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _NAMES = "\n".join(f"  {name:18} {baseline.summary}" for name, baseline in BASELINES.items())
 
@@ -36,17 +33,11 @@ def baseline(settings: BaselineSettings, call: Call) -> None:
         from holdfast.baselines.construction import make_baseline
 
         result = make_baseline(settings, console=call.progress, command=call.command)
-    if call.as_json:
-        print_json(result)
-        return
-    out = console()
-    out.print(_table(result))
-    for note in result["notes"]:
-        out.print(note, markup=False, highlight=False)
-    out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
+    load = f'Load it with: SentenceTransformer("{settings.output}")'
+    call.print_made(result, "A baseline", _rows(result), *result["notes"], load)
 
 
-def _table(result: Mapping[str, Any]) -> Table:
+def _rows(result: Mapping[str, Any]) -> dict[str, str]:
     protocol = result["protocol"]
     rows = {"baseline": protocol["baseline"], "made of": protocol.get("base_model") or protocol["vectors"]["file"]}
     if "pooling" in protocol:
@@ -61,4 +52,4 @@ def _table(result: Mapping[str, Any]) -> Table:
     rows["dimensions"] = str(result["dimensions"])
     rows["took"] = f"{result['timing']['baseline_seconds']:.1f} s"
     rows["model"] = result["model"]
-    return table(["", ""], rows.items(), title="A baseline", header=False)
+    return rows

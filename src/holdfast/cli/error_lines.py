@@ -43,11 +43,7 @@ def _print_line(line: str) -> None:
 
 
 def _is_first_to_fail() -> bool:
-    """Return True if this process should print the error.
-
-    Before the process group is initialised, all processes of a machine usually fail in the same way: the first one
-    prints. After that, one process may fail and make the others fail: the first one to fail prints.
-    """
+    """Return True for the first process to fail, or without a process group for the first one of the machine."""
     group: Any = sys.modules.get("torch.distributed")
     if group is None or not group.is_available() or not group.is_initialized():
         return number_here() == 0

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.cli.app import TRAIN
-from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.console import work_quietly
 from holdfast.cli.verbs import Call, verb
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @verb(
@@ -32,16 +29,11 @@ def finetune(settings: FinetuneSettings, call: Call) -> None:
         from holdfast.classifiers.finetune_run import finetune as run
 
         result = run(settings, resume=call.resume, console=call.progress, command=call.command)
-    if call.as_json:
-        print_json(result)
-        return
-    out = console()
-    out.print(_table(result))
     load = "SentenceTransformer" if settings.frozen else "AutoModelForSequenceClassification.from_pretrained"
-    out.print(f'Load it with: {load}("{settings.folder}")', markup=False, highlight=False)
+    call.print_made(result, "A classifier", _rows(result), f'Load it with: {load}("{settings.folder}")')
 
 
-def _table(result: Mapping[str, Any]) -> Table:
+def _rows(result: Mapping[str, Any]) -> dict[str, str]:
     chosen, protocol = result["selected"], result["protocol"]
     train = protocol["data"]["train"]
     out = sum(exclusion["from_train"] for exclusion in protocol["excluded"])
@@ -62,4 +54,4 @@ def _table(result: Mapping[str, Any]) -> Table:
         rows[f"{row['task']} {row['split']}"] = f"{scores} ({row['n']:,} texts)"
     rows["training took"] = f"{result['timing']['train_seconds']:.1f} s"
     rows["model"] = result["model"]
-    return table(["", ""], rows.items(), title="A classifier", header=False)
+    return rows

@@ -17,8 +17,6 @@ from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.terminal import visible
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from rich.table import Table
     from rich.text import Text
 
@@ -201,15 +199,10 @@ def _settings(folder: Path, given: Mapping[str, Any], max_length: int | None) ->
 
 def _as_json(masks: SentenceMasks, features: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"text": masks.text, "tokens": list(masks.tokens)}
-    found["first"] = None if masks.first is None else _rounded(masks.first)
-    found["weakened"] = None if masks.weakened is None else _rounded(masks.weakened)
-    if features:
-        found["features"] = None if masks.features is None else _rounded(masks.features)
+    for name in ("first", "weakened", "features") if features else ("first", "weakened"):
+        values = getattr(masks, name)
+        found[name] = None if values is None else values.round(4).tolist()
     return found
-
-
-def _rounded(values: npt.NDArray[np.float64]) -> Any:
-    return values.round(4).tolist()
 
 
 # --- printing ----------------------------------------------------------------------------------------------------

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.cli.app import TRAIN
-from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.console import work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.pretraining.pretrain_settings import PretrainSettings
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @verb(
@@ -30,15 +27,11 @@ def pretrain(settings: PretrainSettings, call: Call) -> None:
         from holdfast.pretraining.pretraining_run import pretrain as run
 
         result = run(settings, resume=call.resume, console=call.progress, command=call.command)
-    if call.as_json:
-        print_json(result)
-        return
-    out = console()
-    out.print(_table(result))
-    out.print(f'Load it with: AutoModelForMaskedLM.from_pretrained("{result["model"]}")', markup=False, highlight=False)
+    load = f'Load it with: AutoModelForMaskedLM.from_pretrained("{result["model"]}")'
+    call.print_made(result, "A masked language model", _rows(result), load)
 
 
-def _table(result: Mapping[str, Any]) -> Table:
+def _rows(result: Mapping[str, Any]) -> dict[str, str]:
     protocol, made = result["protocol"], result["made"]
     corpus = protocol["corpus"]
     rows = {
@@ -58,4 +51,4 @@ def _table(result: Mapping[str, Any]) -> Table:
     for message in result["prompts"]:
         rows[message["prompt"]] = ", ".join(f"{word} {chance:.2f}" for word, chance in message["top"])
     rows["model"] = f"{result['model']}, {made['parameters']:,} weights, {made['megabytes']:.1f} MB in {made['stored']}"
-    return table(["", ""], rows.items(), title="A masked language model", header=False)
+    return rows

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.cli.app import TRAIN
-from holdfast.cli.console import console, print_json, table, work_quietly
+from holdfast.cli.console import work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.training.train_config import TrainConfig
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @verb(
@@ -26,6 +23,7 @@ holdfast train simcse --config simcse.yaml --seed 1 --set temperature=0.1 --outp
 )
 def train(settings: TrainConfig, call: Call) -> None:
     """Train a sentence encoder without labels."""
+    from holdfast.evaluation.score_tables import sts_table
     from holdfast.runs.duplicate_shares import duplicates_after
     from holdfast.training import training_run
 
@@ -33,25 +31,17 @@ def train(settings: TrainConfig, call: Call) -> None:
         result = training_run.train(settings, resume=call.resume, console=call.progress, command=call.command)
     if not result:  # not the first of several processes, which prints for all
         return
-    if call.as_json:
-        print_json(result)
-        return
-    out = console()
-    out.print(_train_table(result))
-    if result["results"]:
-        from holdfast.evaluation.score_tables import sts_table
-
-        out.print(sts_table(result["results"]))
-    if message := duplicates_after(result.get("duplicates", {}), result["protocol"]["options"]):
-        out.print(message, markup=False, highlight=False)
-    out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
+    scores = sts_table(result["results"]) if result["results"] else None
+    duplicates = duplicates_after(result.get("duplicates", {}), result["protocol"]["options"])
+    load = f'Load it with: SentenceTransformer("{settings.output}")'
+    call.print_made(result, "Trained", _rows(result), scores, duplicates, load)
 
 
-def _train_table(result: Mapping[str, Any]) -> Table:
+def _rows(result: Mapping[str, Any]) -> dict[str, str]:
     chosen, protocol = result["selected"], result["protocol"]
     kept = f"{chosen['step']} (STS-B dev {chosen['score']:.2f})" if "step" in chosen else "the last"
     corpus = protocol["corpus"]
-    rows = {
+    return {
         "method": protocol["method"] + (f" ({protocol['preset']})" if protocol["preset"] else ""),
         "started from": protocol["base_model"],
         "corpus": f"{corpus['source']}, {corpus['sentences']:,} sentences",
@@ -60,7 +50,6 @@ def _train_table(result: Mapping[str, Any]) -> Table:
         "training took": f"{result['timing']['train_seconds']:.1f} s",
         "model": result["model"],
     }
-    return table(["", ""], rows.items(), title="Trained", header=False)
 
 
 def _per_step(training: Mapping[str, Any]) -> str:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.app import AsJson, Resume, app, example
-from holdfast.cli.console import print_json, progress_console
+from holdfast.cli.console import console, print_json, progress_console, table
 from holdfast.errors import UserError
 from holdfast.files import output_lock
-from holdfast.option_parsing import expanded
+from holdfast.option_parsing import expanded, kinds_of
 from holdfast.settings import Option, options_of, read_settings
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from holdfast.progress import Reporter
 
 _CONFIG = typer.Option("--config", metavar="FILE", help="YAML file with these options as keys; options override it.")
@@ -74,6 +75,20 @@ class Call:
             print_json(result)
         else:
             show()
+
+    def print_made(
+        self, result: dict[str, Any], title: str, rows: Mapping[str, str], *more: Table | str | None
+    ) -> None:
+        """Print the result of a verb that makes a model: as JSON, or as a table of ``rows`` and ``more`` below it."""
+        if self.as_json:
+            print_json(result)
+            return
+        out = console()
+        for part in (table(["", ""], rows.items(), title=title, header=False), *more):
+            if isinstance(part, str):
+                out.print(part, markup=False, highlight=False)
+            elif part is not None:
+                out.print(part)
 
 
 def verb(
@@ -133,7 +148,7 @@ def _of_option(option: Option) -> inspect.Parameter:
         default = inspect.Parameter.empty if is_required else option.default
     else:
         flag = option.flag
-        if bool in _kinds(option.hint) and "/" not in flag:
+        if bool in kinds_of(option.hint) and "/" not in flag:
             flag = f"{flag}/--no-{flag.removeprefix('--')}"
         text = f"{option.help} [required]" if is_required else option.help
         about = typer.Option(flag, metavar=spelling.metavar, help=text)
@@ -142,13 +157,9 @@ def _of_option(option: Option) -> inspect.Parameter:
     return _parameter(option.name, Annotated[hint | None if default is None else hint, about], default)
 
 
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-
-
 def _typer_type(option: Option) -> Any:
     """Return the type to which Typer converts a value; what it does not know is read as text and converted later."""
     if option.spelling.assignments or option.spelling.repeated:
         return list[str]
-    kinds = [kind for kind in _kinds(option.hint) if kind is not type(None)]
+    kinds = [kind for kind in kinds_of(option.hint) if kind is not type(None)]
     return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float, Path) else str

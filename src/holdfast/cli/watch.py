@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,34 +65,34 @@ def watch(
 
 def _follow(runs: Sequence[Path], every: float, out: Console) -> None:
     """Draw all runs repeatedly, side by side if there is room, until the last has ended."""
+    from rich.columns import Columns
     from rich.live import Live
 
-    from holdfast.runs.run_status import ENDED, standing_of
-
-    standings = [standing_of(run) for run in runs]
-    reported = _warn_damaged(standings)
-    with Live(_panels(standings), console=out, auto_refresh=False) as live:
-        while any(standing.state not in ENDED for standing in standings):
-            time.sleep(every)
-            standings = [standing_of(run) for run in runs]
-            reported |= _warn_damaged(standings, reported)
-            live.update(_panels(standings), refresh=True)
+    with Live(console=out, auto_refresh=False) as live:
+        for standings in _standings(runs, every):
+            live.update(Columns([panel(standing) for standing in standings], padding=(0, 1)), refresh=True)
 
 
 def _print_changes(runs: Sequence[Path], every: float, out: Console) -> None:
     """Print a line for every change, without a terminal, until the last run has ended."""
+    before: dict[Path, tuple[str, int]] = {}
+    for standings in _standings(runs, every):
+        for standing in standings:
+            if before.get(standing.folder) != (standing.state, standing.step):
+                before[standing.folder] = standing.state, standing.step
+                out.print(line(standing), markup=False, highlight=False)
+
+
+def _standings(runs: Sequence[Path], every: float) -> Iterator[list[Standing]]:
+    """Yield the state of the runs every ``every`` seconds, until the last run has ended."""
     from holdfast.runs.run_status import ENDED, standing_of
 
-    before: dict[Path, tuple[str, int]] = {}
     reported: set[str] = set()
     while True:
-        standings = {run: standing_of(run) for run in runs}
-        reported |= _warn_damaged(standings.values(), reported)
-        for run, standing in standings.items():
-            if before.get(run) != (standing.state, standing.step):
-                before[run] = standing.state, standing.step
-                out.print(line(standing), markup=False, highlight=False)
-        if all(standing.state in ENDED for standing in standings.values()):
+        standings = [standing_of(run) for run in runs]
+        reported |= _warn_damaged(standings, reported)
+        yield standings
+        if all(standing.state in ENDED for standing in standings):
             return
         time.sleep(every)
 
@@ -103,12 +103,6 @@ def _warn_damaged(standings: Iterable[Standing], reported: Collection[str] = ())
     for damaged in sorted(lines - set(reported)):
         complain(damaged)
     return lines
-
-
-def _panels(standings: Sequence[Standing]) -> RenderableType:
-    from rich.columns import Columns
-
-    return Columns([panel(standing) for standing in standings], padding=(0, 1))
 
 
 def as_record(standing: Standing) -> dict[str, Any]:
@@ -197,9 +191,7 @@ def _name(name: str) -> str:
 def sparkline(points: Sequence[tuple[float, float]], width: int = _WIDTH) -> str:
     """Draw a curve as one line of blocks, scaled from its lowest to its highest value; "" for fewer than two points.
 
-    Args:
-        points: (step, value), steps ascending; more than ``width`` are averaged in consecutive groups.
-        width: maximum number of characters.
+    More points (step, value) than ``width`` are averaged in consecutive groups.
     """
     values = [y for _, y in points]
     if len(values) < 2:

@@ -101,14 +101,11 @@ def spool_corpus(
     """Read and check a whole corpus once, and store it as a memory-mapped Arrow file.
 
     An unchanged corpus of local files (same paths, sizes and times) is not read again. The file is first written under
-    a temporary name, so that no incomplete file remains.
+    a temporary name, so that no incomplete file remains. ``source``, ``column``, ``data`` and ``max_chars`` are as for
+    `read_corpus`.
 
     Args:
-        source: the corpus; this, ``column``, ``data`` and ``max_chars`` are as for `read_corpus`.
-        column: see `read_corpus`.
         positive_column: the column with a positive of each sentence; None: there are no positives.
-        data: see `read_corpus`.
-        max_chars: see `read_corpus`.
         at_least: minimum number of sentences, usually one batch.
         folder: the folder of the file; by default ``$HOLDFAST_CACHE/corpora``, else ``~/.cache/holdfast/corpora``.
         progress: called regularly with the number of sentences read so far.
@@ -135,12 +132,7 @@ def spool_corpus(
 
 
 def open_spooled(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:
-    """Open a spooled corpus in another process from its `SpooledCorpus.facts`; its file must exist.
-
-    Args:
-        corpus: the attributes except ``dataset``.
-        folder: as for `spool_corpus`.
-    """
+    """Open a spooled corpus in another process from its `SpooledCorpus.facts`; its file must exist in ``folder``."""
     folder = folder if folder is not None else cache_folder("corpora")
     return SpooledCorpus(dataset=_map(folder / f"{corpus['sha256']}.arrow"), **corpus)
 
@@ -234,11 +226,7 @@ def _map(path: Path) -> datasets.Dataset:
 
 
 def _recall(memo: Path, folder: Path, source: str) -> SpooledCorpus | None:
-    """Return the spooled corpus in the record ``memo``, or ``None`` if there is none or it is damaged.
-
-    Raises:
-        UserError: the record belongs to another corpus.
-    """
+    """Return the spooled corpus in the record ``memo``, or ``None`` if there is none or it is damaged."""
     facts = remembered(memo)
     try:
         path = folder / f"{facts['sha256']}.arrow"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import itertools
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,11 +68,11 @@ def stream(source: HubSource) -> tuple[list[str], Iterator[dict[str, Any]]]:
     if variable := _switched_off():
         raise UserError(f"{source} is on the hub, and {variable} forbids the network: unset it or give a local file")
     _refuse_unreachable(source, "connect, or give a local file")
-    rows: Iterator[dict[str, Any]] = _rows(source, iter(_load(source, streaming=True)))
+    rows: Iterator[dict[str, Any]] = _rows(source, _load(source, streaming=True))
     first = next(rows, None)
     if first is None:
         return [], iter(())
-    return list(first), _with_first(first, rows)
+    return list(first), itertools.chain([first], rows)
 
 
 def load(source: HubSource) -> Any:
@@ -87,34 +89,27 @@ def load(source: HubSource) -> Any:
 def _load(source: HubSource, streaming: bool) -> Any:
     import datasets
 
-    try:
+    with _one_line_errors(source):
         return datasets.load_dataset(
             source.name, source.config, split=source.split, data_files=source.data_files, streaming=streaming
         )
+
+
+def _rows(source: HubSource, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    with _one_line_errors(source):
+        yield from rows
+
+
+@contextlib.contextmanager
+def _one_line_errors(source: HubSource) -> Iterator[None]:
+    try:
+        yield
     # The library raises many unrelated types here; for the user all of them mean that loading failed.
     except Exception as error:
-        raise _failed(source, error) from error
-
-
-def _rows(source: HubSource, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except Exception as error:
-            raise _failed(source, error) from error
-        yield row
-
-
-def _with_first(first: dict[str, Any], rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield first
-    yield from rows
-
-
-def _failed(source: HubSource, error: Exception) -> UserError:
-    reason = first_line(error)
-    return UserError(f"the hub data set {source} could not be loaded ({reason}): check its name, or give a local file")
+        reason = first_line(error)
+        raise UserError(
+            f"the hub data set {source} could not be loaded ({reason}): check its name, or give a local file"
+        ) from error
 
 
 def _switched_off() -> str | None:

@@ -63,10 +63,7 @@ class CheckRow:
 
 
 def list_data(data: Path | None = None) -> list[DataRow]:
-    """List all known tasks, resources and corpora with their locations.
-
-    Args:
-        data: the data folder; by default the folder in ``HOLDFAST_DATA``, or none.
+    """List all known tasks, resources and corpora with their locations: in the data folder, or on the hub without one.
 
     Raises:
         UserError: the named folder does not exist, or its manifest is damaged.
@@ -207,11 +204,7 @@ def _manifest(folder: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def _check_entry(entry: dict[str, Any]) -> None:
-    """Refuse an invalid entry of a manifest, and a file outside the data folder.
-
-    Raises:
-        ValueError: the entry is not valid.
-    """
+    """Raise a ValueError for an invalid entry of a manifest, or a file outside the data folder."""
     name, rows, digest = entry["file"], entry.get("rows"), entry.get("sha256")
     if not isinstance(name, str) or not name.isprintable() or Path(name).is_absolute() or ".." in Path(name).parts:
         raise ValueError(f"{name!r} is no file of the folder")

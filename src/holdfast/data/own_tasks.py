@@ -14,14 +14,21 @@ from typing import Any
 from holdfast.data.folder import missing_file
 from holdfast.data.senteval import Row
 from holdfast.data.tables import read_rows, refuse_repeated
-from holdfast.data.untrusted_lines import MAX_ROW_CHARS, json_object, numbered_lines, open_bytes
+from holdfast.data.untrusted_lines import (
+    MAX_ROW_CHARS,
+    PACKED,
+    checked_text,
+    json_object,
+    numbered_lines,
+    open_bytes,
+    suffix_of,
+)
 from holdfast.errors import UserError, did_you_mean
 from holdfast.option_parsing import expanded
 
 _SPLITS = ("train", "dev", "test")
 _KINDS = (".tsv", ".jsonl")
 _READ_COLUMNS = ("sentence", "text", "sentence1", "sentence2", "label", "score", "id")
-_PACKED = (".gz", ".zst")
 _REFUSED = (".csv", ".json", ".txt", ".parquet", ".xlsx")
 _ADVICE = "a task has the columns sentence, or sentence1 and sentence2, and label (a class) or score (a number)"
 
@@ -35,7 +42,7 @@ def files_of(spec: str) -> dict[str, Path] | None:
     path = expanded(spec)
     if path.is_dir():
         return _folder(path)
-    kind = _kind(path)
+    kind = suffix_of(path)
     if kind in _REFUSED:
         raise UserError(f"{path} cannot be a task: give a TSV (unquoted, with a header row) or JSON Lines, {_ADVICE}")
     if kind not in _KINDS:
@@ -69,13 +76,7 @@ def read(path: Path, columns: Sequence[str], label: str) -> Iterator[Row]:
     """
     for number, record in _records(path):
         where = f"{path}:{number}"
-        texts = [_text(record, name, where).strip() for name in columns]
-        for name, text in zip(columns, texts, strict=True):
-            if not text:
-                raise UserError(f"{where}: the column {name!r} is empty: fill it in or remove the row")
-        value = _text(record, label, where).strip()
-        if not value:
-            raise UserError(f"{where}: the column {label!r} is empty: fill it in or remove the row")
+        *texts, value = (_text(record, name, where) for name in (*columns, label))
         yield where, texts, value, ""
 
 
@@ -95,7 +96,7 @@ def repeated_ids(path: Path) -> int:
 def _folder(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for split in _SPLITS:
-        candidates = [folder / f"{split}{kind}{packed}" for kind in _KINDS for packed in ("", *_PACKED)]
+        candidates = [folder / f"{split}{kind}{packed}" for kind in _KINDS for packed in ("", *PACKED)]
         existing = [path for path in candidates if path.is_file()]
         if len(existing) > 1:
             raise UserError(f"{folder} has {existing[0].name} and {existing[1].name}: leave one of them")
@@ -106,20 +107,11 @@ def _folder(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _kind(path: Path) -> str:
-    suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
-    return suffix.lower()
-
-
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield ``(line number, fields by name)``.
-
-    Raises:
-        UserError: the file cannot be read, has no rows, or has a malformed row.
-    """
+    """Yield ``(line number, fields by name)`` of a file with at least one row."""
     empty = True
     with open_bytes(path) as stream:
-        if _kind(path) == ".tsv":
+        if suffix_of(path) == ".tsv":
             rows = read_rows(stream, str(path))
             header = next(rows, (1, []))[1]
             refuse_repeated(_READ_COLUMNS, header, f"{path}:1")
@@ -137,15 +129,14 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _text(record: dict[str, Any], name: str, where: str) -> str:
+    """Return the stripped text of a column; it must not be empty."""
     value = record.get(name)
-    if isinstance(value, str):
-        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise UserError(f"{where}: the column {name!r} holds half a surrogate pair: correct or remove it")
-        return value
     # JSON may give a class or a score as a number; 1.0 and 1 are the same score, and true is not a class.
     if name in ("label", "score") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if name not in record:
         raise UserError(f"{where}: no column {name!r}{did_you_mean(name, record)}: {_ADVICE}")
-    problem = "is missing" if value is None else f"holds {type(value).__name__}, not text"
-    raise UserError(f"{where}: the column {name!r} {problem}: give every row a string")
+    text = checked_text(value, name, where).strip()
+    if not text:
+        raise UserError(f"{where}: the column {name!r} is empty: fill it in or remove the row")
+    return text

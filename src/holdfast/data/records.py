@@ -9,7 +9,14 @@ from typing import Any
 from holdfast.data.hub import HubSource, stream
 from holdfast.data.sources import Part, kind_of
 from holdfast.data.tables import choose_column, read_rows
-from holdfast.data.untrusted_lines import json_object, numbered_lines, open_bytes, over_long, standard_input
+from holdfast.data.untrusted_lines import (
+    checked_text,
+    json_object,
+    numbered_lines,
+    open_bytes,
+    over_long,
+    standard_input,
+)
 from holdfast.errors import UserError, first_line
 
 Record = tuple[str, ...]
@@ -27,13 +34,8 @@ _RECORD_CHARS = 1 << 20
 def read_records(parts: list[Part], columns: Columns, max_chars: int) -> Iterator[Record]:
     """Yield the texts in ``columns`` of each record, stripped, without line breaks; empty texts for a blank line.
 
-    Args:
-        parts: the sources, in reading order.
-        columns: the columns, one or two.
-        max_chars: maximum length of a text, in characters.
-
     Raises:
-        UserError: one line, with ``file:line`` if there is one.
+        UserError: a record is malformed, or longer than ``max_chars`` (with ``file:line`` if there is one).
     """
     for part in parts:
         if isinstance(part, HubSource):
@@ -64,11 +66,8 @@ def _read_tsv(file: Any, name: str, columns: Columns, max_chars: int) -> Iterato
     chosen = _chosen(header, columns, f"{name}:1")
     places = [header.index(column) for column in chosen]
     for number, fields in rows:
-        texts = tuple(fields[place].strip() if fields else "" for place in places)
-        for text in texts:
-            if len(text) > max_chars:
-                raise over_long(f"{name}:{number}", len(text), max_chars)
-        yield _whole(texts, chosen, f"{name}:{number}")
+        texts = [fields[place] if fields else "" for place in places]
+        yield _cleaned(texts, chosen, f"{name}:{number}", max_chars)
 
 
 def _read_jsonl(file: Any, name: str, columns: Columns, max_chars: int) -> Iterator[Record]:
@@ -118,29 +117,15 @@ def _chosen(names: Sequence[str], columns: Columns, where: str) -> list[str]:
 
 
 def _cleaned(values: Sequence[Any], columns: Sequence[str], where: str, max_chars: int) -> Record:
+    """Return the record of checked texts; refuse one in which only some of them are empty."""
     texts = tuple(_clean(value, column, where, max_chars) for value, column in zip(values, columns, strict=True))
-    return _whole(texts, columns, where)
-
-
-def _whole(texts: Record, columns: Sequence[str], where: str) -> Record:
-    """Return the record; refuse one in which only some of the texts are empty."""
     if any(texts) and not all(texts):
         raise UserError(f"{where}: the column {columns[texts.index('')]!r} is empty: give each sentence its positive")
     return texts
 
 
 def _clean(value: Any, column: str, where: str, max_chars: int) -> str:
-    if not isinstance(value, str):
-        what = "is missing" if value is None else f"holds {type(value).__name__}, not text"
-        raise UserError(f"{where}: the column {column!r} {what}: give every row a string")
-    text = value.strip()
+    text = checked_text(value, column, where).strip()
     if len(text) > max_chars:
         raise over_long(where, len(text), max_chars)
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"{where}: the column {column!r} holds half a surrogate pair: correct or remove it"
-            ) from error
     return text.replace("\r\n", " ").replace("\n", " ")

@@ -130,16 +130,7 @@ def load_pairs(
 
 
 def load_graded(task: str, split: str, *, data: Path | None = None) -> Graded:
-    """Load the scored pairs of a similarity task, or the scored texts of a user's own task, for a regression.
-
-    Args:
-        task: any task of kind ``sts`` or ``regression``.
-        split: its split.
-        data: the data folder, as for `load_pairs`.
-
-    Raises:
-        UserError: as for `load_pairs`.
-    """
+    """Load the scored pairs of a similarity task, or a user's own scored texts, for regression, as in `load_pairs`."""
     return _graded(task, split, data, "raw", ("sts", "regression"))[0]
 
 

@@ -20,6 +20,21 @@ _SUBSETS = {
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
 }
+_FILES = {
+    **{f"stsb/{split}": (f"STS/STSBenchmark/sts-{split}.csv",) for split in ("train", "dev", "test")},
+    "sickr/train": ("SICK/SICK_train.txt",),
+    "sickr/trial": ("SICK/SICK_trial.txt",),
+    "sickr/test": ("SICK/SICK_test_annotated.txt",),
+    "mr/all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
+    "cr/all": ("CR/custrev.pos", "CR/custrev.neg"),
+    "subj/all": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
+    "mpqa/all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+    **{f"sst2/{split}": (f"SST/binary/sentiment-{split}",) for split in ("train", "dev", "test")},
+    "trec/train": ("TREC/train_5500.label",),
+    "trec/test": ("TREC/TREC_10.label",),
+    "mrpc/train": ("MRPC/msr_paraphrase_train.txt",),
+    "mrpc/test": ("MRPC/msr_paraphrase_test.txt",),
+}
 _MARKS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC")
 
 
@@ -35,10 +50,10 @@ def find_root(folder: Path) -> Path | None:
 def files_of(root: Path, name: str) -> list[Path]:
     """Return the files of a split (``sts12/test``, ``mr/all``, ...), or ``[]`` if SentEval does not have it."""
     task, _, split = name.partition("/")
-    if f"{task.upper()}" in _SUBSETS and split == "test":
+    if task.upper() in _SUBSETS and split == "test":
         folder = root / "STS" / f"{task.upper()}-en-test"
         return [folder / f"STS.{part}.{s}.txt" for s in _SUBSETS[task.upper()] for part in ("input", "gs")]
-    return [root / path for path in _plain_files().get(name, ())]
+    return [root / path for path in _FILES.get(name, ())]
 
 
 def has(root: Path, name: str) -> bool:
@@ -55,7 +70,7 @@ def read(root: Path, name: str) -> Iterator[Row]:
     """
     files = files_of(root, name)
     task = name.partition("/")[0]
-    if len(files) == 2 * len(_SUBSETS.get(task.upper(), ())) and task.upper() in _SUBSETS:
+    if task.upper() in _SUBSETS:
         for texts, scores in zip(files[::2], files[1::2], strict=True):
             yield from _scored(texts, scores)
     elif task in ("mr", "cr", "subj", "mpqa"):
@@ -72,24 +87,6 @@ def read(root: Path, name: str) -> Iterator[Row]:
         }
         for path in files:
             yield from readers[task](path)
-
-
-def _plain_files() -> dict[str, tuple[str, ...]]:
-    return {
-        **{f"stsb/{split}": (f"STS/STSBenchmark/sts-{split}.csv",) for split in ("train", "dev", "test")},
-        "sickr/train": ("SICK/SICK_train.txt",),
-        "sickr/trial": ("SICK/SICK_trial.txt",),
-        "sickr/test": ("SICK/SICK_test_annotated.txt",),
-        "mr/all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
-        "cr/all": ("CR/custrev.pos", "CR/custrev.neg"),
-        "subj/all": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
-        "mpqa/all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
-        **{f"sst2/{split}": (f"SST/binary/sentiment-{split}",) for split in ("train", "dev", "test")},
-        "trec/train": ("TREC/train_5500.label",),
-        "trec/test": ("TREC/TREC_10.label",),
-        "mrpc/train": ("MRPC/msr_paraphrase_train.txt",),
-        "mrpc/test": ("MRPC/msr_paraphrase_test.txt",),
-    }
 
 
 def _scored(texts: Path, scores: Path) -> Iterator[Row]:
@@ -130,11 +127,8 @@ def _pick(fields: list[str], places: tuple[int, ...], where: str) -> list[str]:
 
 
 def _lines(path: Path, latin: bool = False) -> Iterator[tuple[int, str]]:
-    if latin:
-        # Only the question files are Latin-1 in the originals.
-        with open_bytes(path) as file:
-            for number, raw in enumerate(file, start=1):
-                yield number, raw.decode("latin-1").rstrip("\r\n")
-        return
     with open_bytes(path) as file:
-        yield from numbered_lines(file, str(path), MAX_ROW_CHARS)
+        if latin:  # only the question files, in the originals
+            yield from ((number, raw.decode("latin-1").rstrip("\r\n")) for number, raw in enumerate(file, start=1))
+        else:
+            yield from numbered_lines(file, str(path), MAX_ROW_CHARS)

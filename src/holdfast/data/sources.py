@@ -9,12 +9,12 @@ from pathlib import Path
 
 from holdfast.data.folder import data_folder, missing_file
 from holdfast.data.hub import HubSource, parse_hub
+from holdfast.data.untrusted_lines import PACKED, suffix_of
 from holdfast.errors import UserError, did_you_mean
 from holdfast.option_parsing import expanded
 
 STDIN = "-"
 SUFFIXES = (".txt", ".tsv", ".jsonl", ".ndjson", ".parquet")
-_PACKED = (".gz", ".zst")
 _ADVICE = (
     "give a file with a sentence per line, a .tsv, .jsonl or .parquet file, hf:owner/name, or - for standard input"
 )
@@ -76,9 +76,8 @@ def resolve(source: str, data: Path | None = None) -> list[Part]:
 
 def kind_of(path: Path) -> str:
     """Return ``text``, ``tsv``, ``jsonl`` or ``parquet``, from the file's name without ``.gz`` or ``.zst``."""
-    suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
     known = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-    return known.get(suffix.lower(), "text")
+    return known.get(suffix_of(path), "text")
 
 
 def corpus_files(entry: CorpusEntry, folder: Path | None) -> list[Path]:
@@ -142,4 +141,4 @@ def _check_file(path: Path) -> Path:
 
 def _looks_like_file(piece: str) -> bool:
     name = Path(piece)
-    return name.suffix in (*SUFFIXES, *_PACKED, *_REFUSED) or name.parent.is_dir()
+    return name.suffix in (*SUFFIXES, *PACKED, *_REFUSED) or name.parent.is_dir()

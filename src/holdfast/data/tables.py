@@ -25,7 +25,7 @@ def read_rows(stream: IO[bytes], name: str, max_chars: int = MAX_ROW_CHARS) -> I
             width = len(fields)
         elif fields and len(fields) != width:
             raise UserError(
-                f"{name}:{number}: the row has {_count(len(fields), 'field')}, the header has {width}: "
+                f"{name}:{number}: the row has {len(fields)} field{'s' * (len(fields) > 1)}, the header has {width}: "
                 "fields are separated by one tab, unquoted, and a row is one line"
             )
         yield number, fields
@@ -69,11 +69,7 @@ def choose_column(columns: Sequence[str], wanted: str | None, where: str) -> str
 
 
 def refuse_repeated(names: Iterable[str], columns: Sequence[str], where: str) -> None:
-    """Refuse a header that has one of ``names`` twice, because it is ambiguous.
-
-    Raises:
-        UserError: a name occurs twice.
-    """
+    """Refuse a header that has one of ``names`` twice, which is ambiguous, with a `UserError`."""
     for name in names:
         if columns.count(name) > 1:
             raise UserError(f"{where}: {columns.count(name)} columns are called {name!r}: rename all but one of them")
@@ -84,7 +80,3 @@ def _place(name: str, header: Sequence[str], path: Path) -> int | None:
         refuse_repeated([name[:-1]], header, f"{path}:1")
         return header.index(name[:-1]) if name[:-1] in header else None
     return header.index(choose_column(header, name, f"{path}:1"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

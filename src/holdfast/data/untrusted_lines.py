@@ -41,6 +41,15 @@ _MAGIC = {
 }
 
 
+PACKED = (".gz", ".zst")
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a file's name in lower case, without ``.gz`` or ``.zst``."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() in PACKED else path.suffix
+    return suffix.lower()
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open ``path`` for reading bytes; ``.gz`` and ``.zst`` are decompressed while reading.
@@ -63,11 +72,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def standard_input() -> IO[bytes]:
-    """Return standard input as bytes, independent of the terminal's encoding.
-
-    Raises:
-        UserError: standard input is closed.
-    """
+    """Return standard input as bytes, independent of the terminal's encoding; refuse a closed one."""
     if sys.stdin is None or sys.stdin.closed:
         raise UserError("standard input is closed: give a file in place of -, or send it the text (< FILE)")
     return sys.stdin.buffer
@@ -77,11 +82,6 @@ def numbered_lines(stream: IO[bytes], name: str, max_chars: int) -> Iterator[tup
     r"""Yield ``(line number from 1, text)`` for each line, without its end (``\n`` or ``\r\n``) and an initial BOM.
 
     At most about ``4 * max_chars`` bytes are in memory, so an endless line is refused.
-
-    Args:
-        stream: the stream of bytes.
-        name: the name in errors, usually a path.
-        max_chars: maximum length of a line, in characters.
 
     Raises:
         UserError: a NUL byte, invalid UTF-8, a line that is too long or damaged compression (with ``name:line``).
@@ -192,13 +192,27 @@ class _ZstdReader(io.RawIOBase):
         return text
 
 
-def json_object(line: str, where: str, example: str) -> dict[str, Any]:
-    """Parse a line of JSON Lines.
+def checked_text(value: object, column: str, where: str) -> str:
+    """Return the value of a text column.
 
-    Args:
-        line: the text of the line.
-        where: ``file:line``.
-        example: an example of a valid line, for the error.
+    Raises:
+        UserError: it is missing, not text, or not valid Unicode.
+    """
+    if not isinstance(value, str):
+        problem = "is missing" if value is None else f"holds {type(value).__name__}, not text"
+        raise UserError(f"{where}: the column {column!r} {problem}: give every row a string")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{where}: the column {column!r} holds half a surrogate pair: correct or remove it"
+            ) from error
+    return value
+
+
+def json_object(line: str, where: str, example: str) -> dict[str, Any]:
+    """Parse a line of JSON Lines; the error at ``where`` (``file:line``) shows the ``example`` of a valid line.
 
     Raises:
         UserError: the line is not one JSON object.
