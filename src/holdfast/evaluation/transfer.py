@@ -48,12 +48,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TransferTask:
-    """The data of one task, as `score` takes it.
-
-    Attributes:
-        name: the task's id.
-        parts: ``all``; or ``train`` and ``test``, and for SST2 ``dev``.
-    """
+    """The data of one task; its parts are ``all``, or ``train`` and ``test``, and for SST2 ``dev``."""
 
     name: str
     parts: dict[str, Labelled]

@@ -18,13 +18,7 @@ Encode = Callable[[Sequence[str]], Vectors]
 
 
 class Encoded:
-    """Vectors of texts, looked up by the texts.
-
-    Args:
-        sentences: n different texts.
-        vectors: (n, d).
-        cuts: the record of the sentences that were cut.
-    """
+    """Vectors (n, d) of n different texts, looked up by the texts, and the record of the texts that were cut."""
 
     def __init__(self, sentences: Sequence[str], vectors: Vectors, cuts: Cuts) -> None:
         self._row = {sentence: index for index, sentence in enumerate(sentences)}
