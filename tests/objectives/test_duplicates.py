@@ -25,6 +25,7 @@ from holdfast.objectives import (
     RobustEmbed,
     SimCSE,
     VAdvCSE,
+    contrastive_objective,
 )
 from holdfast.objectives import adcl as adcl_module
 from holdfast.objectives import objective as base_module
@@ -131,10 +132,10 @@ class Seen:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, objective: Any) -> None:
         self.equal: list[torch.Tensor | None] = []
         self.queued: list[torch.Tensor | None] = []
-        module = __import__(type(objective).__module__, fromlist=["x"])
-        for name, place in (("info_nce", None), ("_clean_negatives", 4), ("without_equal", 1)):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, self._spy(getattr(module, name), place))
+        for module in (__import__(type(objective).__module__, fromlist=["x"]), contrastive_objective):
+            for name, place in (("info_nce", None), ("_clean_negatives", 4), ("without_equal", 1)):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, self._spy(getattr(module, name), place))
         if isinstance(objective, ContrastiveTension):
             monkeypatch.setattr(objective, "compute_loss", self._spy(objective.compute_loss, 4))
 

@@ -388,9 +388,11 @@ class TestAsReleased:
 
 
 def test_wrong_options_are_refused(exact_model: Any, batch: dict[str, Any], make_encoder_model: Any) -> None:
-    for wrong in ({"steps": -1}, {"step_size": 0.0}, {"radius": 0.0}, {"threshold": 1.5}, {"temperature": 0.0}):
+    for wrong in ({"steps": -1}, {"step_size": 0.0}, {"radius": 0.0}, {"threshold": 1.5}):
         with pytest.raises(ValueError, match="required"):
             L2PCSR(exact_model, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="temperature must be positive, got 0"):
+        L2PCSR(exact_model, temperature=0.0)
     with pytest.raises(ValueError, match="noise must be one of mask, embedding"):
         L2PCSR(exact_model, noise="words")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has no masks"):

@@ -182,6 +182,7 @@ def test_a_steps_gradient_is_that_of_the_mean_over_all_its_places() -> None:
         accelerator=SimpleNamespace(backward=lambda loss: loss.backward()),
         args=SimpleNamespace(device=torch.device("cpu")),
     )
+    trainer.backward_each = lambda losses: PretrainTrainer.backward_each(trainer, losses)
     message = PretrainTrainer.training_step(trainer, model, [large, small])
     gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
     model.zero_grad()

@@ -122,7 +122,7 @@ def test_a_baseline_of_all_dimensions_says_so(
 ) -> None:
     monkeypatch.chdir(cut.parent)
     assert main(["baseline", pooling, "--model", "cut", "--output", "base"]) == 0
-    assert "cut to 6 of 16 dimensions (truncate_dim); the baseline is of all 16" in capsys.readouterr().err
+    assert "cut to 6 of 16 dimensions (truncate_dim); the baseline uses all" in capsys.readouterr().err
     assert SentenceTransformer("base", device="cpu").get_embedding_dimension() == 16
 
 

@@ -50,7 +50,6 @@ class MixedAscent:
     @classmethod
     def reaching(
         cls,
-        *,
         pgd_steps: int,
         fgsm_steps: int,
         pgd_size: float,

@@ -1,8 +1,8 @@
 """Norm balls around a sentence's token embeddings: norms, directions and exact projections.
 
 A perturbation δ has shape (B, L, d). Norms are taken *per sentence over its real tokens*: the n = length·d coordinates
-where ``mask`` is 1. They are power means, ``‖δ‖_P = (Σ|δ|^P / n)^(1/P)``, so a radius is in units of one coordinate
-for every norm and sentence length: the vector with every coordinate ±ε lies on the surface of all three
+where ``mask``, (B, L), is 1. They are power means, ``‖δ‖_P = (Σ|δ|^P / n)^(1/P)``, so a radius is in units of one
+coordinate for every norm and sentence length: the vector with every coordinate ±ε lies on the surface of all three
 balls. For P = ∞ this is the ordinary norm, the one of RobustEmbed's main experiments; for P = 1 and 2 it is the
 rescaling with which its Table 5 compares balls of similar effect (ordinary radius ε·n and ε·√n).
 """
@@ -21,13 +21,7 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 def sentence_norm(delta: Tensor, mask: Tensor, norm: Norm) -> Tensor:
-    """Return the norm of each sentence's perturbation, (B,).
-
-    Args:
-        delta: (B, L, d).
-        mask: (B, L), 1 at real tokens and 0 at padding.
-        norm: "1", "2" or "inf"; see the module's docstring for the scaling.
-    """
+    """Return the norm of each sentence's perturbation, (B,); see the module's docstring for the scaling."""
     magnitude = (delta * mask.unsqueeze(-1)).abs().flatten(1)
     if norm == "inf":
         return magnitude.amax(dim=1)
@@ -46,14 +40,7 @@ def unit_direction(gradient: Tensor, mask: Tensor, norm: Norm) -> Tensor:
 
 
 def per_coordinate(size: float, mask: Tensor, dimension: int, norm: Norm) -> Tensor:
-    """Convert a size in the ordinary norm to units of one coordinate, (B,): size/n, size/√n, size for P = 1, 2, ∞.
-
-    Args:
-        size: a radius or a step, the same for each sentence.
-        mask: (B, L), 1 at real tokens and 0 at padding.
-        dimension: d.
-        norm: P, "1", "2" or "inf".
-    """
+    """Convert a size in the ordinary norm to units of one coordinate, (B,): size/n, size/√n, size for P = 1, 2, ∞."""
     coordinates = mask.sum(dim=1) * dimension
     if norm == "inf":
         return torch.full_like(coordinates, size)

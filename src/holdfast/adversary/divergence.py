@@ -12,15 +12,10 @@ Divergence = Literal["js", "kl", "symmetric-kl"]
 
 
 def divergence_between(clean: Tensor, perturbed: Tensor, kind: Divergence) -> Tensor:
-    """Return F(P, Q) of each row, (B,) ≥ 0, with P = softmax(clean) and Q = softmax(perturbed) over the coordinates.
+    """Return F(P, Q), (B,) ≥ 0, with P = softmax(clean) and Q = softmax(perturbed) over the columns of (B, d).
 
     ``"kl"``: ``Σ_x P(x) log(P(x)/Q(x))`` (eq. 11); ``"symmetric-kl"``: ``(KL(P‖Q) + KL(Q‖P))/2`` (eq. 12); ``"js"``:
     ``(KL(P‖M) + KL(Q‖M))/2`` with ``M = (P+Q)/2`` (eq. 13-14), at most ln 2; gradient flows through M.
-
-    Args:
-        clean: (B, d), logits of P.
-        perturbed: (B, d), logits of Q.
-        kind: "kl", "symmetric-kl" or "js".
     """
     log_p, log_q = clean.log_softmax(dim=-1), perturbed.log_softmax(dim=-1)
     if kind == "kl":

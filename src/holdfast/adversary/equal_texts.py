@@ -29,21 +29,13 @@ def text_hashes(*columns: Features) -> Tensor:
     """Hash the texts of each row, (B, columns), 64-bit integers.
 
     The hash of a text is the sum of a pseudo-random number per real token, which depends on its token id and position
-    (from 1). Two different texts have the same hash with a probability of about 2⁻⁶⁴.
-
-    Args:
-        columns: features of the sentences and, if the data has a second column, of their positives.
+    (from 1). Two different texts have the same hash with a probability of about 2⁻⁶⁴. A second column holds positives.
     """
     return torch.stack([_hashes(features["input_ids"], features["attention_mask"]) for features in columns], dim=1)
 
 
 def share_a_text(first: Tensor, second: Tensor) -> Tensor:
-    """Return which rows of two batches have a text in common, (B, N), boolean.
-
-    Args:
-        first: hashes of the texts of each row, (B, columns).
-        second: hashes of the other batch, (N, columns).
-    """
+    """Return which rows have a text in common, (B, N), boolean, by the hashes (B, columns) and (N, columns)."""
     pairs = [(one, other) for one in first.unbind(dim=1) for other in second.unbind(dim=1)]
     return functools.reduce(operator.or_, (one[:, None] == other[None, :] for one, other in pairs))
 

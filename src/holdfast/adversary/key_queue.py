@@ -59,11 +59,8 @@ class KeyQueue(nn.Module):
     def push(self, keys: Tensor, texts: Tensor | None = None) -> None:
         """Add the keys (B, d) of every process, in the order of their ranks, in place of the oldest keys.
 
-        All processes hold the same queue afterwards. Of more than Q keys the last Q are kept.
-
-        Args:
-            keys: keys of this process.
-            texts: hashes of their texts, (B, columns); None: the keys have no texts that can occur again.
+        All processes hold the same queue afterwards. Of more than Q keys the last Q are kept. ``texts`` are the hashes
+        of their texts, (B, columns); None: the keys have no texts that can occur again.
         """
         texts = self.texts.new_full((len(keys), self.texts.shape[1]), NO_TEXT) if texts is None else texts
         keys, _ = gather_keys(keys.detach())

@@ -11,12 +11,13 @@ from torch.nn import functional as F
 from torch.utils.hooks import RemovableHandle
 
 from holdfast.adversary.token_batches import in_batches
-from holdfast.edits.synonyms import Similarity
+from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.edits.words import Words, is_content_word, others
 from holdfast.errors import UserError
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
 from holdfast.model_lookup import resolve_model
+from holdfast.option_parsing import expanded
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100
@@ -138,13 +139,11 @@ class MaskedLM:
         return pieces
 
     def _whole_words(self) -> list[str | None]:
-        """Return, for each token of the vocabulary, the content word that this single token encodes, or None.
-
-        The text of each token is tokenised again, so that this works with every kind of tokeniser.
-        """
+        """Return, for each token of the vocabulary, the content word that this single token encodes, or None."""
         words: list[str | None] = [None] * self.model.config.vocab_size
         surfaces = {token: self.tokenizer.decode([token]).strip() for token in self.tokenizer.get_vocab().values()}
         content = [(token, surface) for token, surface in sorted(surfaces.items()) if is_content_word(surface)]
+        # The text of each token is tokenised again, so that this works with every kind of tokeniser.
         for (token, surface), pieces in zip(content, self.pieces([word for _, word in content]), strict=True):
             if pieces == [token]:
                 words[token] = surface
@@ -200,6 +199,13 @@ class Fillers:
         self.masked_lm, self.similarity, self.limit = masked_lm, similarity, limit
         self.source = f"masked LM {masked_lm.source}; {similarity.source}"
 
+    @classmethod
+    def filtered(cls, masked_lm: MaskedLM, word_vectors: str | None, threshold: float, *, limit: int) -> Fillers:
+        """Return candidates that are similar by a file of word vectors or neighbour lists, or by the embeddings."""
+        if word_vectors is None:
+            return cls(masked_lm, EmbeddingSimilarity(masked_lm, threshold=threshold), limit=limit)
+        return cls(masked_lm, read_similarity(expanded(word_vectors), threshold=threshold), limit=limit)
+
     def candidates(self, sentences: Sequence[Words], places: Sequence[int]) -> list[list[str]]:
         """Return at most T other words for the word ``places[i]`` of each sentence, most probable first."""
         proposals = self.masked_lm.propose(sentences, places)
@@ -224,10 +230,7 @@ def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _head_at(model: Any, positions: Tensor) -> RemovableHandle:
-    """Apply the masked-LM head to one position per row until the handle is removed.
-
-    On all positions it costs more than the layers.
-    """
+    """Apply the masked-LM head, which costs more than the layers, to one position per row; undone by the handle."""
 
     def pick(_module: nn.Module, _args: Any, output: Any) -> Any:
         hidden = output.last_hidden_state

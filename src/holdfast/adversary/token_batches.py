@@ -29,13 +29,7 @@ def padded(
 def in_batches(
     tokenizer: Any, encoded: Mapping[str, Sequence[Any]], device: torch.device
 ) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
-    """Yield all rows in batches of similar length, longest first: the row numbers, and their features.
-
-    Args:
-        tokenizer: a Hugging Face tokeniser.
-        encoded: output of the tokeniser, as lists without padding.
-        device: device of the features; batches are smaller on a CPU.
-    """
+    """Yield row numbers and features of batches of similar length, longest first; on a CPU batches are smaller."""
     tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else GPU_TOKENS_PER_BATCH
     for rows in plan_batches([len(ids) for ids in encoded["input_ids"]], tokens):
         yield rows, padded(tokenizer, encoded, rows, device)

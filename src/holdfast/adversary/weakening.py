@@ -41,10 +41,7 @@ class Weakening(NamedTuple):
     def fused(self, real: Tensor) -> list[Tensor]:
         """Return M of each layer, the mean of its two masks (eq. 2), in {0, ½, 1}, and 1 at padding.
 
-        The shape is (rows, L, d), or (rows, L, 1) if features are never weakened.
-
-        Args:
-            real: (rows, L), true at tokens, false at padding.
+        The shape is (rows, L, d), or (rows, L, 1) if features are never weakened. ``real``, (rows, L): true at tokens.
         """
         return [torch.where(real.unsqueeze(-1), token + feature, 1.0) for token, feature in self.pairs()]
 
@@ -113,14 +110,9 @@ class WeakeningAscent:
 def uniform_start(
     x: Tensor, layers: int, *, tokens: bool = True, features: bool = True, shared: bool = False
 ) -> Weakening:
-    """Draw P⁰ ~ U(0, 1) (L2P-CSR, eq. 4), in fp32, for embeddings x (rows, L, d).
+    """Draw P⁰ ~ U(0, 1) of k ``layers`` (L2P-CSR, eq. 4), in fp32, for embeddings x (rows, L, d).
 
-    Args:
-        x: the embeddings.
-        layers: k.
-        tokens: create token masks.
-        features: create feature masks.
-        shared: use one feature mask for all rows.
+    ``tokens`` and ``features`` choose the masks to make; ``shared``: one feature mask for all rows.
     """
     rows, length, width = x.shape
     kind: dict[str, Any] = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}

@@ -55,11 +55,6 @@ def read_adversarial_texts(path: Path, texts: Sequence[Text], labels: Sequence[f
     For each training text that was attacked, the final text of the attack is taken with the training text's label,
     whether the attack succeeded or not; texts that the attack skipped or did not change are left out.
 
-    Args:
-        path: the file of the result.
-        texts: n training texts, or pairs.
-        labels: n class numbers.
-
     Raises:
         UserError: the file is not a result of an attack, or has no adversarial text of any of the training texts.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     Differences from the base class: a step calls backward on each loss that the defence yields for a batch, and the
     defence's state is saved in checkpoints and restored; the order of the texts depends on seed and epoch only, so that
-    a resumed run continues bit-exactly; a complete checkpoint is sealed with hashes; a loss that is not finite stops
-    the run before the weights are changed; an evaluation gives the score on the selection part.
+    a resumed run continues bit-exactly; an evaluation gives the score on the selection part.
 
     Args:
         model: the classifier.
@@ -88,30 +86,16 @@ class ClassifierTrainer(Resumable, Trainer):  # type: ignore[misc]
         return self.loader(self.train_dataset, batches, self.data_collator)
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], *_: Any, **__: Any) -> Tensor:
-        """Call backward on each of the defence's losses and return their detached sum.
-
-        Raises:
-            UserError: the sum is not finite; the optimiser step is not made.
-        """
+        """Make the backward passes of the defence's losses, as `backward_each`."""
         model.train()
         inputs = self._prepare_inputs(inputs)
         rows, labels = inputs.pop("rows"), inputs.pop("labels")
-        losses = self._defence.losses(model, TaskBatch(inputs, labels, rows), self.moment(self.state.global_step))
-        total = torch.zeros((), device=self.args.device)
-        while (loss := self._next_loss(losses)) is not None:
-            self.accelerator.backward(loss)
-            total += loss.detach()
-        self.check_finite(total)  # once for all losses, since the check waits for the device
-        return total
+        batch, moment = TaskBatch(inputs, labels, rows), self.moment(self.state.global_step)
+        return self.backward_each(self._defence.losses(model, batch, moment))
 
     def moment(self, step: int) -> Moment:
         """Return the progress of the training after ``step`` optimiser steps."""
         return Moment(step, self.state.max_steps, step / self._steps_in_epoch)
-
-    def _next_loss(self, losses: Iterator[Tensor]) -> Tensor | None:
-        """Return the next loss, or None if there is none."""
-        with self.compute_loss_context_manager():
-            return next(losses, None)
 
     def diagnostics(self) -> dict[str, Tensor]:
         """Return the defence's diagnostics."""

@@ -52,15 +52,10 @@ def finetune(
 ) -> dict[str, Any]:
     """Make a classifier and return its result, which is also written to ``settings.result_file``.
 
-    Args:
-        settings: the run.
-        resume: continue the run in ``settings.folder``; the final weights are the same as those of an unbroken run.
-        console: the console that shows progress; None: no output.
-        command: the words of the command, for the record; None: the command of this process.
+    ``resume``, ``console`` and ``command`` are those of `Run`. A resumed run gives the weights of an unbroken one.
 
     Raises:
-        UserError: an error in the settings or the data, a folder that holds something else, a loss that is not finite,
-            or a full disk.
+        UserError: an error in the settings or the data, or as in `Run`.
     """
     run = Run(
         "finetune",

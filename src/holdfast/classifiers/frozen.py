@@ -40,11 +40,7 @@ class Fit:
 def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels: Sequence[float]) -> Fit:
     """Fit a logistic regression; select the strength by accuracy on the selection part, the strongest of equal ones.
 
-    Args:
-        vectors: (n, d), vectors of the training part.
-        labels: n class numbers from 0 to classes − 1; each must occur.
-        dev_vectors: (m, d), vectors of the selection part.
-        dev_labels: m class numbers.
+    Vectors are (n, d) and (m, d); each class number from 0 to classes − 1 must occur in ``labels``.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -66,12 +62,7 @@ def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels:
 
 
 def with_head(encoder: SentenceTransformer, fitted: Fit) -> SentenceTransformer:
-    """Return a SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits.
-
-    Args:
-        encoder: an encoder with vectors of D dimensions; its ``truncate_dim``, if set, cuts them to d.
-        fitted: the layer, for vectors of d dimensions.
-    """
+    """Return a SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense

@@ -53,11 +53,6 @@ def new_classifier(spec: str, material: TrainingData, max_length: int) -> Initia
     New weights are drawn from torch's random numbers: set their seed first. The tokeniser's limit is lowered to
     ``max_length``, so that the finished model always cuts texts at the same length.
 
-    Args:
-        spec: an encoder or a classifier, as for :func:`holdfast.model_lookup.resolve_model`.
-        material: the task, for the classes and for the record of the task in the model's configuration.
-        max_length: tokens per text or pair.
-
     Raises:
         UserError: the model cannot be loaded, has no transformer, puts texts into a template, has a body that does not
             match its configuration, or its architecture has no sequence classifier.

@@ -67,21 +67,15 @@ def sample(part: Part, count: int, seed: int) -> Part:
     return part.rows(sorted(random.Random(seed).sample(range(len(part)), count)))
 
 
-def hold_out(
-    part: Part, seed: int, share: float = HELD_OUT, *, grouped: bool = False, split: str = "held-out"
-) -> tuple[Part, Part]:
-    """Split off a share of each class's rows, drawn with the seed, and return it and the rest.
+def hold_out(part: Part, seed: int, *, grouped: bool = False, split: str = "held-out") -> tuple[Part, Part]:
+    """Split off a tenth of each class's rows, drawn with the seed, as ``split``; return it and the rest.
 
-    Args:
-        part: the part to draw from.
-        seed: the seed of the draw.
-        share: the share of each class; at least one row of a class that has two.
-        grouped: keep pairs with the same first text together; the held-out part may then be smaller than the share.
-        split: the split name of the held-out part.
+    At least one row of a class that has two is held out. ``grouped`` keeps pairs with the same first text together; the
+    held-out part may then be smaller.
     """
     draw = random.Random(seed)
     strata = _strata(part)
-    quota = {name: max(round(share * len(rows)), int(len(rows) > 1)) for name, rows in strata.items()}
+    quota = {name: max(round(HELD_OUT * len(rows)), int(len(rows) > 1)) for name, rows in strata.items()}
     held: set[int] = set()
     if grouped:
         of = {row: name for name, rows in strata.items() for row in rows}

@@ -11,9 +11,7 @@ from holdfast.adversary.divergence import kl
 def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the mean loss over the batch, a scalar, computed in fp32 or better.
 
-    Args:
-        logits: (B, C) for classes; (B, 1) for a score.
-        labels: (B,), integers for the cross-entropy of classes, or floats for the squared error of a score.
+    It is the cross-entropy for logits (B, C) and integers (B,), the squared error for (B, 1) and floats (B,).
     """
     if labels.is_floating_point():
         scores = _in_full(logits).squeeze(-1)
@@ -22,14 +20,10 @@ def task_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def divergence(logits: Tensor, reference: Tensor) -> Tensor:
-    """Return the mean over the batch of SMART's divergence ℓ_s, a scalar ≥ 0 (SMART, §2.1).
+    """Return the mean over the batch of SMART's divergence ℓ_s of logits (B, C), a scalar ≥ 0 (SMART, §2.1).
 
     ℓ_s is ``KL(P‖Q) + KL(Q‖P)``, where P and Q are the softmax of the two arguments, or the squared difference if there
     is one column (a score). Gradient flows into both arguments.
-
-    Args:
-        logits: (B, C), or (B, 1) for a score.
-        reference: logits of the same shape.
     """
     outputs, references = _in_full(logits), _in_full(reference)
     if logits.shape[-1] == 1:

@@ -20,13 +20,7 @@ logits = model.encode(["A text."])  # one column per class, in the order of clas
 
 
 def card(record: Mapping[str, Any], selected: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text of the model card.
-
-    Args:
-        record: the run's record (``run.json``).
-        selected: the selection of the weights: ``protocol`` and ``score``.
-        rows: the result's rows.
-    """
+    """Return the text of the model card: the run's record, the selection (``protocol``, ``score``), the rows."""
     frozen = record["frozen"]
     front = {
         "library_name": "sentence-transformers" if frozen else "transformers",

@@ -171,10 +171,7 @@ def load_training_data(
 def _excluded_sets(
     task: Task, measured: Sequence[str], dev: str | None, data: Path | None
 ) -> tuple[dict[str, list[Text]], list[str]]:
-    """Return the texts of the test splits and of the attack sets, by name, and the attack sets that are not available.
-
-    A measured split that shares rows with the selection split is not included.
-    """
+    """Return the texts of the test splits and of attack sets, by name, and the names of missing attack sets."""
     selecting = sources(task.split(dev)) if dev is not None else frozenset()
     tests = [split for split in measured if selecting.isdisjoint(sources(task.split(split)))]
     other_sets = {f"{short_name(task)} {split}": _load(task, split, data)[0].texts for split in tests}

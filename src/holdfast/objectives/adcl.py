@@ -13,17 +13,15 @@ from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.geometry import Attacked, GeometryAttack
 from holdfast.adversary.gradient_encoder import GradientEncoder, recovered_texts, with_texts
 from holdfast.adversary.key_queue import KeyQueue
-from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
+from holdfast.adversary.masked_lm import Fillers, MaskedLM
 from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
-from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision, info_nce
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_positive, check_words
-from holdfast.option_parsing import expanded
 
 Positives = Literal["geometry", "dropout", "given"]
 Roles = Literal["paper", "swapped"]
@@ -47,7 +45,6 @@ class ADCL(Objective):
     of x_i itself, with dropout off and all weights frozen. While the queue is empty the loss is constant, and x' = x.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         positives: "geometry" (x' from the attack), "given" (x' is the data's second column: precomputed adversarial
             sentences, or back-translations for BTCL) or "dropout" (x' = x, with other dropout masks).
         roles: "paper": x is the query and x' the key; "swapped": x' is the query, with gradient, and x the key.
@@ -69,30 +66,10 @@ class ADCL(Objective):
             paper.
         as_released: reproduce the other differences of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: Q, N, T, the share and g are the paper's (g from §3.2 and appendix F together); m and τ are the release's,
-    since the paper gives none. ε is 0.5, that of the paper's reference (TextFooler). Input embeddings are not
-    counter-fitted: with them few words have candidates above 0.5, and words without candidates are skipped.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release the adversarial sentence is
-    the query and the sentence the key; g is a single linear map and tanh; the queue has 65,536 places and starts full
-    of tanh(N(0, I)); dropout is off for the whole training, since the attack leaves the model in evaluation mode; words
-    are ranked by the L1 norm of the summed gradients; v is the gradient *before* the tanh while displacements are
-    measured after it; and its documented commands use no similarity filter. Not reproduced: h is BERT's pooler output;
-    word gradients are taken before positions and LayerNorm; the attack continues after an iteration without gain, and
-    when its budget is spent it changes words regardless of stop words and budget.
+    Sources of the defaults, and differences from the release: ``docs/methods/adcl.md``.
 
     Inputs:
         A column of sentences, (B,), and for positives="given" a second one. Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import ADCL
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = ADCL(model, masked_lm="bert-base-uncased")  # doctest: +SKIP
-
-    Citation:
-        Zhao Meng, Yihan Dong, Mrinmaya Sachan, Roger Wattenhofer. Self-Supervised Contrastive Learning with Adversarial
-        Perturbations for Defending Word Substitution-based Attacks. Findings of NAACL 2022.
     """
 
     TITLE: ClassVar = "ADCL"
@@ -151,8 +128,7 @@ class ADCL(Objective):
         self.attack: GeometryAttack | None = None
         if positives == "geometry":
             self._masked_lm = _masked_lm(self.encoder, masked_lm)
-            similarity = _similarity(self._masked_lm, word_vectors, min_similarity)
-            fillers = Fillers(self._masked_lm, similarity, limit=candidates)
+            fillers = Fillers.filtered(self._masked_lm, word_vectors, min_similarity, limit=candidates)
             self.attack = GeometryAttack(fillers, iterations, max_share, "sum-l1" if as_released else "mean-l2")
 
     def check_columns(self, columns: int) -> None:
@@ -179,13 +155,9 @@ class ADCL(Objective):
         return {"contrastive": self.compute_loss(z, keys, counts)}
 
     def compute_loss(self, z: Tensor, keys: Tensor, counts: Tensor | None = None) -> Tensor:
-        """Compute eq. 1 with the current queue as negatives.
+        """Compute eq. 1 for queries z and their own keys, both (B, c), with the current queue as negatives.
 
-        Args:
-            z: queries, (B, c).
-            keys: their own keys, (B, c).
-            counts: (B, Q), true for the keys in the queue that are negatives of a query, as returned by
-                `equal_in_queue`; None: all keys in the queue.
+        ``counts``, (B, Q), is true for the queued keys that are negatives of a query (`equal_in_queue`); None: all.
         """
         return info_nce(
             z,
@@ -210,8 +182,6 @@ class ADCL(Objective):
         self, encoder: Encoder, sentences: Features, keys: Tensor, counts: Tensor | None = None
     ) -> Features:
         """Return the sentences with words replaced so that the loss against their own keys (B, c) rises.
-
-        ``counts`` is (B, Q), as for `compute_loss`.
 
         The texts are decoded from the token ids. A row whose text would not give the same ids again (an unknown token,
         a truncated word) is not attacked; the share of such rows is the diagnostic ``unattacked``.
@@ -307,9 +277,3 @@ def _masked_lm(encoder: Encoder, name: str | None) -> MaskedLM:
     if not name:
         raise UserError("the model does not know where it was loaded from: name a masked language model by masked_lm=")
     return MaskedLM(name)
-
-
-def _similarity(masked_lm: MaskedLM, word_vectors: str | None, threshold: float) -> Similarity:
-    if word_vectors is None:
-        return EmbeddingSimilarity(masked_lm, threshold=threshold)
-    return read_similarity(expanded(word_vectors), threshold=threshold)

@@ -15,15 +15,14 @@ from holdfast.adversary.momentum import MomentumEncoder
 from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.objectives.contrastive import full_precision, info_nce
-from holdfast.objectives.heads import Head, HeadKind
-from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_positive
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import HeadKind
 
 KeyHead = Literal["own", "shared"]
 KeyStart = Literal["copied", "random"]
 
 
-class AdCSE(Objective):
+class AdCSE(ContrastiveObjective):
     r"""Negatives learned adversarially, and positives from a momentum encoder.
 
     A sentence is encoded once by the trained encoder q and once by its momentum copy p (eq. 2-4), each with its own
@@ -38,8 +37,6 @@ class AdCSE(Objective):
     other sentences' keys :math:`z_k^+` are in the denominator too.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
-        temperature: τ.
         negatives: M, the number of learned negatives; 0 for the ablation without adversaries.
         negatives_learning_rate: α_n, learning rate of the negatives' ascent; it is constant.
         negatives_momentum: momentum of that ascent.
@@ -48,33 +45,14 @@ class AdCSE(Objective):
         in_batch_negatives: use the other sentences' keys as negatives as well.
         untied: the keys come from the encoder p; false for the ablation without p: they come from a second dropout pass
             of q, with gradient, as in SimCSE.
-        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         key_head: "own" (momentum copy of the head) or "shared" (current head of q).
         key_start: "copied" (p starts as q) or "random" (p starts from random weights, initialised by the backbone).
         mask_as_token_types: give every real token the type of a second segment in training (BERT's "segment B").
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Defaults: τ, M, m, α_n and the momentum of the ascent are the paper's. Eq. 5 has no in-batch negatives
-    (``preset="paper"``), the release has. ``negatives=0``, ``untied=false`` and both together are the rows of the
-    paper's Table 2; both together is SimCSE exactly (the paper prints 73.16 for it and 76.25 for SimCSE).
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release the keys of the batch are
-    negatives too; p has no head of its own; p starts random, since it is copied before the pretrained weights are read;
-    the attention mask is passed as the token types in training and not at evaluation; the negatives have a weight decay
-    of 1e-4. Not reproduced: half precision with a scaled loss.
+    Sources of the defaults, and differences from the release: ``docs/methods/adcse.md``.
 
     Inputs:
         A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import AdCSE
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = AdCSE(model, negatives=128)  # doctest: +SKIP
-
-    Citation:
-        Renhao Li, Lei Duan, Guicai Xie, Shan Xiao, Weipeng Jiang. AdCSE: An Adversarial Method for Contrastive Learning
-        of Sentence Embeddings. DASFAA 2022.
     """
 
     TITLE: ClassVar = "AdCSE"
@@ -95,7 +73,6 @@ class AdCSE(Objective):
         },
     }
     COST: ClassVar = 0.90
-    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
         self,
@@ -115,17 +92,14 @@ class AdCSE(Objective):
         mask_as_token_types: bool = False,
         duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
-        check_positive(temperature=temperature)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         if negatives == 0 and not in_batch_negatives:
             raise ValueError("there are no negatives at all: negatives=0 needs in_batch_negatives=true")
         if not untied and (key_head, key_start) != ("own", "copied"):
             raise ValueError("untied=false has no second encoder: key_head and key_start do not apply")
         if mask_as_token_types and getattr(self.encoder.backbone.model.config, "type_vocab_size", 0) < 2:
             raise ValueError("mask_as_token_types needs a backbone with two token types, such as BERT")
-        self.temperature, self.in_batch_negatives = temperature, in_batch_negatives
-        self.mask_as_token_types = mask_as_token_types
-        self.head = Head(self.encoder.dimension, head)
+        self.in_batch_negatives, self.mask_as_token_types = in_batch_negatives, mask_as_token_types
         self.negatives = LearnedNegatives(
             negatives,
             self.encoder.dimension,

@@ -23,7 +23,7 @@ from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_words
+from holdfast.objectives.option_checks import check_not_negative, check_words
 from holdfast.option_parsing import expanded, paths_in
 
 _TYPOS = "key,swap,drop,space,case"
@@ -66,12 +66,6 @@ class Anchored(Objective):
 
     Inputs:
         A column of sentences, (B,). Returns those of ``{"anchor", "noise", "adversarial"}`` whose weight is not 0.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import Anchored
-        >>> model = SentenceTransformer("all-MiniLM-L6-v2")  # doctest: +SKIP
-        >>> loss = Anchored(model, share=0.3)  # doctest: +SKIP
     """
 
     TITLE: ClassVar = "Anchored"
@@ -102,10 +96,7 @@ class Anchored(Objective):
         dropout: bool = False,
     ) -> None:
         super().__init__(model)
-        weights = {"clean": clean, "noise": noise, "adversarial": adversarial}
-        for name, weight in weights.items():
-            if weight < 0.0:
-                raise ValueError(f"{name} must not be negative, got {weight}")
+        check_not_negative(clean=clean, noise=noise, adversarial=adversarial)
         if noise == adversarial == 0.0:
             raise ValueError("one of noise and adversarial must be more than 0")
         if steps < 1 or radius <= 0.0:

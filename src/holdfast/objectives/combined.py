@@ -21,8 +21,8 @@ from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder, Weakener
 from holdfast.errors import UserError
 from holdfast.objectives.contrastive import full_precision, info_nce
-from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
-from holdfast.objectives.objective import Objective
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_words
 
 Keys = Literal["encoder", "momentum"]
@@ -41,7 +41,7 @@ class NegativeMasks(NamedTuple):
     queue: Tensor | None
 
 
-class Combined(Objective):
+class Combined(ContrastiveObjective):
     r"""A combination of the parts of several methods; without any part it is SimCSE.
 
     .. math::
@@ -56,7 +56,6 @@ class Combined(Objective):
     (L2P-CSR); r is a worst-case perturbation of the sentence vector (V-advCSE).
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         keys: "encoder": keys from a second dropout pass, with gradient; "momentum": keys from a momentum encoder.
         momentum: m in [0, 1], momentum of that encoder.
         negatives: one or more, joined by "+": "batch" (the other sentences' keys), "queue" (the momentum encoder's
@@ -71,7 +70,6 @@ class Combined(Objective):
         weakening_layers: k, number of weakened outputs: of the embeddings and of the first k−1 layers.
         weakening_steps: t, ascent steps of the probabilities of the masks.
         regularisation: λ, weight of F, the Jensen-Shannon divergence; 0: no virtual adversary.
-        temperature: τ.
         head: "tanh", "bn" or "none".
         duplicates: "mask": equal texts in batch and queue are not used as negatives of each other; "keep": they are,
             as in the papers.
@@ -81,18 +79,10 @@ class Combined(Objective):
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}`` and, with their parts, ``{"adversarial"}`` and
         ``{"regulariser"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import Combined
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = Combined(model, keys="momentum", negatives="batch+queue+adversaries")  # doctest: +SKIP
-
-    Citation:
-        The methods of the parts: RobustEmbed, V-advCSE, ADCL, AdCSE, L2P-CSR.
     """
 
     TITLE: ClassVar = "Combined"
+    HEADS: ClassVar = AnyHeadKind
     OWN_POSITIVES: ClassVar = "their positives are views"
     IDEA: ClassVar = (
         "momentum keys, queue, learned negatives, adversarial positives, weakening and VAT in any combination"
@@ -101,7 +91,6 @@ class Combined(Objective):
         "The parts are those of RobustEmbed, V-advCSE, ADCL, AdCSE and L2P-CSR; their sum is holdfast's."
     )
     COST: ClassVar = 1.06
-    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
         self,
@@ -124,20 +113,17 @@ class Combined(Objective):
         head: AnyHeadKind = "tanh",
         duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         check_words(keys=(keys, Keys))
         named = _negatives(negatives)
         if "queue" in named and keys != "momentum":
             raise ValueError('a queue holds keys that change slowly: negatives="queue" needs keys="momentum"')
         if weakening:
             _check_weakening(weakening_layers, len(self.encoder.backbone.layers), head)
-        if min(regularisation, gamma) < 0 or min(temperature, ascent_steps, weakening_steps) <= 0:
-            raise ValueError(
-                "regularisation and gamma ≥ 0, temperature, ascent_steps and weakening_steps > 0 are required"
-            )
-        self.temperature, self.gamma, self.regularisation = temperature, gamma, regularisation
+        if min(regularisation, gamma) < 0 or min(ascent_steps, weakening_steps) <= 0:
+            raise ValueError("regularisation and gamma ≥ 0, ascent_steps and weakening_steps > 0 are required")
+        self.gamma, self.regularisation = gamma, regularisation
         self.in_batch_negatives = "batch" in named
-        self.head = make_head(self.encoder.dimension, head)
         self.follower = MomentumEncoder(model, self.head, momentum=momentum) if keys == "momentum" else None
         self.queue = KeyQueue(queue_size, self.encoder.dimension) if "queue" in named else None
         self.negatives = (

@@ -26,15 +26,15 @@ from holdfast.encoder import Encoder
 from holdfast.errors import UserError
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, without_equal
-from holdfast.objectives.heads import Head, HeadKind
-from holdfast.objectives.objective import Objective
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_positive, check_words
 
 View = Literal["none", "shuffle", "token-cutoff", "feature-cutoff", "dropout", "adversarial"]
 AttackNorm = Literal["2", "inf"]
 
 
-class ConSERT(Objective):
+class ConSERT(ContrastiveObjective):
     r"""Two augmentations of a sentence's embeddings are positives; all other vectors of the batch are negatives.
 
     Each of the 2B vectors is an anchor, and is compared with the 2B−1 others (NT-Xent, eq. 1):
@@ -54,7 +54,6 @@ class ConSERT(Objective):
     - "adversarial": one gradient step that raises the loss against the other view, whose vectors are fixed.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         first_view: "none", "shuffle", "token-cutoff", "feature-cutoff", "dropout" or "adversarial".
         second_view: the same choices; at most one view is adversarial.
         token_cutoff: share of the tokens that token cutoff sets to zero.
@@ -63,31 +62,11 @@ class ConSERT(Objective):
         radius: ε, length of the adversarial step, in units of one embedding coordinate.
         attack_norm: "2" for ε·g/‖g‖ per sentence (the paper's fast gradient value), "inf" for ε·sign g.
         encoder_dropout: leave the encoder's dropout on.
-        temperature: τ.
-        head: "none", or "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training).
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Defaults: the views and the rates of cutoff are the paper's best; τ = 0.05 and the learning rate 2e-5 were later
-    found by the authors to be better than the printed 0.1 (``preset="paper"``) and 5e-7. The dropout rate and ε are
-    holdfast's.
-
-    Differences from the release: in the release shuffling moves [CLS] and [SEP], too (with [CLS] pooling of shuffled
-    tokens another token would be pooled); dropout zeroes an exact share; the two directions of the loss are added, not
-    averaged, and weighted with 0.15; the negatives of other processes are not used; and the adversarial view climbs a
-    supervised loss, with a step of length 1 for each token. It pools the mean: choose that by the model's pooling.
+    Sources of the defaults, and differences from the release: ``docs/methods/consert.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import ConSERT
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = ConSERT(model, first_view="token-cutoff", second_view="shuffle")  # doctest: +SKIP
-
-    Citation:
-        Yuanmeng Yan, Rumei Li, Sirui Wang, Fuzheng Zhang, Wei Wu, Weiran Xu. ConSERT: A Contrastive Framework for
-        Self-Supervised Sentence Representation Transfer. ACL 2021.
     """
 
     TITLE: ClassVar = "ConSERT"
@@ -116,7 +95,7 @@ class ConSERT(Objective):
         head: HeadKind = "none",
         duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         check_words(
             first_view=(first_view, View), second_view=(second_view, View), attack_norm=(attack_norm, AttackNorm)
         )
@@ -124,17 +103,17 @@ class ConSERT(Objective):
             raise ValueError("at most one view is adversarial: it is attacked against the other")
         if not all(0.0 <= rate < 1.0 for rate in (token_cutoff, feature_cutoff, dropout)):
             raise ValueError("token_cutoff, feature_cutoff and dropout must lie in [0, 1)")
-        check_positive(radius=radius, temperature=temperature)
+        check_positive(radius=radius)
         if self.encoder.prompt is not None:
             raise UserError("ConSERT's views would break the template of a prompt: choose another --pooling")
         self.views: tuple[View, View] = (first_view, second_view)
         self.token_cutoff, self.feature_cutoff, self.dropout = token_cutoff, feature_cutoff, dropout
-        self.radius, self.attack_norm, self.temperature = radius, attack_norm, temperature
-        self.encoder_dropout = encoder_dropout
-        self.head = Head(self.encoder.dimension, head)
+        self.radius, self.attack_norm, self.encoder_dropout = radius, attack_norm, encoder_dropout
+        tokenizer = self.encoder.model.tokenizer
+        framing = sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id})  # such as [CLS] and [SEP]
         # Moved with the module, but not saved: it follows from the tokeniser.
         self.framing_tokens: Tensor
-        self.register_buffer("framing_tokens", _framing_tokens(self.encoder.model.tokenizer), persistent=False)
+        self.register_buffer("framing_tokens", torch.tensor(framing), persistent=False)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run the pass of both views; return ``{"contrastive": scalar}``."""
@@ -219,19 +198,11 @@ class ConSERT(Objective):
 
 
 def _of_both_views(equal: Tensor | None, rows: int) -> Tensor | None:
-    """Expand the mask of B sentences and N keys, (B, N), to the vectors of both views, (2B, 2N).
-
-    The keys of each process are its B sentences in their first view, then in their second view.
-    """
+    """Expand the mask of B sentences and N keys, (B, N), to the vectors of both views, (2B, 2N)."""
     if equal is None:
         return None
-    by_process = equal.view(len(equal), -1, rows)  # (B, processes, B)
+    by_process = equal.view(len(equal), -1, rows)  # (B, processes, B); the keys of a process are view after view
     return by_process.repeat_interleave(2, dim=1).flatten(1).repeat(2, 1)
-
-
-def _framing_tokens(tokenizer: Any) -> Tensor:
-    """Return the ids of the special tokens such as [CLS] and [SEP], without [UNK]."""
-    return torch.tensor(sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id}))
 
 
 def _joined_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:

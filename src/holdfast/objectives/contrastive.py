@@ -63,13 +63,7 @@ def info_nce(
 
 
 def without_equal(logits: Tensor, equal: Tensor | None, own: Tensor) -> Tensor:
-    """Set the logits of keys of equal texts to −∞, except those of each query's own key.
-
-    Args:
-        logits: (B, N), or (B, views, N).
-        equal: (B, N), true for the keys of texts equal to the query's; None: nothing changes.
-        own: (B,), the index of each query's own key.
-    """
+    """Set the logits (B, N) or (B, views, N) of ``equal`` texts' keys to −∞, except at the indices ``own`` (B,)."""
     if equal is None:
         return logits
     others = equal.scatter(1, own[:, None], value=False)

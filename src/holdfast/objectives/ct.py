@@ -44,25 +44,10 @@ class ContrastiveTension(Objective):
         dropout: use the encoders' dropout in training.
         duplicates: "mask": two equal texts are not a negative pair; "keep": they are, as in the paper.
 
-    Defaults: K and the absence of dropout are those of the authors' code.
-
-    Differences from the release: in the release a batch is 16 pairs, 2 positive and 14 negative, of 30 different
-    sentences of the corpus; here 16 sentences make 16 positive and 112 negative pairs, with the same cost in the
-    encoders. The release uses RMSprop, with a rate that falls from 1e-5 to 2e-6 in steps of 500 updates, and keeps the
-    encoder with the better score on STS-B dev.
+    Sources of the defaults, and differences from the release: ``docs/methods/ct.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"tension"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives.ct import ContrastiveTension
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = ContrastiveTension(model, negatives=7)  # doctest: +SKIP
-
-    Citation:
-        Fredrik Carlsson, Amaru Cuba Gyllensten, Evangelia Gogoulou, Erik Ylipää Hellqvist, Magnus Sahlgren. Semantic
-        Re-tuning with Contrastive Tension. ICLR 2021.
     """
 
     TITLE: ClassVar = "CT"

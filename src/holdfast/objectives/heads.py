@@ -169,13 +169,10 @@ class BatchNorm(nn.Module):
         mean, _ = _joined_mean(rows)
         variance, count = _joined_mean((rows - mean).square())  # in two passes: E[x²] − E[x]² would lose precision
         if self.moves and torch.is_grad_enabled():
-            self._move(mean, variance * count / (count - 1))
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.mean(dim=(0, 1)), self.momentum)
+                self.running_var.lerp_((variance * count / (count - 1)).mean(dim=(0, 1)), self.momentum)
         return BatchMoments(mean, variance)
-
-    @torch.no_grad()
-    def _move(self, mean: Tensor, variance: Tensor) -> None:
-        self.running_mean.lerp_(mean.mean(dim=(0, 1)), self.momentum)
-        self.running_var.lerp_(variance.mean(dim=(0, 1)), self.momentum)
 
     def _running(self, views: int) -> BatchMoments:
         # Copies: the moments are used after this pass, and a later pass may change the buffers.

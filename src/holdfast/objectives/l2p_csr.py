@@ -13,18 +13,16 @@ from holdfast.adversary.balls import sentence_norm
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.weakening import Weakening, WeakeningAscent, uniform_start
 from holdfast.backbone import Features
-from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.errors import UserError
-from holdfast.objectives.contrastive import info_nce
-from holdfast.objectives.heads import Head, HeadKind
-from holdfast.objectives.objective import Objective
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import HeadKind
 from holdfast.objectives.option_checks import check_words
 
 Noise = Literal["mask", "embedding"]
 
 
-class L2PCSR(Objective):
+class L2PCSR(ContrastiveObjective):
     r"""Two views weakened by masks over tokens and features, which are learned by ascent on the loss.
 
     Each sentence, view and layer l (the output of the embeddings and of the first k−1 layers) has keep-probabilities
@@ -45,19 +43,11 @@ class L2PCSR(Objective):
     The loss is then the InfoNCE of the two views under the last masks (eq. 9, with two misprints: the minus sign and
     the positive in the denominator are missing). Without masks it is SimCSE.
 
-    Padding is masked in attention and never weakened; the first and the last token can be weakened. Dropout is on in
-    every pass: the masks of the embeddings are drawn once, those of the layers in each pass; the last pass repeats
-    those of the first (the random state is restored), so that ``attack_loss_rise`` compares the same dropout masks.
-    With prompt pooling each view has its own template, and the template's bias is never weakened.
-
     Args:
-        model: the ``SentenceTransformer`` to train.
         layers: k, number of weakened outputs, including that of the embedding layer.
         steps: t, number of ascent steps of the probabilities.
         step_size: β, length of one step of a mask's probabilities (L2 norm).
         threshold: φ, the probability below which a token or feature is weakened.
-        temperature: τ.
-        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         token_mask: false for a token mask of ones (Table 3, "w/o token mask").
         feature_mask: false for a feature mask of ones (Table 3, "w/o feature mask").
         learning: false for random masks that are not learned (Table 3, "w/o learning to perturb").
@@ -65,30 +55,13 @@ class L2PCSR(Objective):
             climbs the same loss in a ball (Table 3, "Emb Noise").
         radius: ε of that noise's ball, in units of one embedding coordinate (L2 norm, per sentence); its step is β·ε.
         continuous: use the probabilities themselves as masks (Table 3, "Continual Mask").
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the masks of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: φ, β, k and those of the training are the paper's; t = 4 is the release's; ε is holdfast's.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release one feature mask is shared
-    by the whole batch and both views; the gradient of each token is normalised alone, so that its probability moves by
-    ±0.1; a probability without gradient becomes 1; β = 0.1; and training attends to padding and weakens it, because the
-    perturbed passes have no attention mask. Not reproduced: embedding dropout drawn in each pass; for RoBERTa k = 2
-    (set ``layers=2``); keys of other processes without gradient; and mean pooling, which excludes padding in the
-    release and includes it here, where the attention mask is all ones.
+    Sources of the defaults, choices where the paper is open, and differences from the release:
+    ``docs/methods/l2p-csr.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"contrastive"}``.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import L2PCSR
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = L2PCSR(model, threshold=0.1, layers=2)  # doctest: +SKIP
-
-    Citation:
-        Kun Zhou, Yuanhang Zhou, Wayne Xin Zhao, Ji-Rong Wen. Learning to Perturb for Contrastive Learning of
-        Unsupervised Sentence Representations. IEEE/ACM Transactions on Audio, Speech, and Language Processing, 2023.
     """
 
     TITLE: ClassVar = "L2P-CSR"
@@ -124,9 +97,9 @@ class L2PCSR(Objective):
         duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
-        if steps < 0 or min(step_size, temperature, radius) <= 0 or not 0.0 <= threshold <= 1.0:
-            raise ValueError("steps ≥ 0, step_size, temperature and radius > 0 and 0 ≤ threshold ≤ 1 are required")
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
+        if steps < 0 or min(step_size, radius) <= 0 or not 0.0 <= threshold <= 1.0:
+            raise ValueError("steps ≥ 0, step_size and radius > 0 and 0 ≤ threshold ≤ 1 are required")
         check_words(noise=(noise, Noise))
         if noise == "embedding" and (continuous or as_released or not (token_mask and feature_mask)):
             raise ValueError('noise="embedding" has no masks: leave token_mask, feature_mask and the like alone')
@@ -135,12 +108,11 @@ class L2PCSR(Objective):
             raise UserError(f"layers={layers} does not fit a model of {depth} layers: it takes 1 to {depth}")
         if as_released and self.encoder.prompt is not None:
             raise UserError("as_released has no attention mask, without which a prompt's [MASK] is not found")
-        self.layers, self.temperature, self.as_released = layers, temperature, as_released
+        self.layers, self.as_released = layers, as_released
         self.token_mask, self.feature_mask, self.noise = token_mask, feature_mask, noise
         steps = steps if learning else 0
         self.ascent = WeakeningAscent(steps, step_size, threshold, continuous, as_released)
         self.noise_ascent = MixedAscent(steps, 0, step_size * radius, 0.0, 1.0, radius, "2")
-        self.head = Head(self.encoder.dimension, head)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Compute the perturbation, and the pass of both views with it; return ``{"contrastive": scalar}``."""
@@ -163,8 +135,7 @@ class L2PCSR(Objective):
 
         ``equal`` is (B, N), as returned by `equal_texts`.
         """
-        keys, offset = gather_keys(z_positive)
-        return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)
+        return self.in_batch_loss(z, z_positive, equal)
 
     def masks(self, encoder: Encoder, sentences: Features) -> Weakening:
         """Return the learned masks of B sentences, for (k, 2B) rows: all first views, then all second views.

@@ -33,9 +33,11 @@ class Objective(nn.Module, ABC):
     :meth:`equal_in_queue` find and count them for any method; with ``duplicates="mask"`` they are not used as negatives
     of each other, with "keep" they are, as in the papers.
 
+    Args:
+        model: the ``SentenceTransformer`` to train; a trainer replaces it by its wrapped form.
+        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
+
     Attributes:
-        model: the ``SentenceTransformer``; a trainer replaces it by its wrapped form.
-        duplicates: "mask" or "keep".
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
     """
@@ -127,14 +129,7 @@ class Objective(nn.Module, ABC):
 
         The result is the argument ``equal`` of `info_nce`. Two rows are equal if they share a text, sentence or
         positive. The share of sentences with a duplicate is logged as ``duplicates``. With several processes all must
-        call it together.
-
-        Args:
-            sentences: features of this process's sentences.
-            positives: features of their positives, if the data has a second column.
-
-        Returns:
-            None with ``duplicates="keep"``.
+        call it together. With ``duplicates="keep"`` the result is None.
         """
         texts = _hashes_of(sentences, positives)
         joined, _ = gather_keys(texts)
@@ -149,15 +144,7 @@ class Objective(nn.Module, ABC):
 
         Empty slots are excluded and, with ``duplicates="mask"``, also keys of texts equal to the query's. The share of
         sentences with a duplicate in the queue is logged as ``duplicates_in_queue``. With several processes all must
-        call it together.
-
-        Args:
-            queue: queue of old keys.
-            sentences: features of this process's sentences.
-            positives: features of their positives, if the data has a second column.
-
-        Returns:
-            The mask (B, Q); and the hashes of the texts, (B, columns), to push into the queue with their keys.
+        call it together. The hashes (B, columns) are to be pushed into the queue with their keys.
         """
         texts = _hashes_of(sentences, positives)
         equal = queue.equal_to(texts)

@@ -15,15 +15,15 @@ from holdfast.backbone import Features
 from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
 from holdfast.objectives.contrastive import cosine_matrix, full_precision, info_nce
-from holdfast.objectives.heads import Head, HeadKind
-from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_not_negative, check_positive, check_words
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import HeadKind
+from holdfast.objectives.option_checks import check_not_negative, check_words
 
 Negatives = Literal["views", "clean"]
 Positives = Literal["both", "clean", "adversarial"]
 
 
-class RobustEmbed(Objective):
+class RobustEmbed(ContrastiveObjective):
     r"""A worst-case perturbation of the token embeddings is a second positive of each sentence.
 
     With X and X⁺ the embeddings of a sentence under two dropout masks, δ climbs the contrastive loss for max(K, T)
@@ -38,7 +38,6 @@ class RobustEmbed(Objective):
     where j runs over the batch. With γ = 0 and without the adversarial positive it is SimCSE.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         pgd_steps: K.
         fgsm_steps: T.
         pgd_size: α, step size of the PGD part, in units of one embedding coordinate.
@@ -50,41 +49,16 @@ class RobustEmbed(Objective):
         norm: norm P of the ball, "1", "2" or "inf", per sentence over its real tokens. ε and α are in per-coordinate
             units (power-mean norms): vectors with all coordinates ±ε lie on the surface of all three balls.
         init_std: σ of δ⁰ ~ N(0, σ²I).
-        temperature: τ.
-        head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), or "none".
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
         negatives: "views": the other sentences' keys in the same views as the positives; "clean": only those of x⁺.
         positives: positives of the first term: "both" (x⁺ and x_adv), "clean" (only x⁺) or "adversarial" (only x_adv).
         attack_dropout: leave the encoder's dropout on in the attack's passes.
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the pairing and embedding of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: α, β, K, T, P, λ and γ are the paper's; it gives no ε, σ, τ: ε = T·β, σ = ε/10, τ = 0.05.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release δ is clamped to ±1e-6,
-    below the spacing of half-precision numbers; the pairs of the adversarial term are *different* sentences, because of
-    a reshape of (2B, d) to (B, 2, d), and have each other's attention masks; the perturbed embeddings pass through the
-    embedding layer's positions, LayerNorm and dropout a second time; the adversarial view is not a positive; and only
-    four of the five steps are made. Not reproduced: its replaced-token-detection loss, which the paper does not have;
-    its head, two layers with batch normalisation; and the key x⁺ of the adversarial term, whose embeddings pass through
-    the embedding layer a second time, as those of x_adv do.
+    Sources of the defaults, and differences from the release: ``docs/methods/robustembed.md``.
 
     Inputs:
         A column of sentences, (B,). Returns ``{"robust", "adversarial"}``, the two terms of eq. 8.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import RobustEmbed
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = RobustEmbed(model, norm="2", gamma=1 / 256)  # doctest: +SKIP
-
-    Two one-step methods are presets, implemented from their descriptions: ``preset="uscal"`` (Miao et al. 2021: one
-    step along the L2-normalised gradient; its result is the positive) and ``preset="atcl"`` (Rima et al. 2022: one
-    step along the gradient's sign).
-
-    Citation:
-        Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
-        Contrastive Pre-Training. Findings of EMNLP 2023.
     """
 
     TITLE: ClassVar = "RobustEmbed"
@@ -107,7 +81,7 @@ class RobustEmbed(Objective):
             "duplicates": "keep",
             "as_released": True,
         },
-        # One gradient step, L2 or sign, whose result is the positive; re-implemented from the papers' descriptions.
+        # Miao et al. 2021, Rima et al. 2022: one gradient step, L2 or sign, whose result is the positive.
         "uscal": {
             "pgd_steps": 1,
             "fgsm_steps": 0,
@@ -158,26 +132,15 @@ class RobustEmbed(Objective):
         duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         check_words(norm=(norm, Norm), trajectory=(trajectory, Trajectory))
         check_words(negatives=(negatives, Negatives), positives=(positives, Positives))
         check_not_negative(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
         check_not_negative(radius=radius, gamma=gamma, init_std=init_std)
-        check_positive(temperature=temperature)
-        self.ascent = MixedAscent.reaching(
-            pgd_steps=pgd_steps,
-            fgsm_steps=fgsm_steps,
-            pgd_size=pgd_size,
-            fgsm_size=fgsm_size,
-            mix=mix,
-            radius=radius,
-            norm=norm,
-            trajectory=trajectory,
-        )
+        self.ascent = MixedAscent.reaching(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
         self.init_std = self.ascent.radius / 10 if init_std is None else init_std
-        self.gamma, self.temperature, self.negatives = gamma, temperature, negatives
-        self.positives, self.attack_dropout, self.as_released = positives, attack_dropout, as_released
-        self.head = Head(self.encoder.dimension, head)
+        self.gamma, self.negatives, self.positives = gamma, negatives, positives
+        self.attack_dropout, self.as_released = attack_dropout, as_released
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run training pass, attack and the pass of x_adv; return ``{"robust", "adversarial"}``, both scalars."""
@@ -194,14 +157,7 @@ class RobustEmbed(Objective):
     def compute_loss(
         self, z: Tensor, z_positive: Tensor, z_adversarial: Tensor, equal: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Compute the two terms of eq. 8.
-
-        Args:
-            z: projected vectors of x, (B, d).
-            z_positive: projected vectors of x⁺.
-            z_adversarial: projected vectors of x_adv.
-            equal: (B, N), as returned by `equal_texts`.
-        """
+        """Compute the two terms of eq. 8 from projected vectors of x, x⁺ and x_adv, all (B, d)."""
         clean, offset = gather_keys(z_positive)
         perturbed, _ = gather_keys(z_adversarial)
         robust = {"both": [clean, perturbed], "clean": [clean], "adversarial": [perturbed]}[self.positives]
@@ -245,8 +201,7 @@ class RobustEmbed(Objective):
         if self.as_released:
             queries, keys = _released_pairs(z_positive, z_adversarial)
             return info_nce(queries, [keys], temperature=self.temperature, equal=_of_released_pairs(equal))
-        keys, offset = gather_keys(z_positive)
-        return info_nce(z_adversarial, [keys], temperature=self.temperature, offset=offset, equal=equal)
+        return self.in_batch_loss(z_adversarial, z_positive, equal)
 
     def _contrast(self, queries: Tensor, positives: list[Tensor], offset: int, equal: Tensor | None) -> Tensor:
         if self.negatives == "views" or len(positives) == 1:
@@ -269,12 +224,9 @@ def _clean_negatives(
 
 
 def _encode_twice_embedded(encoder: Encoder, sentences: Features, embeddings: Tensor) -> Tensor:
-    """Encode as in the release: embeddings are fed as word embeddings; positions, LayerNorm, dropout are applied twice.
-
-    Each row has the same attention mask as in the release, whose batch is (target rows, perturbed rows) while the masks
-    are interleaved: the perturbed row i of B has the mask of sentence (B+i)//2.
-    """
+    """Encode embeddings as if they were word embeddings: positions, LayerNorm and dropout are applied twice."""
     rows = len(embeddings)
+    # The release's batch is (target rows, perturbed rows) while the masks are interleaved.
     borrowed = (rows + torch.arange(rows, device=embeddings.device)) // 2
     features: dict[str, Any] = {key: value for key, value in sentences.items() if key != "input_ids"}
     features["inputs_embeds"] = embeddings

@@ -10,14 +10,11 @@ from torch import Tensor, nn
 
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.backbone import Features
-from holdfast.distributed import gather_keys
-from holdfast.objectives.contrastive import info_nce
-from holdfast.objectives.heads import AnyHeadKind, make_head
-from holdfast.objectives.objective import Objective
-from holdfast.objectives.option_checks import check_positive
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import AnyHeadKind
 
 
-class SimCSE(Objective):
+class SimCSE(ContrastiveObjective):
     r"""Two dropout passes of the same sentence are positives; the other sentences of the batch are negatives.
 
     .. math::
@@ -27,16 +24,11 @@ class SimCSE(Objective):
     several processes the keys :math:`z_j^+` of all of them are joined, with gradient.
 
     Args:
-        model: the ``SentenceTransformer`` to train, in training mode with its dropout on.
-        temperature: τ.
         head: "tanh" for ``Linear(d, d)`` + ``Tanh`` (dropped after training), "none", or "bn" for V-advCSE's head with
             batch normalisation (its Table 4). With "bn" each of the two views is a batch, joined over all processes,
             with its own statistics; the running ones move once per step, by the average of the views.
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
 
-    Differences from the release: the negatives of other processes carry gradient (in the release only a process's own
-    do). With head="bn", V-advCSE's release moves the running statistics once per view; they are used only in evaluation
-    mode.
+    Sources of the defaults, and differences from the release: ``docs/methods/simcse.md``.
 
     Inputs:
         A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive"}``.
@@ -48,17 +40,14 @@ class SimCSE(Objective):
         >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
         >>> data = Dataset.from_dict({"sentence": ["A cat sleeps.", "Rain fell all day.", "She sold the house."]})
         >>> SentenceTransformerTrainer(model, train_dataset=data, loss=SimCSE(model)).train()  # doctest: +SKIP
-
-    Citation:
-        Tianyu Gao, Xingcheng Yao, Danqi Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021.
     """
 
     TITLE: ClassVar = "SimCSE"
     IDEA: ClassVar = "two dropout passes of a sentence are pulled together, the batch's others pushed away (eq. 4)"
+    HEADS: ClassVar = AnyHeadKind
     CITATION: ClassVar = "Gao, Yao and Chen. SimCSE: Simple Contrastive Learning of Sentence Embeddings. EMNLP 2021."
     PRESETS: ClassVar = {"paper": {"duplicates": "keep"}}
     COST: ClassVar = 1.00
-    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
         self,
@@ -68,10 +57,7 @@ class SimCSE(Objective):
         head: AnyHeadKind = "tanh",
         duplicates: Duplicates = "mask",
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
-        check_positive(temperature=temperature)
-        self.temperature = temperature
-        self.head = make_head(self.encoder.dimension, head)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run one forward pass of both views; return ``{"contrastive": scalar}``."""
@@ -86,5 +72,4 @@ class SimCSE(Objective):
 
     def compute_loss(self, z: Tensor, z_positive: Tensor, equal: Tensor | None = None) -> Tensor:
         """Return InfoNCE of projected vectors z and their positives, both (B, d); ``equal`` is from `equal_texts`."""
-        keys, offset = gather_keys(z_positive)
-        return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)
+        return self.in_batch_loss(z, z_positive, equal)

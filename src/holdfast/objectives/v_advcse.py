@@ -14,17 +14,16 @@ from holdfast.adversary.divergence import Divergence, divergence_between, kl
 from holdfast.adversary.equal_texts import Duplicates
 from holdfast.adversary.virtual_adversary import BallNorm, VirtualAdversary
 from holdfast.backbone import Features
-from holdfast.distributed import gather_keys
 from holdfast.encoder import Encoder
-from holdfast.objectives.contrastive import full_precision, info_nce
-from holdfast.objectives.heads import AnyHeadKind, Statistics, make_head
-from holdfast.objectives.objective import Objective
+from holdfast.objectives.contrastive import full_precision
+from holdfast.objectives.contrastive_objective import ContrastiveObjective
+from holdfast.objectives.heads import AnyHeadKind, Statistics
 from holdfast.objectives.option_checks import check_positive, check_words
 
 Space = Literal["sentence", "token"]
 
 
-class VAdvCSE(Objective):
+class VAdvCSE(ContrastiveObjective):
     r"""SimCSE with a regulariser: a worst-case perturbation must not change the softmax of a projected vector.
 
     With z = g(h) the projection of a sentence vector h by the train-only head g, p(y|x) = softmax(z) over z's
@@ -36,13 +35,11 @@ class VAdvCSE(Objective):
         g = \nabla_r F, \quad r^0 \sim N(0, \sigma^2 I)
 
     with K ascent steps, sign(g) in place of g/‖g‖₂ for the L∞ ball (appendix A), and :math:`\hat\theta` a constant copy
-    of the parameters: the clean side has no gradient, the perturbed side has, through the head and h. r is added to
-    the first view of each sentence. The head's batch normalisation uses the statistics of the clean pass for the
-    perturbed pass too, with their gradient: otherwise the distribution of a sentence would depend on the perturbations
-    of the others, and F could be lowered by smaller weights of the head. With λ = 0 it is SimCSE with the same head.
+    of the parameters: the clean side has no gradient. r is added to the first view of each sentence. The head's batch
+    normalisation uses the statistics of the clean pass for the perturbed pass too, with their gradient. With λ = 0 it
+    is SimCSE with the same head.
 
     Args:
-        model: the ``SentenceTransformer`` to train.
         regularisation: λ, weight of F in the loss; 0: no attack.
         divergence: F: "js" (Jensen-Shannon, eq. 13), "kl" (KL(clean‖perturbed), eq. 11) or "symmetric-kl" (eq. 12).
         space: "sentence": r is added to the sentence vector h, so that the attack only uses the head; "token": r is
@@ -53,41 +50,21 @@ class VAdvCSE(Objective):
         step_size: η, length of a step in the ball's norm. None: ε.
         init_std: σ of r⁰ ~ N(0, σ²I). None: chosen so that ‖r⁰‖ is about ε/10 for every sentence.
         stop_gradient: treat the clean side of F as constant; false: it has a gradient too, as in the release.
-        temperature: τ.
         head: "bn" for the paper's head with batch normalisation, "tanh" for SimCSE's, or "none".
-        duplicates: "mask": equal texts are not used as negatives of each other; "keep": they are, as in the paper.
         as_released: reproduce the attack and the loss of the authors' code; see ``PRESETS["as_released"]``.
 
-    Defaults: F, K and the head are the paper's. The paper prints λ = 1e-6 (``preset="paper"``), with which the term has
-    no effect: F is at most ln 2. With the default its share of the gradient is about 5 % at the start of training; the
-    share is logged as ``gradient_share``. The paper gives no ε, η, σ: ε = 1 (the release's), η = ε, ‖r⁰‖ ≈ ε/10. At
-    r = 0 the gradient of F is exactly zero; therefore the start is noise.
-
-    Differences from the release (``preset="as_released"`` reproduces these): in the release the start is scaled to
-    ‖r‖ = ε, and the step is η·g with η = 1e-3 and g not normalised, after which r is scaled to ‖r‖ = ε again, so that r
-    keeps nearly its random direction; the attack climbs the KL divergence of the batch's mean and the loss is
-    (KL(M‖P) + KL(M‖Q))/2 with M constant; the clean side carries gradient; each pass has its own batch statistics and
-    moves the running ones; λ = 5e-7. Not reproduced: separate passes of the two views through the encoder, and the
-    selection on STS-B's test split.
+    Sources of the defaults, and differences from the release: ``docs/methods/v-advcse.md``.
 
     Inputs:
         A column of sentences, (B,); an optional second column holds their positives. Returns ``{"contrastive",
         "regulariser"}``, the terms of eq. 10, λ included.
-
-    Example:
-        >>> from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-        >>> from holdfast.objectives import VAdvCSE
-        >>> model = SentenceTransformer("bert-base-uncased")  # doctest: +SKIP
-        >>> loss = VAdvCSE(model, divergence="symmetric-kl", norm="inf", radius=0.05)  # doctest: +SKIP
-
-    Citation:
-        Kyung Min Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024.
     """
 
     TITLE: ClassVar = "V-advCSE"
     IDEA: ClassVar = (
         "the softmax of a projected sentence vector must not change under a worst-case perturbation (eq. 8-14)"
     )
+    HEADS: ClassVar = AnyHeadKind
     CITATION: ClassVar = "Ko. V-advCSE: Virtual Adversarial Contrastive Learning for Sentence Embeddings. 2024."
     PRESETS: ClassVar = {
         "paper": {"regularisation": 1e-6, "duplicates": "keep"},
@@ -101,7 +78,6 @@ class VAdvCSE(Objective):
         },
     }
     COST: ClassVar = 1.03
-    TRAINING: ClassVar = {"learning_rate": 3e-5, "batch_size": 64, "epochs": 1.0}
 
     def __init__(
         self,
@@ -121,17 +97,16 @@ class VAdvCSE(Objective):
         duplicates: Duplicates = "mask",
         as_released: bool = False,
     ) -> None:
-        super().__init__(model, duplicates=duplicates)
+        super().__init__(model, temperature=temperature, head=head, duplicates=duplicates)
         check_words(divergence=(divergence, Divergence), space=(space, Space), norm=(norm, BallNorm))
-        check_positive(radius=radius, step_size=step_size, init_std=init_std, temperature=temperature)
+        check_positive(radius=radius, step_size=step_size, init_std=init_std)
         if not regularisation >= 0 or steps < 0:
             raise ValueError(f"regularisation and steps must not be negative, got {regularisation} and {steps}")
         if as_released and (divergence, space, norm) != ("js", "sentence", "2"):
             raise ValueError("as_released has divergence='js', space='sentence' and norm='2' only")
         self.regularisation, self.divergence, self.space = regularisation, divergence, space
         self.adversary = VirtualAdversary(steps, radius, step_size, norm, init_std, as_released)
-        self.stop_gradient, self.temperature, self.as_released = stop_gradient, temperature, as_released
-        self.head = make_head(self.encoder.dimension, head)
+        self.stop_gradient, self.as_released = stop_gradient, as_released
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Run training pass, attack and perturbed pass; return ``{"contrastive", "regulariser"}``, scalars."""
@@ -146,7 +121,7 @@ class VAdvCSE(Objective):
         z, z_positive = z.chunk(2)
         if self.regularisation == 0.0:  # no random numbers are drawn: exactly SimCSE, to the bit
             self.diagnostics["gradient_share"] = z.new_zeros(())
-            return {"contrastive": self._contrastive(z, z_positive, equal), "regulariser": z.new_zeros(())}
+            return {"contrastive": self.in_batch_loss(z, z_positive, equal), "regulariser": z.new_zeros(())}
         x = h[: len(z), None] if self.space == "sentence" else recording.embeddings[: len(z)]
         r = self.attack(encoder, sentences, x.detach(), z.detach(), statistics)
         h_perturbed = self._perturbed(encoder, sentences, x, r)
@@ -159,19 +134,12 @@ class VAdvCSE(Objective):
     def compute_loss(
         self, z: Tensor, z_positive: Tensor, z_perturbed: Tensor, equal: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Compute the two terms of eq. 10.
-
-        Args:
-            z: projected vectors of x, (B, d).
-            z_positive: projected vectors of the positives.
-            z_perturbed: projected vectors of x + r.
-            equal: (B, N), as returned by `equal_texts`.
-        """
+        """Compute the two terms of eq. 10 from projected vectors of x, its positive and x + r, all (B, d)."""
         clean = z.detach() if self.stop_gradient else z
         with full_precision(z):
             between = _released_js if self.as_released else divergence_between
             distance = between(clean, z_perturbed, self.divergence).mean()
-        contrastive = self._contrastive(z, z_positive, equal)
+        contrastive = self.in_batch_loss(z, z_positive, equal)
         return {"contrastive": contrastive, "regulariser": self.regularisation * distance}
 
     def attack(self, encoder: Encoder, sentences: Features, x: Tensor, z: Tensor, statistics: Statistics) -> Tensor:
@@ -209,10 +177,6 @@ class VAdvCSE(Objective):
     def initial_noise(self, x: Tensor, mask: Tensor) -> Tensor:
         """Draw r⁰ ~ N(0, σ²I), (B, L, d), in fp32."""
         return self.adversary.noise(x, mask)
-
-    def _contrastive(self, z: Tensor, z_positive: Tensor, equal: Tensor | None) -> Tensor:
-        keys, offset = gather_keys(z_positive)
-        return info_nce(z, [keys], temperature=self.temperature, offset=offset, equal=equal)
 
     def _mask(self, sentences: Features, x: Tensor) -> Tensor:
         if self.space == "sentence":

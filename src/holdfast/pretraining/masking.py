@@ -46,11 +46,7 @@ class Masking:
     def draw(self, ids: Ids, generator: np.random.Generator) -> tuple[Ids, npt.NDArray[np.bool_]]:
         """Return the masked token ids, and the mask of the positions to predict, both (n,).
 
-        At least one token is chosen if any can be chosen.
-
-        Args:
-            ids: token ids of one or more whole sentences, concatenated, (n,).
-            generator: random generator.
+        ``ids`` are those of one or more whole sentences. At least one token is chosen if any can be chosen.
         """
         maskable = self.maskable[ids]
         if self.whole_words:

@@ -99,10 +99,7 @@ def loss_of(model: Any, group: Group) -> Tensor:
 
 @contextlib.contextmanager
 def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
-    """Compute the head only at some places; in BERT-shaped models also the last layer after its attention.
-
-    Computed for every token, the head costs as much as all layers of a small model.
-    """
+    """Compute the head only at some places; in BERT-shaped models also the last layer after its attention."""
 
     def chosen(hidden: Tensor) -> Tensor:
         return hidden.flatten(0, 1)[places][None]  # (1, M, d)
@@ -135,12 +132,7 @@ def _computed_at(model: Any, places: Tensor) -> Iterator[None]:
 
 @torch.no_grad()
 def measure(model: Any, groups: list[Group], *, bf16: bool) -> dict[str, float]:
-    """Measure how well the model predicts held-out tokens.
-
-    Args:
-        model: the model; its mode (training or evaluation) is restored.
-        groups: as returned by `held_out_groups`.
-        bf16: compute in automatic mixed precision.
+    """Measure how well the model predicts the tokens of `held_out_groups`, with ``bf16`` in mixed precision.
 
     Returns:
         ``loss``, the mean cross-entropy in nats; ``perplexity``, its exponential; ``masked_accuracy`` ×100.

@@ -25,6 +25,9 @@ def card(
     """
     front = {"library_name": "transformers", "pipeline_tag": "fill-mask", "tags": ["fill-mask", "holdfast"]}
     settings = "\n".join(f"| {name} | {value} |" for name, value in _settings(record, outcome))
+    terms = "Its owner's terms apply (`--attribution` names them)."
+    if record["attribution"]:
+        terms = f"Attribution: {record['attribution']}."
     begun = f"`{record['base_model']}`, continued" if record["base_model"] else "trained from scratch"
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
@@ -48,7 +51,7 @@ Its own vectors are not sentence embeddings. It has the biases and the gaps of i
 ## Corpus
 
 {record["corpus"]["source"]}: {record["corpus"]["sentences"]:,} sentences, {record["corpus"]["tokens"]:,} tokens
-(sha256 {record["corpus"]["sha256"][:16]}…). {_attribution(record)}
+(sha256 {record["corpus"]["sha256"][:16]}…). {terms}
 
 ## Held-out sentences
 
@@ -60,11 +63,6 @@ Its own vectors are not sentence embeddings. It has the biases and the gaps of i
 |---|---|
 {settings}
 {_prompts(prompts)}"""
-
-
-def _attribution(record: Mapping[str, Any]) -> str:
-    attribution = record["attribution"]
-    return f"Attribution: {attribution}." if attribution else "Its owner's terms apply (`--attribution` names them)."
 
 
 def _measured(record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:

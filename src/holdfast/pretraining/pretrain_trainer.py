@@ -6,10 +6,10 @@ import json
 import math
 import time
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
@@ -60,12 +60,7 @@ class Clock:
 
 
 def rate_factor(share: float, warmup: float) -> float:
-    """Return the factor of the peak learning rate: a linear rise in the warm-up, then a linear fall to 0.
-
-    Args:
-        share: share of the run that is over, from 0 to 1.
-        warmup: share of the run for the warm-up.
-    """
+    """Return the factor of the peak learning rate at a share of the run: linear up to ``warmup``, then down to 0."""
     return share / warmup if share < warmup else (1 - share) / (1 - warmup)
 
 
@@ -74,8 +69,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     Differences from ``transformers.Trainer``: a step makes a backward pass for each of its groups, whose gradients add
     up to that of the mean over all places of the step; groups and masks are functions of seed and step, so that a
-    resumed run continues bit-exactly; the learning rate follows the steps or a clock; a complete checkpoint is sealed
-    with hashes; a loss that is not finite stops the run before the weights are updated.
+    resumed run continues bit-exactly; the learning rate follows the steps or a clock.
 
     Args:
         model: the masked language model.
@@ -84,7 +78,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         warmup: share of the run for the warm-up.
         clock: measures the time of the run; if it has a limit, it ends the run, and the learning rate follows it
             instead of the number of steps.
-        keep_checkpoints: number of checkpoints to keep while training.
+        keep_checkpoints: as in `Resumable`.
         **kwargs: as for ``transformers.Trainer``.
     """
 
@@ -107,7 +101,7 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return a loader of the steps in order; a resumed run skips step numbers without loading data."""
-        return self.loader(self.steps, BatchSampler(SequentialSampler(self.steps), 1, drop_last=False), _the_only)
+        return self.loader(self.steps, BatchSampler(SequentialSampler(self.steps), 1, drop_last=False), itemgetter(0))
 
     def begin_training(self) -> None:
         """Start the clock."""
@@ -130,22 +124,11 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         return scheduler
 
     def training_step(self, model: nn.Module, inputs: list[Group], *_: Any, **__: Any) -> Tensor:
-        """Make a backward pass for each group; return the mean loss over the step's places, detached.
-
-        Raises:
-            UserError: the loss is not finite; the optimiser step is not made.
-        """
+        """Make a backward pass for each group, as `backward_each`; return the mean loss over the step's places."""
         model.train()
         groups = [group for group in self._prepare_inputs(inputs) if len(group["labels"])]
         count = sum(len(group["labels"]) for group in groups)
-        total = torch.zeros((), device=self.args.device)
-        for group in groups:
-            with self.compute_loss_context_manager():
-                loss = loss_of(model, group) / count
-            self.accelerator.backward(loss)
-            total += loss.detach()
-        self.check_finite(total)  # once for all groups, since it synchronises with the device
-        return total
+        return self.backward_each(loss_of(model, group) / count for group in groups)
 
     def _prepare_inputs(self, inputs: list[Group]) -> list[Group]:
         return [{name: self._prepare_input(value) for name, value in group.items()} for group in inputs]
@@ -189,8 +172,3 @@ class PretrainTrainer(Resumable, Trainer):  # type: ignore[misc]
         super()._load_from_checkpoint(checkpoint_path)
         saved = json.loads((Path(checkpoint_path) / CLOCK_FILE).read_text(encoding="utf-8"))
         self.clock.set(saved["elapsed"])
-
-
-def _the_only(items: list[list[Group]]) -> list[Group]:
-    (groups,) = items
-    return groups

@@ -71,16 +71,11 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train a masked language model and return the result, which is also written to ``OUTPUT/results.json``.
 
-    Args:
-        settings: settings of the run.
-        resume: resume the run in ``settings.output``; if it ends by steps or epochs, the final weights are the same as
-            without the interruption.
-        console: console for progress; None: no output.
-        command: words of the command, for the result; None: those of this process.
+    ``resume``, ``console`` and ``command`` are those of `Run`. A resumed run gives the weights of an unbroken one if it
+    ends by steps or epochs.
 
     Raises:
-        UserError: a mistake in the settings or the data, a folder with other files, a loss that is not finite, or a
-            full disk.
+        UserError: an error in the settings or the data, or as in `Run`.
     """
     run = Run(
         "pretrain", settings.output, resume=resume, save_steps=settings.save_steps, console=console, command=command
@@ -107,11 +102,7 @@ def _pretrain(settings: PretrainSettings, run: Run) -> dict[str, Any]:
 
 def _material(settings: PretrainSettings, console: Console) -> _Material:
     """Read the corpus, get a vocabulary, and tokenise the sentences."""
-    reading: dict[str, Any] = {
-        "column": settings.column,
-        "data": settings.data,
-        "max_chars": settings.max_chars,
-    }
+    reading: dict[str, Any] = {"column": settings.column, "data": settings.data, "max_chars": settings.max_chars}
     held_out_spooled = None
     if settings.held_out is not None:  # first, since it is small: a mistake in its name is reported early
         with stage(console, f"reading {settings.held_out}", unit="sentences", announce=False) as shown:
@@ -189,7 +180,11 @@ def _train(settings: PretrainSettings, material: _Material, model: Any, run: Run
         processing_class=material.tokenizer,
         args=_arguments(settings, steps, run, evaluate=bool(held_out), on_cpu=on_cpu),
     )
-    progress = TrainingProgress(PretrainStage(run.console, order, clock), _held_out_scores, print_scores=True)
+    progress = TrainingProgress(
+        PretrainStage(run.console, order, clock),
+        lambda of: f"held-out perplexity {of['eval_perplexity']:.2f}, {of['eval_masked_accuracy']:.1f} % right",
+        print_scores=True,
+    )
     run.train(trainer, progress, [FreedMemory()], ready_to_train(model, settings.dropout))
     done = trainer.state.global_step
     outcome = {
@@ -203,10 +198,6 @@ def _train(settings: PretrainSettings, material: _Material, model: Any, run: Run
     model.to("cpu", dtype=torch.float16 if settings.export == "fp16" else torch.float32)
     run.export_transformer(model, material.tokenizer)
     return {**outcome, "megabytes": (settings.output / "model.safetensors").stat().st_size / 1e6}
-
-
-def _held_out_scores(metrics: dict[str, float]) -> str:
-    return f"held-out perplexity {metrics['eval_perplexity']:.2f}, {metrics['eval_masked_accuracy']:.1f} % right"
 
 
 def _group_tokens(settings: PretrainSettings, device: str) -> int:
@@ -250,6 +241,7 @@ def _record(settings: PretrainSettings, identity: dict[str, Any], material: _Mat
     device = get_device_name()
     precision = arithmetic.resolve(settings.precision, torch.device(device))
     held_out = material.held_out
+    known_licence = next((entry.licence for entry in CORPORA if entry.name == settings.corpus), None)
     return {
         **identity,
         "training": {**identity["training"], "precision": precision, "group_tokens": _group_tokens(settings, device)},
@@ -272,7 +264,7 @@ def _record(settings: PretrainSettings, identity: dict[str, Any], material: _Mat
         "held_out": None
         if held_out is None
         else {"source": settings.held_out, "sentences": len(held_out), "tokens": len(held_out.ids)},
-        "attribution": settings.attribution or _known_terms(settings.corpus),
+        "attribution": settings.attribution or known_licence,
     }
 
 
@@ -292,11 +284,6 @@ def _describe_vocabulary(settings: PretrainSettings, pieces: int) -> str:
     if settings.model is None and settings.tokenizer is None:
         return f"{pieces:,} WordPieces, counted on the corpus"
     return f"{pieces:,} pieces, those of {settings.model or settings.tokenizer}"
-
-
-def _known_terms(corpus: str) -> str | None:
-    """Return the licence of a corpus that is known by its name, else None."""
-    return next((entry.licence for entry in CORPORA if entry.name == corpus), None)
 
 
 def _arguments(settings: PretrainSettings, steps: int, run: Run, *, evaluate: bool, on_cpu: bool) -> TrainingArguments:

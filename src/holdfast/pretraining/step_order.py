@@ -12,12 +12,7 @@ from holdfast.pretraining.tokens import Ids
 def cut_into_groups(rows: Ids, lengths: Ids, tokens: int) -> list[Ids]:
     """Cut rows sorted by length into groups, so that (rows of a group) × (longest row) is at most ``tokens``.
 
-    A row longer than the limit becomes a group by itself.
-
-    Args:
-        rows: row numbers, shortest first.
-        lengths: number of tokens of every row of the corpus.
-        tokens: limit of tokens per group, padding included.
+    A row longer than the limit becomes a group by itself. ``lengths`` are those of every row of the corpus.
     """
     sizes = lengths[rows]
     groups, begin = [], 0

@@ -66,9 +66,8 @@ def tokenise_corpus(
     """Tokenise a corpus, with a cache per corpus, tokeniser, limit and held-out part.
 
     Args:
-        corpus: the sentences.
+        corpus: the sentences; those longer than ``max_length`` tokens are truncated.
         tokenizer: a fast tokeniser.
-        max_length: maximum number of tokens of a sentence; longer ones are truncated.
         without: held-out corpus; sentences with the same tokens as one of its sentences are left out.
         folder: folder of the cache; by default ``$HOLDFAST_CACHE/tokens``.
         progress: called repeatedly with the number of sentences done.
@@ -147,11 +146,7 @@ def _tokens_of(tokenizer: Any, sentences: list[str], max_length: int) -> tuple[l
 
 
 def _recall(memo: Path) -> TokenisedCorpus | None:
-    """Return the cached corpus of ``memo``, or None if it is missing or damaged.
-
-    Raises:
-        UserError: the file belongs to another key.
-    """
+    """Return the cached corpus of ``memo``, or None if it is missing or damaged."""
     facts = remembered(memo)
     try:
         if [sha256(_ids_file(memo)), sha256(_starts_file(memo))] != facts["sha256"]:

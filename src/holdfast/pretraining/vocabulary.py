@@ -97,11 +97,7 @@ def train_wordpieces(sentences: Any, size: int) -> list[str]:
 
 
 def load_tokenizer(spec: str, option: str) -> Any:
-    """Load the tokeniser of a model, or from a folder with a tokeniser only.
-
-    Args:
-        spec: a folder, or a model's name as for :func:`holdfast.model_lookup.resolve_model`.
-        option: command-line option with this name, for error messages.
+    """Load the tokeniser of a model, or from a folder with a tokeniser only; ``option`` named it, for messages.
 
     Raises:
         UserError: the tokeniser does not exist, or has no mask token, no padding token or no fast form.

@@ -46,12 +46,9 @@ def is_intact(checkpoint: Path) -> bool:
 
 
 def _read_seal(checkpoint: Path) -> dict[str, Any]:
-    """Return a checkpoint's seal, ``{files: {name: hash}, run: digest}``; empty if it is missing or damaged.
-
-    Seals of earlier versions hold only the hashes and name no run.
-    """
+    """Return a checkpoint's seal, ``{files: {name: hash}, run: digest}``; empty if it is missing or damaged."""
     sealed = read_object(checkpoint / SEAL)
-    if _OWN_HASH not in sealed:
+    if _OWN_HASH not in sealed:  # of an earlier version: only the hashes
         return {_FILES: sealed} if all(isinstance(digest, str) for digest in sealed.values()) else {}
     own_hash = sealed.pop(_OWN_HASH)
     return sealed if own_hash == _hash_of(sealed) and isinstance(sealed.get(_FILES), dict) else {}

@@ -28,12 +28,7 @@ def duplicates_before(share: float, batches: int, duplicates: str) -> str:
 
 
 def duplicates_after(shares: Mapping[str, float], options: Mapping[str, Any]) -> str:
-    """Return the message on a whole run; empty if there were no duplicates.
-
-    Args:
-        shares: as returned by `logged_shares`.
-        options: options of the method.
-    """
+    """Return the message on a whole run from its `logged_shares`; empty if there were no duplicates."""
     found = [(_percent(share), _PLACES[name]) for name, share in shares.items() if name in _PLACES and share > 0]
     if not found:
         return ""

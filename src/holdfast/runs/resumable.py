@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class Resumable:
     """Mixin for a ``transformers.Trainer``: sealed checkpoints, one autocast region per step, and hooks.
 
     It must come before the trainer in the bases. A complete checkpoint is sealed with hashes. A run can also be resumed
-    from a checkpoint of its last step.
+    from a checkpoint of its last step. A loss that is not finite stops the run before the weights are updated.
 
     Attributes:
         keep_checkpoints: number of checkpoints to keep while training.
@@ -79,6 +79,23 @@ class Resumable:
         else:
             self.state = state
             self._load_from_checkpoint(str(checkpoint))  # type: ignore[attr-defined]
+
+    def backward_each(self, losses: Iterator[Tensor]) -> Tensor:
+        """Call backward on each loss of a step before the next is computed; return their detached sum.
+
+        Raises:
+            UserError: the sum is not finite; the optimiser step is not made.
+        """
+        total = torch.zeros((), device=self.args.device)
+        while True:
+            with self.compute_loss_context_manager():
+                loss = next(losses, None)
+            if loss is None:
+                break
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        self.check_finite(total)  # once for all losses, since the check waits for the device
+        return total
 
     def compute_loss_context_manager(self) -> contextlib.ExitStack:
         """Open one autocast region for the whole loss, so that weights are cast once per step, not once per pass."""

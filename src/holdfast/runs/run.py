@@ -57,6 +57,8 @@ _MODEL_FILES = ("modules.json", "config.json")
 class Run:
     """One training in its folder, which can be resumed at any point.
 
+    A folder with other files, a loss that is not finite or a full disk ends it with a ``UserError``.
+
     Args:
         verb: command that makes such runs, such as "train".
         folder: folder of the run, and of the finished model.
@@ -140,8 +142,8 @@ class Run:
             raise UserError(f"{folder} holds another run: continue it with --resume or choose another --output folder")
         if names.isdisjoint(_MODEL_FILES) or not self.result_file.exists():
             return None
-        now, record = json.loads(json.dumps(settings)), self._written_record()
-        self._refuse_another(_shared(record, now), now)
+        record = self._written_record()
+        self._refuse_another(record, settings, partial=True)
         self._refuse_foreign_files()
         result = read_result(self.result_file)
         self._refuse_foreign_result(result, digest_of(record))
@@ -156,7 +158,7 @@ class Run:
         record = {**record, "versions": environment()["packages"]}
         if is_first_process():
             if (self.folder / RUN_FILE).exists():
-                self._refuse_another(self._written_record(), json.loads(json.dumps(record)))
+                self._refuse_another(self._written_record(), record)
                 self._refuse_foreign_files()
                 self.checkpoint = self._newest_checkpoint()
             else:
@@ -183,16 +185,12 @@ class Run:
         except UserError as error:
             raise UserError(f"{error}; start a new run in another folder") from error
 
-    def _refuse_another(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        for name, was, given in differences(before, now):
+    def _refuse_another(self, before: dict[str, Any], now: Mapping[str, Any], *, partial: bool = False) -> None:
+        for name, was, given in differences(before, json.loads(json.dumps(now)), partial=partial):
             raise UserError(f"cannot resume {self.folder}: {name} was {was!r} and is now {given!r}")
 
     def _refuse_foreign_files(self) -> None:
-        """Refuse files of another run; report damage of the log, and files that name no run.
-
-        Raises:
-            UserError: a file belongs to another run; the message names it and both runs.
-        """
+        """Refuse files of another run; report damage of the log, and files that name no run."""
         unnamed = [path.relative_to(self.folder).as_posix() for path in refuse_foreign_checkpoints(self.folder)]
         refuse_log_of_another(self.folder / METRICS_FILE, digest_in(self.folder))
         if unnamed:
@@ -307,12 +305,3 @@ class Run:
     def _remove(self, *folders: str) -> None:
         for name in folders:
             shutil.rmtree(self.folder / name, ignore_errors=True)
-
-
-def _shared(record: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of ``record`` whose keys are in ``settings``, recursively."""
-    found = {}
-    for name in record.keys() & settings.keys():
-        own, new = record[name], settings[name]
-        found[name] = _shared(own, new) if isinstance(own, dict) and isinstance(new, dict) else own
-    return found

@@ -18,11 +18,7 @@ def this_process() -> dict[str, Any]:
 
 
 def is_alive(process: Mapping[str, Any]) -> bool | None:
-    """Return True if a process is alive, False if not, None if unknown (for example on another machine).
-
-    Args:
-        process: as returned by `this_process`.
-    """
+    """Return True if a process (`this_process`) is alive, False if not, None if unknown (as on another machine)."""
     pid = process.get("pid")
     if process.get("host") != platform.node() or type(pid) is not int or os.name != "posix":
         return None

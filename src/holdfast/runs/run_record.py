@@ -41,12 +41,14 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name and both values of each setting that differs between the records of two runs."""
-    for name in sorted({*before, *now} - _MAY_DIFFER):
+def differences(
+    before: dict[str, Any], now: dict[str, Any], within: str = "", *, partial: bool = False
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name and both values of each setting that differs; with ``partial`` only of those in ``now``."""
+    for name in sorted((now.keys() if partial else {*before, *now}) - _MAY_DIFFER):
         was, given = before.get(name), now.get(name)
         if isinstance(was, dict) and isinstance(given, dict):
-            yield from differences(was, given, f"{within}{name} ")
+            yield from differences(was, given, f"{within}{name} ", partial=partial)
         elif was != given:
             yield f"{within}{name}", was, given
 
@@ -71,12 +73,7 @@ def digest_in(folder: Path) -> str | None:
 
 
 def refuse_foreign(path: Path, named: Any, run: str | None) -> None:
-    """Refuse a file that names another run than that of its folder.
-
-    Args:
-        path: the file, for the message.
-        named: the run that the file names; None: it names none (files of earlier versions).
-        run: the run of the folder; None: unknown.
+    """Refuse a file that names another run (``named``) than that of its folder (``run``); None: unknown.
 
     Raises:
         UserError: the runs differ; the message names both.

@@ -84,11 +84,7 @@ class Standing:
 
 
 def standing_of(folder: Path, now: float | None = None) -> Standing:
-    """Return the state of the run in ``folder``.
-
-    Args:
-        folder: folder of the run; may not exist yet.
-        now: time in seconds since 1970; None: the current time.
+    """Return the state of the run in ``folder``, which may not exist yet, at the time ``now`` (seconds since 1970).
 
     Raises:
         UserError: ``folder`` is a file or cannot be read, or its log belongs to another run than its record.
@@ -159,17 +155,14 @@ def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], n
     process = begun.get("process")
     alive = is_alive(process) if isinstance(process, dict) else None
     if alive is None:
-        return "unseen", f"last log record {_ago(log, now)}; its process cannot be seen from this machine"
+        written = number_of(log[-1].get("time"))
+        ago = "at an unknown time" if written is None else f"{duration(max(0.0, now - written))} ago"
+        return "unseen", f"last log record {ago}; its process cannot be seen from this machine"
     trained = last.get("state") == TRAINED
     if alive:
         return ("measuring", "trained; saving and measuring") if trained else ("running", "running")
     after = "after its last step, before its result was written" if trained else f"after step {log[-1]['step']}"
     return "gone", f"its process ended without a log record {after}; continue it with --resume"
-
-
-def _ago(log: Sequence[Record], now: float) -> str:
-    written = number_of(log[-1].get("time"))
-    return "at an unknown time" if written is None else f"{duration(max(0.0, now - written))} ago"
 
 
 def duration(seconds: float) -> str:

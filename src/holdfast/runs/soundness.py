@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.adversary.ball_radius import ball_radius
 from holdfast.runs.duplicate_shares import LARGE, duplicates_after, logged_shares
 from holdfast.runs.run_log import RISES, Record, curve, number_of
 
@@ -61,8 +60,9 @@ def options_of(protocol: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def radius_of(options: Mapping[str, Any]) -> float | None:
-    """Return the radius of δ's ball by the options of the method or the defence; None if unknown."""
-    return ball_radius({name: number for name, value in options.items() if (number := number_of(value)) is not None})
+    """Return the option ``radius``, or without it the reach of the FGSM steps (`MixedAscent`); None if unknown."""
+    radius, steps, size = (number_of(options.get(name)) for name in ("radius", "fgsm_steps", "fgsm_size"))
+    return radius if radius is not None or steps is None or size is None else steps * size
 
 
 def _loss(log: Sequence[Record]) -> Flag | None:

@@ -155,9 +155,5 @@ class MetricsFile(TrainerCallback):
 
 
 def logging_steps(steps: float | None) -> int:
-    """Return the steps between log records: 25, or fewer in a short run, so that it has at least ten.
-
-    Args:
-        steps: steps of the whole run; None if not known in advance.
-    """
+    """Return the steps between log records: 25, or fewer in a short run of ``steps``, so that it has at least ten."""
     return 25 if steps is None else min(25, max(1, int(steps) // 10))

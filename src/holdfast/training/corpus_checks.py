@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from holdfast.adversary.equal_texts import share_a_text, text_hashes
 from holdfast.data.corpus import SpooledCorpus
@@ -28,7 +28,8 @@ def refuse_single_text(corpus: SpooledCorpus, encoder: Encoder) -> None:
         first, differs_as_string = corpus.dataset[0][column], False
         for texts in _differing_texts(corpus, column, first):
             differs_as_string = True
-            if _differ_as_tokens(encoder, first, texts):
+            hashes = text_hashes(encoder.tokenise([first, *texts]))
+            if (hashes != hashes[0]).any():
                 break
         else:
             raise UserError(
@@ -52,11 +53,6 @@ def _differing_texts(corpus: SpooledCorpus, column: str, first: str) -> Iterator
     for start in range(0, corpus.sentences, _ROWS):
         if others := sorted({*corpus.dataset[start : start + _ROWS][column]} - {first}):
             yield others
-
-
-def _differ_as_tokens(encoder: Encoder, first: str, texts: Sequence[str]) -> bool:
-    hashes = text_hashes(encoder.tokenise([first, *texts]))
-    return bool((hashes != hashes[0]).any())
 
 
 def _single_text_message(corpus: SpooledCorpus, column: str, cut: int | None) -> str:

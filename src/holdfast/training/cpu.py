@@ -61,11 +61,9 @@ def _eager_with_cheap_dropout(transformer: Any) -> Iterator[None]:
 
 @contextmanager
 def _freed_memory_kept() -> Iterator[None]:
-    """Let glibc keep large freed blocks; no effect with other C libraries.
-
-    By default glibc returns blocks over 32 MiB to the system at once. The gradient of the word embeddings is such a
-    block in each step, and the page faults for a new one take a few per cent of the step.
-    """
+    """Let glibc keep large freed blocks; no effect with other C libraries."""
+    # By default glibc returns blocks over 32 MiB to the system at once. The gradient of the word embeddings is such a
+    # block in each step, and the page faults for a new one take a few per cent of the step.
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

@@ -35,11 +35,6 @@ def option_defaults(kind: type[Any]) -> dict[str, Any]:
 def method_options(method: str, preset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments for a method's objective: its preset, overridden by ``settings``.
 
-    Args:
-        method: name of a method.
-        preset: one of the method's presets; None: its defaults.
-        settings: values by option name; text is parsed as YAML, according to the option's type ("1e-3", "true", "inf").
-
     Raises:
         UserError: unknown preset or option (the message suggests the nearest name), or a value of a wrong type.
     """
@@ -53,10 +48,7 @@ def method_options(method: str, preset: str | None, settings: Mapping[str, Any])
 def given_options(owner: str, kind: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments for a class whose options are its keyword-only arguments.
 
-    Args:
-        owner: name of the class in messages.
-        kind: the class.
-        settings: values by option name; text is parsed as YAML.
+    ``owner`` names it in messages. Text is parsed as YAML, according to the option's type ("1e-3", "true", "inf").
 
     Raises:
         UserError: unknown option (the message suggests the nearest name), or a value of a wrong type.

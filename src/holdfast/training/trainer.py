@@ -34,11 +34,10 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     Differences from ``SentenceTransformerTrainer``: the objective's own state is saved in checkpoints and restored; its
     gradients are averaged over processes and clipped together with the model's; its :meth:`Objective.follow` is called
     once per optimiser step, also with gradient accumulation; the order of the corpus is a function of seed and epoch,
-    so that a resumed run continues bit-exactly; a complete checkpoint is sealed with hashes; a term of the loss that is
-    not finite stops the run before the weights are updated.
+    so that a resumed run continues bit-exactly.
 
     Args:
-        keep_checkpoints: number of checkpoints to keep while training.
+        keep_checkpoints: as in `Resumable`.
         shard: shard weights, gradients and optimiser state over the processes (:mod:`holdfast.training.sharding`);
             computations and saved files stay the same.
         **kwargs: as for ``SentenceTransformerTrainer``; ``loss`` must be an ``Objective``.

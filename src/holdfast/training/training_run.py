@@ -50,15 +50,10 @@ def train(
 ) -> dict[str, Any]:
     """Train with the settings ``config`` and return the result, which is also written to ``OUTPUT/results.json``.
 
-    Args:
-        config: settings of the run.
-        resume: resume the run in ``config.output``; the final weights are the same as without the interruption.
-        console: console for progress; None: no output.
-        command: words of the command, for the result; None: those of this process.
+    ``resume``, ``console`` and ``command`` are those of `Run`. A resumed run gives the weights of an unbroken one.
 
     Raises:
-        UserError: a mistake in the configuration or the data, an output folder with other files, a loss that is not
-            finite, or a full disk.
+        UserError: an error in the settings or the data, or as in `Run`.
     """
     run = Run(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
@@ -94,11 +89,7 @@ def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
 
 
 def _default_prompt_line(spec: str, model: SentenceTransformer, kind: type[Objective]) -> str:
-    """Return a message if training does not use the model's default prompt; empty if it has none.
-
-    Raises:
-        UserError: the objective preserves the model's vectors, and those without the prompt are not the ones in use.
-    """
+    """Return a message if training does not use the model's default prompt; empty if it has none."""
     prompt = default_prompt(model)
     if not prompt:
         return ""
@@ -112,11 +103,7 @@ def _default_prompt_line(spec: str, model: SentenceTransformer, kind: type[Objec
 
 
 def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
-    """Return the corpus; one process of each machine reads it.
-
-    Raises:
-        UserError: the corpus is invalid, or not the same on every machine.
-    """
+    """Return the corpus, which one process of each machine reads; refuse one that differs between machines."""
 
     def spool() -> SpooledCorpus:
         return spool_corpus(

@@ -9,16 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.adversary.geometry import GeometryAttack, Importance
-from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM
+from holdfast.adversary.masked_lm import Fillers, MaskedLM
 from holdfast.adversary.token_batches import padded
 from holdfast.attacks.classifier import Text, tokenise
 from holdfast.classifiers.defences.defence import Defence, Moment, TaskBatch, Training
 from holdfast.classifiers.defences.labelled_batch import LabelledBatch
 from holdfast.classifiers.losses import task_loss
-from holdfast.edits.synonyms import read_similarity
 from holdfast.encoder import attacking
 from holdfast.errors import UserError
-from holdfast.option_parsing import expanded
 
 
 class ADV(Defence):
@@ -48,10 +46,6 @@ class ADV(Defence):
     this defence; the default 10 is its value for the training without labels.
 
     Differences from the release: there the direction is DeepFool's, the clean phase is half an epoch, and N is 50.
-
-    Citation:
-        Zhao Meng, Yihan Dong, Mrinmaya Sachan, Roger Wattenhofer. Self-Supervised Contrastive Learning with Adversarial
-        Perturbations for Defending Word Substitution-based Attacks. Findings of NAACL 2022.
     """
 
     IDEA: ClassVar = "the texts, and the same with words exchanged while training"
@@ -99,20 +93,15 @@ class ADV(Defence):
         if not self._tokenizer.is_fast:
             raise UserError("adv needs the word of each token, and this model's tokeniser does not give it")
         lm = MaskedLM(self.masked_lm or str(training.model.name_or_path)).to(training.model.device)
-        if self.word_vectors is None:
-            similarity: Any = EmbeddingSimilarity(lm, threshold=self.min_similarity)
-        else:
-            similarity = read_similarity(expanded(self.word_vectors), threshold=self.min_similarity)
-        fillers = Fillers(lm, similarity, limit=self.candidates)
+        fillers = Fillers.filtered(lm, self.word_vectors, self.min_similarity, limit=self.candidates)
         self.attack = GeometryAttack(fillers, self.iterations, self.max_share, self.importance)
 
     def losses(self, model: nn.Module, batch: TaskBatch, moment: Moment) -> Iterator[Tensor]:
         """Yield one loss: of the batch, and after the clean epochs also of its adversarial texts."""
-        if moment.epoch < self.clean_epochs:
-            yield task_loss(model(**batch.features).logits, batch.labels)
-            return
         texts = [self._texts[row] for row in batch.rows]
-        changed = self.adversaries(getattr(model, "module", model), texts, batch.labels)
+        changed: Mapping[int, Text] = {}
+        if moment.epoch >= self.clean_epochs:
+            changed = self.adversaries(getattr(model, "module", model), texts, batch.labels)
         if not changed:
             yield task_loss(model(**batch.features).logits, batch.labels)
             return
@@ -123,15 +112,7 @@ class ADV(Defence):
         yield task_loss(model(**features).logits, labels)
 
     def adversaries(self, model: Any, texts: Sequence[Text], labels: Tensor) -> Mapping[int, Text]:
-        """Return the texts that the attack has changed, by the number of the original.
-
-        The model and the random state are restored.
-
-        Args:
-            model: a Hugging Face sequence classifier, in any mode.
-            texts: n texts or pairs.
-            labels: (n,), the labels of the texts.
-        """
+        """Return the texts that the attack has changed, by the number of the original; the model's mode is restored."""
         assert self.attack is not None  # begin() has been called
         with attacking(model):
             rows = LabelledBatch(model, self._tokenizer, texts, labels, self._max_length).unfinished()

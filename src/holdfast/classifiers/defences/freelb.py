@@ -39,10 +39,6 @@ class FreeLB(Defence):
     input.
 
     Differences from the release: there δ is added to the word vectors, before positions and LayerNorm.
-
-    Citation:
-        Chen Zhu, Yu Cheng, Zhe Gan, Siqi Sun, Tom Goldstein, Jingjing Liu. FreeLB: Enhanced Adversarial Training for
-        Natural Language Understanding. ICLR 2020.
     """
 
     IDEA: ClassVar = "the mean over all steps of an ascent on the embeddings"

@@ -35,10 +35,6 @@ class PGD(PerturbationTraining):
 
     Defaults: K = 3 as in FreeLB's scripts; ε is holdfast's (see ``docs/finetune.md``): published values are for other
     inputs (images, or word vectors before LayerNorm).
-
-    Citation:
-        Aleksander Madry, Aleksandar Makelov, Ludwig Schmidt, Dimitris Tsipras, Adrian Vladu. Towards Deep Learning
-        Models Resistant to Adversarial Attacks. ICLR 2018.
     """
 
     IDEA: ClassVar = "the worst perturbation of the embeddings in a ball, in place of the text"

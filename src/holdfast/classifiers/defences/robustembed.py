@@ -36,14 +36,9 @@ class RobustEmbedDefence(PerturbationTraining):
         norm: P of the ball, "1", "2" or "inf", per text over its real tokens, in per-coordinate units.
         init_std: σ of δ⁰ ~ N(0, σ²I); None: ε/10.
         trajectory: "mixed" (δ moves to the mix at each step) or "separate" (two chains, mixed at the end).
-        share: w in [0, 1].
 
     Defaults: α, β, K, T, P and λ are the paper's for its training without labels. For fine-tuning the paper
     only names a "similar" approach (appendix C, Table 7); ε = T·β, σ = ε/10 and w = 1/2 are holdfast's.
-
-    Citation:
-        Javad Rafiei Asl, Eduardo Blanco, Daniel Takabi. RobustEmbed: Robust Sentence Embeddings Using Self-Supervised
-        Contrastive Pre-Training. Findings of EMNLP 2023.
     """
 
     IDEA: ClassVar = "the text and its worst perturbation by a mix of PGD and FGSM"
@@ -69,16 +64,7 @@ class RobustEmbedDefence(PerturbationTraining):
         super().__init__(share)
         check_sizes(pgd_steps=pgd_steps, fgsm_steps=fgsm_steps, pgd_size=pgd_size, fgsm_size=fgsm_size)
         check_sizes(radius=radius or 0.0, init_std=init_std or 0.0)
-        self.ascent = MixedAscent.reaching(
-            pgd_steps=pgd_steps,
-            fgsm_steps=fgsm_steps,
-            pgd_size=pgd_size,
-            fgsm_size=fgsm_size,
-            mix=mix,
-            radius=radius,
-            norm=norm,
-            trajectory=trajectory,
-        )
+        self.ascent = MixedAscent.reaching(pgd_steps, fgsm_steps, pgd_size, fgsm_size, mix, radius, norm, trajectory)
         self.init_std = self.ascent.radius / 10 if init_std is None else init_std
 
     def climb(self, like: Tensor, mask: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, list[Tensor]]:

@@ -53,10 +53,6 @@ class SMART(Defence):
 
     Differences from the release: there the step is along g/‖g‖∞ of each token and increases KL(f(x)‖f(x+δ)) with
     dropout on and other masks in each pass, so that the term is not zero at δ = 0; it has no proximal term.
-
-    Citation:
-        Haoming Jiang, Pengcheng He, Weizhu Chen, Xiaodong Liu, Jianfeng Gao, Tuo Zhao. SMART: Robust and Efficient
-        Fine-Tuning for Pre-trained Natural Language Models through Principled Regularized Optimization. ACL 2020.
     """
 
     IDEA: ClassVar = "an output that is smooth around each text and moves slowly"
