@@ -30,13 +30,14 @@ import numpy as np
 import torch
 
 from claims import Claim, save
-from holdfast.attacks.attack_inputs import load_material
+from holdfast.attacks.attack_inputs import load_inputs
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.classifier import load_classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import summarise
 from holdfast.attacks.recipes import RECIPES
-from holdfast.attacks.resource_names import choose
+from holdfast.attacks.resource_names import SETS
 from holdfast.attacks.resources import Resources
 from holdfast.attacks.targets import ClassifierTarget
 
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--task", default="textfooler/mr")
     parser.add_argument("--recipe", default="pwws", choices=list(RECIPES))
-    parser.add_argument("--resources", default="light")
+    parser.add_argument("--resources", choices=tuple(SETS), default="light")
     parser.add_argument("--examples", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pad-to", type=int, help="of the padded loop [default: the model's position embeddings]")
@@ -90,11 +91,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
 
-    material = load_material(
-        options.task, None, split=None, goal="class", count=options.examples, seed=1, data=options.data
+    material = load_inputs(
+        AttackSettings(
+            options.model, task=options.task, goal="class", examples=options.examples, seed=1, data=options.data
+        )
     )
     classifier = load_classifier(options.model)
-    resources = Resources(choose(options.resources), data=options.data)
+    resources = Resources(SETS[options.resources], data=options.data)
     recipe = RECIPES[options.recipe]()
     resources.require(recipe.needs())
     pad_to = options.pad_to or int(classifier.model.config.max_position_embeddings)

@@ -10,8 +10,9 @@ import pytest
 from holdfast.data.registry import load_labelled
 from holdfast.data.sources import resolve
 from holdfast.errors import UserError
+from holdfast.files import expanded, paths_in
 from holdfast.model_lookup import resolve_model
-from holdfast.option_parsing import expanded, option_value, paths_in
+from holdfast.option_parsing import option_value
 
 
 def test_paths_are_apart_at_commas() -> None:

@@ -27,7 +27,6 @@ from safetensors import SafetensorError
 
 from holdfast.errors import EndsRun, UserError, first_line
 from holdfast.launch import is_first_process
-from holdfast.option_parsing import expanded
 
 # Both errno values mean "the data did not fit": the disk or the user's quota is full.
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -40,6 +39,34 @@ Returned = TypeVar("Returned")
 
 class InUse(UserError):
     """Another process is writing to the same place; the message names it."""
+
+
+def expanded(path: str | Path) -> Path:
+    """Return ``path`` with ``~`` and ``~user`` replaced by home folders.
+
+    Raises:
+        UserError: there is no such user or no known home folder, or the name is not a valid file name.
+    """
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError as error:
+        way_out = "" if error.encoding == "utf-8" else ": set PYTHONUTF8=1"
+        reason = f"in this system's encoding ({error.encoding}){way_out}"
+        raise UserError(f"{str(path)!a} cannot be a file's name {reason}") from error
+    if b"\0" in encoded:
+        raise UserError(f"{str(path)!a} cannot be a file's name: it holds a NUL")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        home = str(path).partition("/")[0]
+        raise UserError(f"{path}: there is no home folder {home}; a file of that name is ./{home}") from error
+
+
+def paths_in(words: str) -> list[str]:
+    """Split paths separated by commas; an existing path is kept as one, even if its name contains commas."""
+    if words and expanded(words).exists():  # an empty path would be the current folder
+        return [words]
+    return [part.strip() for part in words.split(",") if part.strip()]
 
 
 def cache_folder(name: str) -> Path:

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError, did_you_mean, first_line
-from holdfast.files import sha256
+from holdfast.files import expanded, sha256
 from holdfast.folder_checks import check_model_folder
 from holdfast.loading import quiet
 from holdfast.model_folder import model_modules, read_json_object, weights_files
-from holdfast.option_parsing import expanded
 
 CALL = "call:"
 """Prefix of the name of a Python function in place of a model."""

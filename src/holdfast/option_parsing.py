@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-import os
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import yaml
 
 from holdfast.errors import UserError, one_of
+from holdfast.files import expanded
 from holdfast.number_ranges import in_range, short
 
 _MAX_YAML = 1 << 18
@@ -106,34 +106,6 @@ def _as_kind(value: Any, kind: Any) -> tuple[bool, Any]:
     if get_origin(kind) is Mapping:
         return isinstance(value, dict), value
     return type(value) is kind, value
-
-
-def expanded(path: str | Path) -> Path:
-    """Return ``path`` with ``~`` and ``~user`` replaced by home folders.
-
-    Raises:
-        UserError: there is no such user or no known home folder, or the name is not a valid file name.
-    """
-    try:
-        encoded = os.fsencode(path)
-    except UnicodeEncodeError as error:
-        way_out = "" if error.encoding == "utf-8" else ": set PYTHONUTF8=1"
-        reason = f"in this system's encoding ({error.encoding}){way_out}"
-        raise UserError(f"{str(path)!a} cannot be a file's name {reason}") from error
-    if b"\0" in encoded:
-        raise UserError(f"{str(path)!a} cannot be a file's name: it holds a NUL")
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        home = str(path).partition("/")[0]
-        raise UserError(f"{path}: there is no home folder {home}; a file of that name is ./{home}") from error
-
-
-def paths_in(words: str) -> list[str]:
-    """Split paths separated by commas; an existing path is kept as one, even if its name contains commas."""
-    if words and expanded(words).exists():  # an empty path would be the current folder
-        return [words]
-    return [part.strip() for part in words.split(",") if part.strip()]
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:

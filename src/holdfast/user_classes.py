@@ -13,8 +13,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.files import sha256
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded, sha256
 
 Base = TypeVar("Base")
 

@@ -205,9 +205,10 @@ def test_show_refuses_other_results(here: Path, capsys: pytest.CaptureFixture[st
 
 def test_the_split_that_is_attacked_is_one_that_is_here(here: Path, tmp_path: Path) -> None:
     from holdfast.attacks.attack_inputs import load_inputs
+    from holdfast.attacks.attack_settings import AttackSettings
 
     def split(task: str) -> str:
-        return load_inputs(task, None, split=None, goal="auto", count=None, seed=0, data=tmp_path / "data").split
+        return load_inputs(AttackSettings("any", task=task, data=tmp_path / "data")).split
 
     write(tmp_path / "data" / "sst2" / "dev.tsv", ["sentence", "label"], [("the dog runs", "1")])
     assert split("sst2") == "dev"  # there is no test split in this folder

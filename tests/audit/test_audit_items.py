@@ -173,12 +173,15 @@ def test_texts_that_are_compared_in_parts_have_the_same_neighbours(
 # --- changes -----------------------------------------------------------------------------------------------------
 
 
+def numbered(texts: list[str], numbers: list[int], tokenizer: Any = None) -> Any:
+    """The texts of a space, for a tokeniser that gives no offsets unless one is given."""
+    return SimpleNamespace(texts=texts, numbers=numbers, model=SimpleNamespace(tokenizer=tokenizer))
+
+
 def test_one_word_in_ten_is_mistyped() -> None:
-    tokenizer = SimpleNamespace()
     short, long = "The dog runs.", "the " + " ".join(["elephant"] * 24)
-    copies = changed_copies.exchanged_words(
-        [short, "of the", long], [1, 2, 3], changed_copies.typing_error, tokenizer=tokenizer, kind="typos", seed=4
-    )
+    whole = numbered([short, "of the", long], [1, 2, 3])
+    copies = changed_copies.exchanged_words(whole, changed_copies.typing_error, kind="typos", seed=4)
     assert [copy.index for copy in copies] == [0, 2], "a text of stop words has no copy"
     assert [len(copy.changed) for copy in copies] == [1, 3], "25 words: 2.5, rounded up"
     assert copies[0].share == pytest.approx(1 / 3)
@@ -189,13 +192,10 @@ def test_one_word_in_ten_is_mistyped() -> None:
             assert is_content_word(old)
             text = text.exchanged(place, new)
         assert text.text == copy.text
-    again = changed_copies.exchanged_words(
-        [long], [3], changed_copies.typing_error, tokenizer=tokenizer, kind="typos", seed=4
-    )
+    alone = numbered([long], [3])
+    again = changed_copies.exchanged_words(alone, changed_copies.typing_error, kind="typos", seed=4)
     assert again[0].text == copies[1].text, "what stands beside a text does not change its copy"
-    other = changed_copies.exchanged_words(
-        [long], [3], changed_copies.typing_error, tokenizer=tokenizer, kind="typos", seed=5
-    )
+    other = changed_copies.exchanged_words(alone, changed_copies.typing_error, kind="typos", seed=5)
     assert other[0].text != again[0].text
 
 
@@ -222,9 +222,8 @@ def test_what_the_model_cuts_off_is_not_changed(make_masked_lm: Callable[..., Pa
     model = load_sentence_transformer(str(make_masked_lm(tmp_path / "short", max_positions=8)), device="cpu")
     text = "dog runs " * 20
     for seed in range(20):
-        (copy,) = changed_copies.exchanged_words(
-            [text], [0], changed_copies.typing_error, tokenizer=model.tokenizer, kind="typos", seed=seed
-        )
+        space = numbered([text], [0], model.tokenizer)
+        (copy,) = changed_copies.exchanged_words(space, changed_copies.typing_error, kind="typos", seed=seed)
         assert max(place for place, _, _ in copy.changed) < 6
 
 
@@ -238,10 +237,8 @@ def test_likely_words_are_those_of_the_masked_lm() -> None:
 
     for seed in range(8):
         (copy,) = changed_copies.filled_words(
-            ["The dog is in the"],
-            [0],
+            numbered(["The dog is in the"], [0]),
             Proposer(),  # type: ignore[arg-type]
-            tokenizer=SimpleNamespace(),
             seed=seed,
         )
         assert copy.text == "The horse is in the", "the word itself is no other word"
@@ -270,9 +267,7 @@ def test_one_of_the_ten_likeliest_words_is_drawn() -> None:
             return [[f"word{n}" for n in range(50)] for _ in given]
 
     proposer: Any = Proposer()
-    copies = changed_copies.filled_words(
-        ["The dog is in the"] * 200, list(range(200)), proposer, tokenizer=SimpleNamespace(), seed=1
-    )
+    copies = changed_copies.filled_words(numbered(["The dog is in the"] * 200, list(range(200))), proposer, seed=1)
     assert {new for copy in copies for _, _, new in copy.changed} == {f"word{n}" for n in range(10)}
 
 

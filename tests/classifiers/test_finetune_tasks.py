@@ -11,6 +11,7 @@ import pytest
 from classifier_rows import rows, write
 
 from holdfast.attacks.attack_inputs import load_attacked_model, load_inputs
+from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.classifier import load_classifier
 from holdfast.classifiers import FinetuneSettings, finetune
 from holdfast.cli import main
@@ -55,10 +56,10 @@ def test_a_folder_of_ones_own_is_learnt_and_attacked(settings: Settings, data: P
     dev, test = result["results"]
     assert (dev["task"], dev["split"], test["split"], test["n"]) == ("mine", "dev", "test", 60)
     assert test["metrics"]["accuracy"] > 90
-    material = load_inputs(str(folder), None, split=None, goal="auto", count=None, seed=0, data=None)
+    attacked = AttackSettings(str(settings().folder), task=str(folder), device="cpu")
+    material = load_inputs(attacked)
     assert (material.split, len(material.examples), material.classes) == ("test", 60, ["barks", "purrs"])
-    model = str(settings().folder)
-    victim, numbered = load_attacked_model(model, material, threshold=None, k=1, margin=1, data=None, device="cpu")
+    victim, numbered = load_attacked_model(attacked, material)
     outputs = victim.target.outputs([example.texts for example in numbered.examples], exact=True)
     right = [int(np.argmax(out)) == example.label for out, example in zip(outputs, numbered.examples, strict=True)]
     assert 100 * np.mean(right) == pytest.approx(test["metrics"]["accuracy"])

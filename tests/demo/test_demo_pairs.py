@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from holdfast.demo.graded_pairs import GradedPair, load_pairs
+from holdfast.demo.demo_sentences import GradedPair, load_pairs
 
 KINDS = {
     *("paraphrase", "detail", "topic", "unrelated", "question", "lure", "idiom"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.data.registry import load_labelled
-from holdfast.demo.sentiment import SPLITS, LabelledSentence, load_sentiment, write_sentiment
+from holdfast.demo.demo_sentences import SPLITS, LabelledSentence, load_sentiment, write_sentiment
 
 ALIKE = 0.5  # of the words of two sentences together, those that both have: more is the same template filled in again
 

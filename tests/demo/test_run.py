@@ -12,15 +12,14 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
+from holdfast.cli.demo_summary import summary, verdict
 from holdfast.demo.demo_folder import prepare
 from holdfast.demo.demo_run import run_demo
+from holdfast.demo.demo_sentences import load_pairs, load_sentiment
 from holdfast.demo.demo_settings import BEFORE, CLASSIFIERS, METHODS, RECORD_FILE, DemoSettings
 from holdfast.demo.demo_stages import DemoStage, similarity_judge
-from holdfast.demo.graded_pairs import load_pairs
 from holdfast.demo.probe import HARD_KINDS, noise_metrics, spread
 from holdfast.demo.reload import AGREES, reload_differences
-from holdfast.demo.sentiment import load_sentiment
-from holdfast.demo.summary import summary, verdict
 from holdfast.errors import UserError
 from holdfast.results import read_result
 

@@ -19,7 +19,7 @@ from holdfast.cli import main
 from holdfast.cli.app import app
 from holdfast.cli.console import console, progress_console
 from holdfast.errors import UserError
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 from holdfast.results import read_result, write_result
 from holdfast.terminal import standard_streams
 

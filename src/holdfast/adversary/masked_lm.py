@@ -14,10 +14,10 @@ from holdfast.adversary.token_batches import in_batches
 from holdfast.edits.synonyms import Similarity, read_similarity
 from holdfast.edits.words import Words, is_content_word, others
 from holdfast.errors import UserError
+from holdfast.files import expanded
 from holdfast.input_limits import checked_limit
 from holdfast.loading import loading
 from holdfast.model_lookup import resolve_model
-from holdfast.option_parsing import expanded
 from holdfast.shortening import shortened_for
 
 PROPOSALS = 100

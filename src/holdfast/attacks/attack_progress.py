@@ -14,15 +14,7 @@ from holdfast.progress import Stage, digits
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The state of the running attacks.
-
-    Attributes:
-        texts: number of texts under attack.
-        tried: number of their words for which substitutes were tried.
-        words: number of their words that may be changed.
-        queries: number of queries for them.
-        parts: sum of the finished share of each text, from 0 to 1.
-    """
+    """The number of texts under attack, and sums over them; ``parts`` sums their finished shares, 0 to 1 each."""
 
     texts: int = 0
     tried: int = 0

@@ -34,11 +34,10 @@ from holdfast.attacks.resources import Resources, availability
 from holdfast.data.sources import STDIN
 from holdfast.distributed import own_device
 from holdfast.errors import UserError
-from holdfast.files import exclusive, output_lock, write_text
+from holdfast.files import exclusive, output_lock, paths_in, write_text
 from holdfast.input_limits import cut_line
 from holdfast.model_lookup import CALL
 from holdfast.number_ranges import check_numbers
-from holdfast.option_parsing import paths_in
 from holdfast.precision import ResolvedPrecision
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
@@ -96,18 +95,7 @@ def attack(
 
 @dataclass(frozen=True)
 class _Run:
-    """Everything that an attack run has loaded.
-
-    Attributes:
-        settings: the settings, with the device and the precision in use.
-        recipes: the recipes.
-        inputs: the examples.
-        model: the attacked model.
-        resources: the linguistic resources.
-        console: console for progress and messages.
-        rank: rank of this process.
-        world: number of processes.
-    """
+    """Everything that an attack run has loaded; the settings hold the device and the precision in use."""
 
     settings: AttackSettings
     recipes: Sequence[Recipe]
@@ -152,34 +140,14 @@ def _load(settings: AttackSettings, recipes: Sequence[Recipe], console: Console 
     """Load the data, the resources and the model."""
     rank, world = _place(settings)
     with stage(console, f"reading {settings.texts or settings.task}", announce=False):
-        inputs = load_inputs(
-            settings.task,
-            settings.texts,
-            split=settings.split,
-            goal=settings.goal,
-            count=settings.examples,
-            seed=settings.seed,
-            data=settings.data,
-            search=settings.search,
-        )
+        inputs = load_inputs(settings)
     resources = Resources(settings.resource_names, data=settings.data, device=settings.device)
     resources.require(dict.fromkeys(name for recipe in recipes for name in recipe.needs()))
     if rank == 0:
         with stage(console, "loading the linguistic resources", announce=False):
             _load_similarity(settings, resources)
     with stage(console, f"loading {settings.model}", announce=False):
-        model, inputs = load_attacked_model(
-            settings.model,
-            inputs,
-            threshold=settings.threshold,
-            k=settings.k,
-            margin=settings.margin,
-            data=settings.data,
-            device=settings.device,
-            call_batch=settings.call_batch,
-            console=console,
-            label_map=settings.label_map,
-        )
+        model, inputs = load_attacked_model(settings, inputs, console)
     needing = [recipe.NAME for recipe in recipes if recipe.GRADIENTS]
     if needing and not model.target.has_gradients:
         raise UserError(f"{settings.model} gives no gradients: leave {needing[0]} out of --recipes")

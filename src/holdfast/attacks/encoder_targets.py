@@ -128,20 +128,11 @@ class ScoredPairTarget(EncoderTarget):
     side, on the other side.
 
     Args:
-        model: any SentenceTransformer, or a function.
-        source: its name.
         scale: increasing function from cosines (n,) to scores (n,).
         margin: in points of the human scale.
     """
 
-    def __init__(
-        self,
-        model: SentenceEncoder,
-        *,
-        source: str,
-        scale: Scale,
-        margin: float = 1.0,
-    ) -> None:
+    def __init__(self, model: SentenceEncoder, *, source: str, scale: Scale, margin: float = 1.0) -> None:
         super().__init__(model, source=source)
         self.scale, self.margin = scale, margin
         self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
@@ -154,7 +145,9 @@ class ScoredPairTarget(EncoderTarget):
         """Store the vectors of the texts that are not attacked, and the similarity before the attack."""
         if not examples:
             return []
-        vectors = self.units([text for example in examples for text in (example.text, _other(example))])
+        vectors = self.units(
+            [text for example in examples for text in (example.text, example.texts[1 - example.attacked])]
+        )
         for i, example in enumerate(examples):
             own, other = vectors[2 * i : 2 * i + 2]
             self._others[example.number] = other
@@ -197,13 +190,7 @@ class ScoredPairTarget(EncoderTarget):
 
 
 class DriftTarget(EncoderTarget):
-    """Label-free target: move a text's vector until its cosine with the original vector is below ``threshold``.
-
-    Args:
-        model: any SentenceTransformer, or a function.
-        source: its name.
-        threshold: the cosine below which the attack succeeds.
-    """
+    """Label-free target: move a text's vector until its cosine with the original vector is below ``threshold``."""
 
     def __init__(self, model: SentenceEncoder, *, source: str, threshold: float) -> None:
         super().__init__(model, source=source)
@@ -250,8 +237,6 @@ class RetrievalTarget(EncoderTarget):
     """Displace all nearest neighbours of a text: none of its first ``k`` may be among the first ``k`` after the attack.
 
     Args:
-        model: any SentenceTransformer, or a function.
-        source: its name.
         corpus: the texts searched; a text is not its own neighbour.
         k: number of neighbours.
         progress: called with (texts done, distinct texts) while the corpus is encoded.
@@ -382,21 +367,16 @@ def halfway(model: EncoderTarget, texts: Sequence[str]) -> float:
 
     A fixed threshold does not suit all encoders: with some, any two texts have a cosine of 0.8.
 
-    Args:
-        model: the encoder.
-        texts: at least two distinct texts.
-
     Raises:
         UserError: there is only one distinct text.
     """
     distinct = list(dict.fromkeys(texts))
     if len(distinct) < 2:
         raise UserError("with a single text there is nothing to compare it with: give --threshold")
-    units = model.units(distinct)
-    total = np.linalg.norm(units.sum(axis=0)) ** 2
-    mean = (float(total) - len(units)) / (len(units) * (len(units) - 1))
-    return round((1.0 + mean) / 2, 3)
+    return round((1.0 + mean_cosine(model.units(distinct))) / 2, 3)
 
 
-def _other(example: Example) -> str:
-    return example.texts[1 - example.attacked]
+def mean_cosine(units: Unit) -> float:
+    """Return the mean cosine over all pairs of different rows of (n, d) normalised vectors, n ≥ 2."""
+    total = float(np.linalg.norm(units.sum(axis=0)) ** 2)
+    return (total - len(units)) / (len(units) * (len(units) - 1))

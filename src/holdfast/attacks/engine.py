@@ -11,9 +11,10 @@ PWWS queries 38 million characters at once), so later attacks wait while earlier
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.attacks.attack_progress import UnderWay
@@ -128,7 +129,7 @@ class Engine:
         waiting = iter(examples)
         running: list[_Running] = []
         while True:
-            fresh = _some(waiting, self.side_by_side - len(running))
+            fresh = list(itertools.islice(waiting, self.side_by_side - len(running)))
             if not fresh and not running:
                 return
             for item in self._start(recipe, fresh):
@@ -165,15 +166,14 @@ class Engine:
 
     def _start(self, recipe: Recipe, examples: Sequence[Example]) -> Iterator[_Running | Attempt]:
         """Query the original texts, and start an attack for each example that can be attacked."""
-        reasons = [_refusal(example) for example in examples]
-        accepted = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
-        refused = dict(zip((example.number for example in accepted), self.target.prepare(accepted), strict=True))
-        accepted = [example for example in accepted if refused[example.number] is None]
+        with_text = [example for example in examples if example.text.strip()]
+        refused = dict(zip((example.number for example in with_text), self.target.prepare(with_text), strict=True))
+        accepted = [example for example in with_text if refused[example.number] is None]
         inputs = [self.target.model_input(example, example.text) for example in accepted]
         numbers = [example.number for example in accepted]
         outputs = dict(zip(numbers, self._outputs(inputs, exact=True), strict=True))
-        for example, reason in zip(examples, reasons, strict=True):
-            reason = reason or refused[example.number]
+        for example in examples:
+            reason = refused.get(example.number, "the text is empty")
             if reason is not None:
                 yield skipped(example, recipe.NAME, reason)
             else:
@@ -217,18 +217,12 @@ class Engine:
             )
             reached = state.verdict.reached
         classes = self.target.has_classes
-        return Attempt(
-            number=example.number,
-            recipe=attack.recipe,
+        return replace(
+            skipped(example, attack.recipe, reason),
             outcome="skipped" if reason else "succeeded" if reached else "failed",
-            reason=reason,
-            original=example.text,
             adversarial=text,
-            other=example.texts[1 - example.attacked] if len(example.texts) == 2 else None,
-            label=example.label,
             before=verdict_record(state.first, example, classes),
             after=verdict_record(state.verdict, example, classes),
-            words=len(state.original.words),
             changed=tuple((p, state.original.words[p], state.words.parts[2 * p + 1]) for p in state.changed),
             queries=attack.queries,
             passes=attack.passes,
@@ -331,16 +325,3 @@ class Engine:
             attack.confirmed.update(texts)
             places = [next(located) for _ in texts]
             yield [(z, self.target.verdict(attack.state.example, output)) for z, output in places]
-
-
-def _refusal(example: Example) -> str | None:
-    """Return the reason why an example cannot be attacked with any target, or None."""
-    return None if example.text.strip() else "the text is empty"
-
-
-def _some(waiting: Iterator[Example], count: int) -> list[Example]:
-    """Take up to ``count`` examples from the iterator."""
-    some: list[Example] = []
-    while len(some) < count and (example := next(waiting, None)) is not None:
-        some.append(example)
-    return some

@@ -121,18 +121,16 @@ def verdict_record(verdict: Verdict, example: Example, classes: bool) -> dict[st
     return {"label": verdict.label, "value": verdict.value, "correct": verdict.label == example.label}
 
 
-def skipped(example: Example, recipe: str, reason: str) -> Attempt:
-    """Create the attempt of an example that cannot be attacked."""
-    text = example.text
-    other = example.texts[1 - example.attacked] if len(example.texts) == 2 else None
+def skipped(example: Example, recipe: str, reason: str | None) -> Attempt:
+    """Create the attempt of an example that is not attacked (yet)."""
     return Attempt(
         number=example.number,
         recipe=recipe,
         outcome="skipped",
         reason=reason,
-        original=text,
-        adversarial=text,
-        other=other,
+        original=example.text,
+        adversarial=example.text,
+        other=example.texts[1 - example.attacked] if len(example.texts) == 2 else None,
         label=example.label,
-        words=len(Words.of(text).words),
+        words=len(Words.of(example.text).words),
     )

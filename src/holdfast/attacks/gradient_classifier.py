@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 class GradientClassifier:
     """A Hugging Face sequence classifier with gradients: z is the input of the classification layer.
 
-    Args:
-        model: the classifier, with frozen parameters while gradients are computed.
-        tokenizer: its fast tokeniser.
-        max_tokens: longer inputs are truncated to this length.
-        source: its name, for messages.
-
-    Attributes:
-        layer: the classification layer.
+    Its parameters are frozen while gradients are computed, and its tokeniser is a fast one.
 
     Raises:
         UserError: the classifier does not end in a linear layer.

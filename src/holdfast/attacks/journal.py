@@ -63,7 +63,7 @@ class Journal:
             raise UserError(
                 f"{existing[0]} is the journal of an attack that did not end: continue it with --resume, or delete it"
             )
-        contents = [_read(path, self._settings, self._run) for path in journals(self._output)] if resume else []
+        contents = self._contents() if resume else []
         for content in contents:
             if content.damaged and notify is not None:
                 notify(content.describe())
@@ -95,22 +95,23 @@ class Journal:
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each recipe, up to its last example, in the slowest process."""
         longest: dict[str, float] = {}
-        for path in journals(self._output):
-            for recipe, seconds in _read(path, self._settings, self._run).spent.items():
+        for content in self._contents():
+            for recipe, seconds in content.spent.items():
                 longest[recipe] = max(seconds, longest.get(recipe, 0.0))
         return longest
 
     def all(self) -> dict[Key, Attempt]:
         """Return the finished attempts of all processes."""
-        done: dict[Key, Attempt] = {}
-        for path in journals(self._output):
-            done.update(_read(path, self._settings, self._run).attempts)
-        return done
+        return {key: attempt for content in self._contents() for key, attempt in content.attempts.items()}
 
     def remove(self) -> None:
         """Delete the journals of all processes, after the result was written."""
         for path in journals(self._output):
             path.unlink()
+
+    def _contents(self) -> list[_Content]:
+        """Read the journals of all processes."""
+        return [_read(path, self._settings, self._run) for path in journals(self._output)]
 
     def _write(self, row: dict[str, Any]) -> None:
         try:
@@ -139,14 +140,7 @@ def _path(output: Path, rank: int) -> Path:
 
 @dataclass
 class _Content:
-    """The content of a journal.
-
-    Attributes:
-        path: the file.
-        attempts: the finished attempts.
-        spent: the seconds of each recipe up to its last example.
-        damaged: the numbers of damaged lines, from 1.
-    """
+    """The content of a journal; ``damaged`` holds the numbers of damaged lines, from 1."""
 
     path: Path
     attempts: dict[Key, Attempt] = field(default_factory=dict)
@@ -172,8 +166,7 @@ def _read(path: Path, settings: dict[str, Any], run: str) -> _Content:
     for number, line in enumerate(_lines(path), start=1):
         row = _row_of(line, run)
         if row is None:
-            _refuse_other_settings(path, line, settings)
-            _refuse_line_of_another(f"{path}:{number}", line, run)
+            _refuse_other_run(path, number, line, settings)
             content.damaged.append(number)
         elif "done" not in row and "settings" not in row:
             seconds = float(row.pop(_SECONDS))
@@ -213,38 +206,22 @@ def _digest(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def _refuse_line_of_another(place: str, line: bytes, run: str) -> None:
-    """Raise an error if an intact line belongs to another run.
-
-    Raises:
-        UserError: it does; the message names both runs.
-    """
+def _refuse_other_run(path: Path, number: int, line: bytes, settings: dict[str, Any]) -> None:
+    """Raise an error if an intact line belongs to another run: it holds other settings, or names the other run."""
+    run = _digest(settings)
     try:
-        named = json.loads(line)["run"]
-        intact = isinstance(named, str) and _row_of(line, named) is not None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return
-    if intact and named != run:
-        raise EndsRun(
-            f"{place} belongs to the attack {named[:12]}, and this is the attack {run[:12]}: delete the line, or the "
-            "file if it belongs to another attack"
-        )
-
-
-def _refuse_other_settings(path: Path, line: bytes, settings: dict[str, Any]) -> None:
-    """Raise an error if an intact first line holds other settings.
-
-    Raises:
-        UserError: it does; the message names the settings that differ.
-    """
-    try:
-        old = json.loads(line)["row"]["settings"]
-        names = [name for name in {**old, **settings} if old.get(name) != settings.get(name)]
-        intact = _row_of(line, _digest(old)) is not None
+        entry = json.loads(line)
+        old = entry["row"].get("settings")
+        other = entry["run"] if old is None else _digest(old)
+        intact = isinstance(other, str) and _row_of(line, other) is not None
+        names = [] if old is None else [name for name in {**old, **settings} if old.get(name) != settings.get(name)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-    if names and intact:
-        raise EndsRun(
-            f"{path} belongs to the attack {_digest(old)[:12]}, and this is the attack {_digest(settings)[:12]}, "
-            f"with another {' and '.join(names)}: delete the file, or give the same settings again"
-        )
+    if not intact or other == run:
+        return
+    this = f"belongs to the attack {other[:12]}, and this is the attack {run[:12]}"
+    if old is None:
+        raise EndsRun(f"{path}:{number} {this}: delete the line, or the file if it belongs to another attack")
+    raise EndsRun(
+        f"{path} {this}, with another {' and '.join(names)}: delete the file, or give the same settings again"
+    )

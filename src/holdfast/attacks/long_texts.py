@@ -14,12 +14,7 @@ _LONG = 200
 
 
 def about_long_texts(examples: Sequence[Example], target: Target) -> Iterator[str]:
-    """Yield messages about the long texts, to be shown before the attack.
-
-    Args:
-        examples: the examples to attack.
-        target: the target.
-    """
+    """Yield messages about the long texts, to be shown before the attack."""
     split = ((example, Words.of(example.text)) for example in examples if len(example.text) > _LONG)
     long = [(example, words) for example, words in split if len(words.words) > _LONG]
     unread, shortened, most = 0, 0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,8 +88,4 @@ def correlations(attempts: Sequence[Attempt]) -> dict[str, float]:
 
 def skip_reasons(attempts: Sequence[Attempt]) -> dict[str, int]:
     """Count the skipped examples by reason, the most frequent reason first."""
-    counts: dict[str, int] = {}
-    for attempt in attempts:
-        if attempt.reason is not None:
-            counts[attempt.reason] = counts.get(attempt.reason, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+    return dict(Counter(attempt.reason for attempt in attempts if attempt.reason is not None).most_common())

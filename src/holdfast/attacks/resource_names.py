@@ -36,20 +36,6 @@ SETS = {"paper": PAPER, "light": LIGHT}
 RESOURCES = tuple(field.name for field in fields(ResourceNames))
 
 
-def choose(resources: str, **named: str | None) -> ResourceNames:
-    """Return the resource names of a set, with the user's replacements.
-
-    Args:
-        resources: ``paper`` or ``light``.
-        named: replacements, by the field names of `ResourceNames`; None keeps the name of the set.
-
-    Raises:
-        UserError: the set does not exist.
-    """
-    chosen = SETS[one_of("--resources", resources, tuple(SETS))]
-    return replace(chosen, **{name: value for name, value in named.items() if value is not None})
-
-
 @dataclass(frozen=True, kw_only=True)
 class ResourceOptions:
     """The options that choose linguistic resources, shared by the settings of several verbs.
@@ -75,7 +61,8 @@ class ResourceOptions:
         Raises:
             UserError: there is no such set.
         """
+        chosen = self.resources
+        if not isinstance(chosen, ResourceNames):
+            chosen = SETS[one_of("--resources", chosen, tuple(SETS))]
         named = {name: getattr(self, name, None) for name in RESOURCES}
-        if isinstance(self.resources, ResourceNames):
-            return replace(self.resources, **{name: value for name, value in named.items() if value is not None})
-        return choose(self.resources, **named)
+        return replace(chosen, **{name: value for name, value in named.items() if value is not None})

@@ -26,9 +26,8 @@ from holdfast.data.tasks import task_named
 from holdfast.edits.synonyms import Synonyms, is_wordnet, read_synonyms
 from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, did_you_mean, one_of
-from holdfast.files import cache_folder
+from holdfast.files import cache_folder, expanded, paths_in
 from holdfast.model_lookup import BUNDLED_MODEL, PYPI_MODEL, bundled_model
-from holdfast.option_parsing import expanded, paths_in
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
@@ -143,10 +142,6 @@ class Availability:
 
 def availability(names: ResourceNames, *, data: Path | None = None) -> list[Availability]:
     """Check which resources are available, without loading models or using the network.
-
-    Args:
-        names: names of the resources.
-        data: the data folder, as for ``--data``; None: ``HOLDFAST_DATA``.
 
     Raises:
         UserError: the given data folder does not exist.

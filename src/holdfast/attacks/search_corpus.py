@@ -58,10 +58,6 @@ class Searched:
 def read_searched(source: str, *, data: Path | None) -> Searched:
     """Read the first sentences of a corpus.
 
-    Args:
-        source: the corpus, as for `read_corpus`.
-        data: the data folder.
-
     Raises:
         UserError: the corpus cannot be read or is empty.
     """

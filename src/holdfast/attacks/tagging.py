@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.edits.words import UNIVERSAL_TAGS
 from holdfast.errors import UserError
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 
 _PENN = {
     "NOUN": "NN NNS NNP NNPS",
@@ -38,18 +38,13 @@ _NLTK_TAGGER = "averaged_perceptron_tagger_eng"
 _LIGHTER = "or name a lighter tagger with --tagger textblob"
 
 
-class Tagger(Protocol):
-    """Interface of a part-of-speech tagger."""
+class Tagger:
+    """A part-of-speech tagger that caches the results of recent texts.
 
-    source: str
-    """Name of the tagger, for the result."""
-
-    def tags(self, words: Sequence[str]) -> list[str]:
-        """Return one of `UNIVERSAL_TAGS` for each word."""
-
-
-class _Remembering:
-    """A tagger that caches the results of recent texts."""
+    Args:
+        tag: function from words to one of `UNIVERSAL_TAGS` for each.
+        source: name of the tagger, for the result.
+    """
 
     def __init__(self, tag: Callable[[list[str]], list[str]], source: str) -> None:
         self.source = source
@@ -60,7 +55,7 @@ class _Remembering:
         return list(self._remembered(tuple(words)))
 
 
-class NLTKTagger(_Remembering):
+class NLTKTagger(Tagger):
     """NLTK's averaged perceptron, which TextAttack's recipes use.
 
     Raises:
@@ -82,7 +77,7 @@ class NLTKTagger(_Remembering):
         super().__init__(lambda words: [_from_penn(tag) for _, tag in tagger.tag(words)], source)
 
 
-class TextBlobTagger(_Remembering):
+class TextBlobTagger(Tagger):
     """TextBlob's pattern tagger: a lexicon and rules, included in the package.
 
     Raises:
@@ -100,7 +95,7 @@ class TextBlobTagger(_Remembering):
         super().__init__(tag, f"TextBlob {metadata.version('textblob')} pattern tagger")
 
 
-class SpacyTagger(_Remembering):
+class SpacyTagger(Tagger):
     """The tagger of an installed spaCy pipeline.
 
     Args:

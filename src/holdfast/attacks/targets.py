@@ -54,9 +54,9 @@ class Target(abc.ABC):
         """Return the reason why no text can reach the goal for a prepared example, or None if that is not known."""
         return None
 
-    @abc.abstractmethod
     def seen(self, example: Example) -> int:
-        """Return the number of characters of the attacked text that the model reads before truncation."""
+        """Return the number of characters of the attacked text that the model reads; all, if its limit is unknown."""
+        return len(example.text)
 
     def model_input(self, example: Example, text: str) -> Texts:
         """Return the model input with ``text`` in place of the attacked text."""
@@ -172,10 +172,6 @@ class CallableTarget(Target):
         if self._columns is None and examples:
             self.outputs([examples[0].texts], exact=True)
         return self._columns or 0
-
-    def seen(self, example: Example) -> int:
-        """Return the length of the text: the limit of a function is unknown."""
-        return len(example.text)
 
     def outputs(self, texts: Sequence[Texts], *, exact: bool) -> Sequence[Output]:
         """Return logits; probabilities become log-probabilities, as decided by the first answer of the function."""

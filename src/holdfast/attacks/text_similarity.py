@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
+from holdfast.files import expanded
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
-from holdfast.option_parsing import expanded
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Thresholds = Mapping[float, float] | float | None
@@ -127,9 +127,6 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 def universal_sentence_encoder(handle: str) -> Encode:
     """Load USE from TensorFlow Hub; return its encoding function.
-
-    Args:
-        handle: a value of `USE_HANDLES`.
 
     Raises:
         UserError: TensorFlow Hub is not installed, or the model cannot be loaded.

@@ -14,7 +14,7 @@ from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.recipes.typos import Typos
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
-from holdfast.audit.item_rows import Item, absent, item
+from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.verdicts import of_rate
 from holdfast.data.registry import ScoredPairs
 
@@ -29,10 +29,7 @@ def typos_item(context: AuditContext) -> Item:
 
 def synonyms_item(context: AuditContext) -> Item:
     """Attack with WordNet synonyms until a text's vector is half-way to other texts."""
-    recipe = context.linguistics.synonym_attack()
-    if isinstance(recipe, str):
-        return absent("audit-adversarial-synonyms", recipe)
-    return _drift_item(context, "audit-adversarial-synonyms", recipe, "synonyms for")
+    return _drift_item(context, "audit-adversarial-synonyms", context.linguistics.synonym_attack(), "synonyms for")
 
 
 def _drift_item(context: AuditContext, task: str, recipe: Recipe, change: str) -> Item:
@@ -46,16 +43,16 @@ def _drift_item(context: AuditContext, task: str, recipe: Recipe, change: str) -
 
 def neighbours_item(context: AuditContext) -> Item:
     """Attack with typing errors until none of a text's original neighbours is among its nearest neighbours."""
-    task, texts = "audit-neighbours", context.space.texts
+    texts = context.space.texts
     if len(texts) <= 2 * NEIGHBOURS:
-        return absent(task, f"needs more than {2 * NEIGHBOURS} texts, to have enough neighbours")
+        raise NotMeasured(f"needs more than {2 * NEIGHBOURS} texts, to have enough neighbours")
     target = RetrievalTarget(context.model, source=context.settings.model, corpus=texts, k=NEIGHBOURS)
 
     def describe(metrics: dict[str, float]) -> str:
         rate = metrics["success_rate"]
         return f"{rate:.0f} % of texts can lose all {NEIGHBOURS} nearest neighbours{_by(metrics, 'typing errors in')}"
 
-    return _attack_item(context, task, Typos(), target, _examples(context), describe)
+    return _attack_item(context, "audit-neighbours", Typos(), target, _examples(context), describe)
 
 
 # --- scored pairs ------------------------------------------------------------------------------------------------
@@ -63,18 +60,21 @@ def neighbours_item(context: AuditContext) -> Item:
 
 def scores_items(context: AuditContext) -> list[Item]:
     """Run AdvSTS with typing errors and with synonyms: move similarities away from gold (see ``ScoredPairTarget``)."""
-    synonyms = context.linguistics.synonym_attack()
-    recipes: dict[str, Recipe | str] = {"audit-advsts-typos": Typos(), "audit-advsts": synonyms}
+    recipes: dict[str, Callable[[], Recipe]] = {
+        "audit-advsts-typos": Typos,
+        "audit-advsts": context.linguistics.synonym_attack,
+    }
     pairs = local_sts("dev", context.settings.data)
     target, examples = (None, []) if pairs is None else _scored(context, pairs)
     items = []
     for task, recipe in recipes.items():
-        if isinstance(recipe, str):
-            items.append(absent(task, recipe, "dev"))
-        elif target is None:
-            items.append(absent(task, sts_missing(context.settings.data), "dev"))
-        else:
-            items.append(_attack_item(context, task, recipe, target, examples, _describe_scores, "dev", correlations))
+        try:
+            attack = recipe()
+            if target is None:
+                raise NotMeasured(sts_missing(context.settings.data))
+            items.append(_attack_item(context, task, attack, target, examples, _describe_scores, "dev", correlations))
+        except NotMeasured as reason:
+            items.append(absent(task, str(reason), "dev"))
     return items
 
 

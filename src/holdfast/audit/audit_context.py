@@ -11,6 +11,7 @@ from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
+from holdfast.audit.item_rows import NotMeasured
 from holdfast.audit.vector_movement import Space
 from holdfast.edits.wordnet import can_inflect
 from holdfast.errors import UserError
@@ -45,38 +46,50 @@ class Linguistics:
         rows = availability(names, data=settings.data)
         self._missing = {row.resource: row.detail for row in rows if not row.here and row.resource not in self._named}
 
-    def synonym_attack(self) -> PWWS | str:
-        """Return the recipe of adversarial synonyms, or the reason why it cannot be used.
+    def synonym_attack(self) -> PWWS:
+        """Return the recipe of adversarial synonyms.
 
         It keeps the part of speech, as in the paper, if there is a tagger, and the inflection if lemminflect is
         installed, so that the report shows proper synonyms.
+
+        Raises:
+            NotMeasured: there is no WordNet.
         """
         if "wordnet" in self._missing:
-            return self._missing["wordnet"]
+            raise NotMeasured(self._missing["wordnet"])
         return PWWS(same_tag="tagger" not in self._missing, inflected=can_inflect())
 
-    def synonym(self) -> tuple[changed_copies.Exchange, str] | str:
-        """Return a function that replaces a word by a synonym, and its source; or the reason why there is none."""
+    def synonym(self) -> tuple[changed_copies.Exchange, str]:
+        """Return a function that replaces a word by a synonym, and its source.
+
+        Raises:
+            NotMeasured: there are no synonyms.
+        """
         if "synonyms" in self._named or ("wordnet" in self._missing and "synonyms" not in self._missing):
             synonyms = self.resources.synonyms
             return changed_copies.listed_synonym(synonyms), synonyms.source
         if "wordnet" in self._missing:
-            return f"{self._missing['wordnet']}; {self._missing['synonyms']}"
+            raise NotMeasured(f"{self._missing['wordnet']}; {self._missing['synonyms']}")
         tagger = None if "tagger" in self._missing else self.resources.tagger
         tags = "any part of speech" if tagger is None else f"parts of speech by {tagger.source}"
         inflected = "inflected" if can_inflect() else "not inflected"
         wordnet = self.resources.wordnet
         return changed_copies.wordnet_synonym(wordnet, tagger), f"{wordnet.source}; {tags}; {inflected}"
 
-    def masked_lm(self) -> MaskedLM | str:
-        """Return a masked LM, or the reason why there is none."""
+    def masked_lm(self) -> MaskedLM:
+        """Return the masked LM.
+
+        Raises:
+            NotMeasured: there is none.
+        """
+        advice = "no masked LM: name one with --masked-lm DIR"
         if "masked_lm" in self._missing:
-            return f"no masked LM: name one with --masked-lm DIR ({self.names.masked_lm} is not on this machine)"
+            raise NotMeasured(f"{advice} ({self.names.masked_lm} is not on this machine)")
         try:
             return self.resources.masked_lm
         except UserError as error:
             if self._own_head:  # the configuration names a head that the weights lack
-                return f"no masked LM: name one with --masked-lm DIR ({error})"
+                raise NotMeasured(f"{advice} ({error})") from error
             raise
 
 

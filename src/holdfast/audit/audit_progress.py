@@ -12,12 +12,7 @@ from holdfast.progress import Stage, stage
 
 
 class AuditProgress:
-    """Display of the current item, the rate and time left of long encodings, and the verdict of each item.
-
-    Args:
-        console: the console; None: no output.
-        total: number of items.
-    """
+    """Display of the current item, the rate and time left of long encodings, and the verdict of each item."""
 
     def __init__(self, console: Console | None, total: int) -> None:
         self.console = console or Console(quiet=True)

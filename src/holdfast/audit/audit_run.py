@@ -15,7 +15,7 @@ from holdfast.audit.audit_context import AuditContext, Linguistics
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import POOL, Texts, choose_texts
-from holdfast.audit.item_rows import Item, absent
+from holdfast.audit.item_rows import Item, NotMeasured, absent
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
@@ -80,11 +80,6 @@ def audit(
     settings: AuditSettings, *, console: Console | None = None, command: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Audit an encoder.
-
-    Args:
-        settings: the settings of the audit.
-        console: console for progress; None: no output.
-        command: the command line, for the result.
 
     Returns:
         A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
@@ -211,7 +206,10 @@ def _run_items(
     for step in _STEPS:
         began = time.monotonic()
         progress.begin(step.name)
-        new = step.measure(context)
+        try:
+            new = step.measure(context)
+        except NotMeasured as reason:
+            new = [absent(task, str(reason), split) for task, split in step.rows]
         progress.end(", ".join(item.row["verdict"] for item in new))
         timing[step.name] = time.monotonic() - began
         items += new

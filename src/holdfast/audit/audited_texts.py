@@ -47,13 +47,6 @@ class Texts:
 def choose_texts(texts: str | None, *, data: Path | None, count: int, max_words: int, seed: int) -> Texts:
     """Sample texts from the corpus ``texts``, else from STS-B dev if present, else from this Python's documentation.
 
-    Args:
-        texts: a corpus, as for ``holdfast train --corpus``.
-        data: the data folder.
-        count: maximum number of texts.
-        max_words: longer texts are truncated to this number of words.
-        seed: random seed of the sampling.
-
     Raises:
         UserError: the corpus cannot be read, or it has fewer than two distinct texts.
     """

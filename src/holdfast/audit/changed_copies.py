@@ -8,13 +8,13 @@ other texts.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
 from holdfast.attacks.constraints import TAGGED_AROUND
 from holdfast.attacks.targets import characters_seen
-from holdfast.audit.vector_movement import Copy
+from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.synonyms import Synonyms, draw_synonym
 from holdfast.edits.typing_errors import draw_typing_error
 from holdfast.edits.wordnet import WordNet, can_inflect
@@ -65,25 +65,19 @@ def listed_synonym(synonyms: Synonyms) -> Exchange:
 # --- copies ------------------------------------------------------------------------------------------------------
 
 
-def exchanged_words(
-    texts: Sequence[str], numbers: Sequence[int], exchange: Exchange, *, tokenizer: Any, kind: str, seed: int
-) -> list[Copy]:
+def exchanged_words(space: Space, exchange: Exchange, *, kind: str, seed: int) -> list[Copy]:
     """Return a copy of each text with `SHARE` of the words replaced; texts without replaceable words are left out.
 
     Args:
-        texts: n texts.
-        numbers: n numbers that are part of the texts' random seeds.
+        space: the texts, whose numbers are part of their random seeds, and the model; truncated words are not changed.
         exchange: returns a substitute for a word, or None.
-        tokenizer: tokeniser of the model; truncated words are not changed.
         kind: name that is part of the random seeds.
         seed: the random seed.
     """
     copies = []
-    for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
-        words, rng = Words.of(text), random.Random(f"{seed}/{kind}/{number}")
-        places = _places(words, text, tokenizer, rng)
+    for index, words, rng in _texts(space, kind, seed):
         new: dict[int, str] = {}
-        for place in places:
+        for place in _places(space, words, rng):
             if len(new) == number_to_change(words):
                 break
             word = exchange(words, place, rng)
@@ -94,14 +88,11 @@ def exchanged_words(
     return copies
 
 
-def filled_words(
-    texts: Sequence[str], numbers: Sequence[int], masked_lm: MaskedLM, *, tokenizer: Any, seed: int
-) -> list[Copy]:
+def filled_words(space: Space, masked_lm: MaskedLM, *, seed: int) -> list[Copy]:
     """Return copies like `exchanged_words`, with substitutes from the `LIKELY` best fillers of a masked LM."""
     chosen: list[tuple[int, Words, int, random.Random]] = []
-    for index, (text, number) in enumerate(zip(texts, numbers, strict=True)):
-        words, rng = Words.of(text), random.Random(f"{seed}/fillers/{number}")
-        places = _places(words, text, tokenizer, rng)[: number_to_change(words)]
+    for index, words, rng in _texts(space, "fillers", seed):
+        places = _places(space, words, rng)[: number_to_change(words)]
         chosen += [(index, words, place, rng) for place in places]
     if not chosen:
         return []
@@ -119,11 +110,17 @@ def number_to_change(words: Words) -> int:
     return max(1, int(SHARE * len(words.words) + 0.5))
 
 
-def _places(words: Words, text: str, tokenizer: Any, rng: random.Random) -> list[int]:
+def _texts(space: Space, kind: str, seed: int) -> Iterator[tuple[int, Words, random.Random]]:
+    """Yield the index, the words and the random generator of each text."""
+    for index, (text, number) in enumerate(zip(space.texts, space.numbers, strict=True)):
+        yield index, Words.of(text), random.Random(f"{seed}/{kind}/{number}")
+
+
+def _places(space: Space, words: Words, rng: random.Random) -> list[int]:
     """Return the positions of the words that may be changed, in random order."""
-    places = changeable(words, len(text))
+    places = changeable(words, len(words.text))
     if places:  # a text without words may give no tokens
-        places = changeable(words, characters_seen(tokenizer, (text,), 0))
+        places = changeable(words, characters_seen(space.model.tokenizer, (words.text,), 0))
     rng.shuffle(places)
     return places
 

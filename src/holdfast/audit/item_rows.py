@@ -9,6 +9,10 @@ from typing import Any
 from holdfast.audit.verdicts import Verdict
 
 
+class NotMeasured(Exception):
+    """The reason why an item cannot be measured with this model, these texts or these resources."""
+
+
 @dataclass(frozen=True)
 class Item:
     """The result of one audit item.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_context import AuditContext
-from holdfast.audit.item_rows import Item, absent, item
+from holdfast.audit.item_rows import Item, NotMeasured, item
 from holdfast.audit.vector_movement import Copy, Movement
 from holdfast.audit.verdicts import PULL_BREAKS, PULL_HOLDS, SURFACE_BREAKS, SURFACE_HOLDS, of_harm, of_rate, worst
 from holdfast.edits.casing_and_spacing import add_trailing_space, lower_case, toggle_full_stop, upper_case
@@ -20,27 +20,20 @@ SURFACE_CHANGES: dict[tuple[str, str], tuple[str, Callable[[str], str | None]]] 
 }
 """The meaning-preserving changes, by task and split: a name, and the function that changes a text."""
 
-_UNCHANGEABLE = "no text has a word that may be changed"
-
 
 def surface_item(context: AuditContext, task: str, split: str) -> Item:
     """Measure the effect of a meaning-preserving change."""
     name, change = SURFACE_CHANGES[task, split]
-    copies = changed_copies.changed_texts(context.space.texts, change)
-    if not copies:
-        return absent(task, f"{name} changes no text", split)
+    movement = _move(context, changed_copies.changed_texts(context.space.texts, change), f"{name} changes no text")
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
     sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
-    return _movement_item(
-        context, task, split, recipe, _move(context, copies), sentence, (SURFACE_HOLDS, SURFACE_BREAKS)
-    )
+    return _movement_item(context, task, split, recipe, movement, sentence, (SURFACE_HOLDS, SURFACE_BREAKS))
 
 
 def typos_items(context: AuditContext) -> list[Item]:
     """Measure the effect of random typing errors, and how often a mistyped text is nearest to its original."""
-    copies = _exchanged(context, changed_copies.typing_error, "typos")
-    if not copies:
-        return [absent(task, _UNCHANGEABLE) for task in ("audit-typos", "audit-noise")]
+    seed = context.settings.seed
+    copies = changed_copies.exchanged_words(context.space, changed_copies.typing_error, kind="typos", seed=seed)
     movement = _move(context, copies)
     return [
         _exchange_item(context, "audit-typos", "random-typos", movement, "a mistyped word"),
@@ -50,44 +43,26 @@ def typos_items(context: AuditContext) -> list[Item]:
 
 def synonyms_item(context: AuditContext) -> Item:
     """Measure the effect of random synonyms."""
-    synonym = context.linguistics.synonym()
-    if isinstance(synonym, str):
-        return absent("audit-synonyms", synonym)
-    exchange, source = synonym
+    exchange, source = context.linguistics.synonym()
     context.record["random_synonyms"] = source
-    copies = _exchanged(context, exchange, "synonyms")
-    if not copies:
-        return absent("audit-synonyms", "no text has a word with a synonym")
-    return _exchange_item(context, "audit-synonyms", "random-synonyms", _move(context, copies), "a synonym")
+    copies = changed_copies.exchanged_words(context.space, exchange, kind="synonyms", seed=context.settings.seed)
+    movement = _move(context, copies, "no text has a word with a synonym")
+    return _exchange_item(context, "audit-synonyms", "random-synonyms", movement, "a synonym")
 
 
 def fillers_item(context: AuditContext) -> Item:
     """Measure the effect of words replaced by probable fillers of a masked language model."""
     masked_lm = context.linguistics.masked_lm()
-    if isinstance(masked_lm, str):
-        return absent("audit-fillers", masked_lm)
-    space = context.space
-    copies = changed_copies.filled_words(
-        space.texts, space.numbers, masked_lm, tokenizer=context.model.tokenizer, seed=context.settings.seed
-    )
-    if not copies:
-        return absent("audit-fillers", _UNCHANGEABLE)
-    movement = _move(context, copies)
+    movement = _move(context, changed_copies.filled_words(context.space, masked_lm, seed=context.settings.seed))
     return _exchange_item(context, "audit-fillers", "random-fillers", movement, "a masked LM's likely word")
 
 
-def _exchanged(context: AuditContext, exchange: changed_copies.Exchange, kind: str) -> list[Copy]:
-    return changed_copies.exchanged_words(
-        context.space.texts,
-        context.space.numbers,
-        exchange,
-        tokenizer=context.model.tokenizer,
-        kind=kind,
-        seed=context.settings.seed,
-    )
-
-
-def _move(context: AuditContext, copies: Sequence[Copy]) -> Movement:
+def _move(
+    context: AuditContext, copies: Sequence[Copy], without_copies: str = "no text has a word that may be changed"
+) -> Movement:
+    """Encode copies and compare them with the texts; ``without_copies`` is the reason if there are none."""
+    if not copies:
+        raise NotMeasured(without_copies)
     with context.progress.encoding() as progress:
         return context.space.move(copies, progress)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holdfast.attacks.encoder_targets import mean_cosine
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing
-from holdfast.audit.item_rows import Item, absent, item
-from holdfast.audit.vector_movement import Units, mean_cosine, unit_vectors
+from holdfast.audit.item_rows import Item, NotMeasured, item
+from holdfast.audit.vector_movement import Units, unit_vectors
 from holdfast.audit.verdicts import ANISOTROPIC, BATCH_HOLDS, Verdict, of_quality, worst
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
@@ -83,7 +84,7 @@ def quality_item(context: AuditContext) -> Item:
     """Compute Spearman, alignment and uniformity on STS-B dev, if present; dev keeps the test set unseen."""
     pairs = local_sts("dev", context.settings.data)
     if pairs is None:
-        return absent("audit-quality", sts_missing(context.settings.data), "dev")
+        raise NotMeasured(sts_missing(context.settings.data))
     sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
     with context.progress.encoding() as progress:
         vectors = encode_sentences(context.model, sentences, progress=progress)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.attacks.encoder_targets import mean_cosine
 from holdfast.attacks.examples import Attempt
 from holdfast.edits.words import Words
 from holdfast.encoding import Progress, encode_sentences
@@ -180,9 +181,3 @@ def unit_vectors(
     usable = np.isfinite(norms) & (norms > 0.0)
     units: Units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=usable)
     return units
-
-
-def mean_cosine(units: Units) -> float:
-    """Return the mean cosine over all pairs of different rows of (n, d) normalised vectors, n ≥ 2."""
-    total = float(np.linalg.norm(units.sum(axis=0)) ** 2)
-    return (total - len(units)) / (len(units) * (len(units) - 1))

@@ -29,11 +29,10 @@ from holdfast.data.tasks import task_named
 from holdfast.encoding import Progress, encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.adversarial_space import load_space_encoder
-from holdfast.files import write_json, write_text
+from holdfast.files import expanded, paths_in, write_json, write_text
 from holdfast.input_limits import Cuts, cut_line, cut_lines, input_protocol, lowered, lowered_line, set_limit
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
-from holdfast.option_parsing import expanded, paths_in
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
 from holdfast.runs import run_folder

@@ -45,13 +45,13 @@ def attack(settings: AttackSettings, call: Call) -> None:
     out.print(attack_table(result))
     for row in result["results"]:
         for reason, count in row["skipped"].items():
-            out.print(f"{row['recipe']}: {count} skipped: {reason}", markup=False, highlight=False)
+            out.print(f"{row['recipe']}: {count} skipped: {reason}")
     if (searched := result["protocol"]["goal"].get("searched")) is not None:
-        out.print(_describe_corpus(searched), markup=False, highlight=False)
+        out.print(_describe_corpus(searched))
     for name, source in result["protocol"]["opened_resources"].items():
-        out.print(f"{name}: {source}", markup=False, highlight=False)
+        out.print(f"{name}: {source}")
     if settings.output is not None:
-        out.print(f"see the texts with: holdfast show {settings.output}", markup=False, highlight=False)
+        out.print(f"see the texts with: holdfast show {settings.output}")
 
 
 def attack_table(result: Mapping[str, Any]) -> Table:
@@ -126,9 +126,9 @@ def recipes(
             for row in described
         ]
         out.print(table(["recipe", "idea", "paper", "needs", "constants (--set)"], rows, lines=True))
-        out.print("`holdfast recipes NAME` explains the constants of a recipe", markup=False)
+        out.print("`holdfast recipes NAME` explains the constants of a recipe")
         return
     (row,) = described
-    out.print(f"{row['name']}: {row['idea']}\n{row['paper']}\n", markup=False, highlight=False)
+    out.print(f"{row['name']}: {row['idea']}\n{row['paper']}\n")
     cells = [[key, setting(c["value"]), c["meaning"]] for key, c in row["constants"].items()]
     out.print(table(["constant (--set)", "value", "meaning"], cells))

@@ -44,13 +44,13 @@ def audit(settings: AuditSettings, call: Call) -> None:
 def _print(result: Mapping[str, Any], output: Path | None) -> None:
     """Print the report card, example texts of the items that fail, and advice."""
     out = console()
-    out.print(result["model"], markup=False, highlight=False)
+    out.print(result["model"])
     out.print(audit_table(result))
     for row in worst_examples(result):
         out.print(marked(row))
     if output is not None:
-        out.print(f"all texts: holdfast show {shlex.quote(str(output))}", markup=False, highlight=False)
-    out.print(advice(result), markup=False, highlight=False)
+        out.print(f"all texts: holdfast show {shlex.quote(str(output))}")
+    out.print(advice(result))
 
 
 def audit_table(result: Mapping[str, Any]) -> Table:

@@ -16,8 +16,8 @@ from holdfast.demo.demo_settings import DemoSettings
 )
 def demo(settings: DemoSettings, call: Call) -> None:
     """Train on this Python's own prose, compare, attack, audit, and write the report; offline, a few minutes."""
+    from holdfast.cli.demo_summary import summary
     from holdfast.demo.demo_run import run_demo
-    from holdfast.demo.summary import summary
 
     with work_quietly():
         result = run_demo(settings, call.progress)

@@ -42,8 +42,8 @@ def harden(settings: HardenSettings, call: Call) -> None:
     if result["results"]:
         out.print(before_and_after(result))
         texts = shlex.quote(str(settings.output / AFTER))
-        out.print(f"all texts: holdfast show {texts}", markup=False, highlight=False)
-    out.print(f'Load it with: SentenceTransformer("{settings.output}")', markup=False, highlight=False)
+        out.print(f"all texts: holdfast show {texts}")
+    out.print(f'Load it with: SentenceTransformer("{settings.output}")')
 
 
 def before_and_after(result: Mapping[str, Any]) -> Table:

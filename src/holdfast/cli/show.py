@@ -51,7 +51,7 @@ def show(
     for row in chosen:
         out.print(marked(row))
     if not chosen:
-        out.print(f"no example with the outcome {outcome}", markup=False)
+        out.print(f"no example with the outcome {outcome}")
 
 
 @app.command(

@@ -14,8 +14,8 @@ import typer
 from holdfast.cli.app import AsJson, Resume, app, example
 from holdfast.cli.console import console, print_json, progress_console, table
 from holdfast.errors import UserError
-from holdfast.files import output_lock
-from holdfast.option_parsing import expanded, kinds_of
+from holdfast.files import expanded, output_lock
+from holdfast.option_parsing import kinds_of
 from holdfast.settings import Option, options_of, read_settings
 
 if TYPE_CHECKING:

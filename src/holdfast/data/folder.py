@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from holdfast.errors import UserError, did_you_mean
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 
 VARIABLE = "HOLDFAST_DATA"
 

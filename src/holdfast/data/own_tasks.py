@@ -24,7 +24,7 @@ from holdfast.data.untrusted_lines import (
     suffix_of,
 )
 from holdfast.errors import UserError, did_you_mean
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 
 _SPLITS = ("train", "dev", "test")
 _KINDS = (".tsv", ".jsonl")

@@ -11,7 +11,7 @@ from holdfast.data.folder import data_folder, missing_file
 from holdfast.data.hub import HubSource, parse_hub
 from holdfast.data.untrusted_lines import PACKED, suffix_of
 from holdfast.errors import UserError, did_you_mean
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 
 STDIN = "-"
 SUFFIXES = (".txt", ".tsv", ".jsonl", ".ndjson", ".parquet")

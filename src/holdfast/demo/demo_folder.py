@@ -7,9 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.demo.demo_sentences import load_pairs, write_sentiment
 from holdfast.demo.demo_settings import CORPUS_FILE, PAIRS_FILE, RECORD_FILE, REPORT_FILE, TASK_FOLDER, DemoSettings
-from holdfast.demo.graded_pairs import load_pairs
-from holdfast.demo.sentiment import write_sentiment
 from holdfast.errors import UserError
 from holdfast.files import write_json, write_text
 from holdfast.runs.run_folder import LOCK_FILE

@@ -35,10 +35,6 @@ Results = dict[str, dict[str, Any]]
 def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str, Any]:
     """Run the demo and return its result, also written to ``OUTPUT/demo.json`` with a report in ``OUTPUT/report.html``.
 
-    Args:
-        settings: the settings of the demo.
-        console: the console that shows progress; None: no output.
-
     Raises:
         UserError: the model is not available, the folder holds something else or a finished demo, or this Python has
             too little prose.

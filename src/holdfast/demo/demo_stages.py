@@ -72,8 +72,7 @@ def train_encoder(stage: DemoStage, method: str) -> None:
 def measure_encoder(stage: DemoStage, name: str, probe: Probe) -> dict[str, Any]:
     """Measure an encoder on the pairs and the noise, and return a result of kind ``evaluate``."""
     settings = stage.settings
-    output = settings.similarity_file(name)
-    spec = settings.encoder(name)
+    output, spec = settings.similarity_file(name), settings.encoder(name)
     if (result := _earlier(output, spec, settings.seed)) is not None:
         return result
     encoder = load_sentence_transformer(spec)
@@ -118,13 +117,7 @@ def train_classifier(stage: DemoStage, name: str) -> dict[str, Any]:
 
 
 def attack_classifier(stage: DemoStage, name: str, judge: str) -> dict[str, Any]:
-    """Attack a classifier on sentences of its test split.
-
-    Args:
-        stage: the context.
-        name: the classifier's name.
-        judge: the sentence encoder and the minimum cosine that define similar sentences.
-    """
+    """Attack a classifier on sentences of its test split; ``judge`` names the sentence encoder and minimum cosine."""
     from holdfast.attacks.attack_run import attack
     from holdfast.attacks.attack_settings import AttackSettings
     from holdfast.attacks.resource_names import LIGHT
@@ -152,9 +145,7 @@ def similarity_judge(settings: DemoSettings, similarity: dict[str, Any]) -> str:
 
     The recipes' own limits are for the space of the Universal Sentence Encoder and have no meaning in another one.
 
-    Args:
-        settings: the settings of the demo.
-        similarity: the result of `measure_encoder` for that encoder.
+    ``similarity`` is the result of `measure_encoder` for that encoder.
     """
     (distance,) = (row["metrics"]["distance"] for row in similarity["results"] if row["task"] == "demo-spread")
     return f"{settings.file(METHODS[0])}@{1 - distance / 200:.3f}"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.data.registry import ScoredPairs
-from holdfast.demo.graded_pairs import load_pairs
+from holdfast.demo.demo_sentences import load_pairs
 from holdfast.edits.noise import character_noise, word_noise
 from holdfast.encoding import Vectors, encode_sentences
 from holdfast.evaluation.sts import score_pairs

@@ -35,10 +35,7 @@ class Synonyms(Protocol):
     def nearest(self, word: str, limit: int, minimum: float = NEAR) -> list[str]:
         """Return at most ``limit`` other words, nearest first, in the word's case; none for an unknown word.
 
-        Args:
-            word: the word, as in a text.
-            limit: maximum number of words.
-            minimum: minimum cosine of a neighbour; ignored by sources without cosines.
+        ``minimum`` is the minimum cosine of a neighbour; sources without cosines ignore it.
         """
 
 
@@ -83,11 +80,6 @@ class VectorNeighbours:
     @classmethod
     def read(cls, path: Path, *, source: str | None = None, threshold: float = NEAR) -> VectorNeighbours:
         """Read a file of word vectors (see :func:`holdfast.edits.word_vectors.read_words_and_vectors`).
-
-        Args:
-            path: the file.
-            source: origin of the vectors; by default the file's name.
-            threshold: minimum cosine of words that :meth:`similar` accepts.
 
         Raises:
             UserError: the file cannot be read or has another format.
@@ -139,10 +131,6 @@ class ListedNeighbours:
     @classmethod
     def read(cls, path: Path, *, source: str | None = None) -> ListedNeighbours:
         """Read a TSV with the columns ``word`` and ``neighbors`` (separated by spaces); ``.gz`` too.
-
-        Args:
-            path: the file.
-            source: origin of the lists; by default the file's name and the length of the longest list.
 
         Raises:
             UserError: the file cannot be read or has another format.

@@ -38,7 +38,7 @@ from holdfast.experiments.baseline_rows import baselines
 from holdfast.experiments.cell_schema import MOST_DIGITS, read_pipeline, texts_wrong
 from holdfast.experiments.figures import read_figure
 from holdfast.experiments.yaml_table import Place, TableFile
-from holdfast.option_parsing import expanded
+from holdfast.files import expanded
 
 SCALES = ("smoke", "small", "paper")
 _KEYS = ("title", "source", "claim", "note", "digits", "shared", "rows", "skip", "columns", "cells", "averages",

@@ -15,9 +15,8 @@ from holdfast.data.registry import locate
 from holdfast.data.sources import resolve
 from holdfast.data.tasks import task_named
 from holdfast.errors import UserError
-from holdfast.files import sha256
+from holdfast.files import expanded, sha256
 from holdfast.model_lookup import model_identity, resolve_model
-from holdfast.option_parsing import expanded
 from holdfast.training.train_config import Selection, resolved_selection
 
 OF_TASK = "task:"

@@ -51,11 +51,7 @@ def harden(
 ) -> dict[str, Any]:
     """Harden an encoder, audit it before and after, and return the result, also written to ``OUTPUT/harden.json``.
 
-    Args:
-        settings: the settings.
-        resume: continue the run in ``settings.output``; a finished audit is not repeated.
-        console: the console that shows progress; None: no output.
-        command: the words of the command, for the record.
+    With ``resume``, the run in ``settings.output`` is continued, and a finished audit is not repeated.
 
     Returns:
         A result with a row for the average of the seven STS test sets, if they are available, and one per item of the

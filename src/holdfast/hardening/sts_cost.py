@@ -41,14 +41,6 @@ def evaluate_sts(
 ) -> dict[str, Any]:
     """Measure a model on the seven sets, or read the result of an earlier run; `holdfast compare` can read the file.
 
-    Args:
-        model: an encoder.
-        path: the file of the result.
-        pooling: pooling of a raw masked LM.
-        data: the data folder.
-        console: the console that shows progress; None: no output.
-        command: the words of the command, for the record.
-
     Raises:
         UserError: the data is damaged, or the vectors have no score.
     """

@@ -20,11 +20,11 @@ from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.encoder import Encoder, unwrap
 from holdfast.errors import UserError
+from holdfast.files import expanded, paths_in
 from holdfast.models import evaluating
 from holdfast.objectives.contrastive import full_precision
 from holdfast.objectives.objective import Objective
 from holdfast.objectives.option_checks import check_not_negative, check_words
-from holdfast.option_parsing import expanded, paths_in
 
 _TYPOS = "key,swap,drop,space,case"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.files import expanded
 from holdfast.launch import require_single_process
 from holdfast.number_ranges import check_numbers, in_range
-from holdfast.option_parsing import expanded
 from holdfast.precision import Precision
 from holdfast.settings import Folder, Spelling
 

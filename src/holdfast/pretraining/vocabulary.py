@@ -11,11 +11,10 @@ from typing import Any
 
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.errors import UserError
-from holdfast.files import cache_folder, write_json
+from holdfast.files import cache_folder, expanded, write_json
 from holdfast.folder_checks import check_files
 from holdfast.loading import loading
 from holdfast.model_lookup import resolve_model
-from holdfast.option_parsing import expanded
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ALPHABET = 1000

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import UserError
-from holdfast.option_parsing import paths_in
+from holdfast.files import paths_in
 from holdfast.results import State, examples_of, read_with_state, shown
 from holdfast.runs.run_log import METRICS_FILE, TRAININGS, read_log
 from holdfast.runs.run_record import RUN, damage_in, refuse_log_of_another

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.errors import UserError
-from holdfast.option_parsing import paths_in
+from holdfast.files import paths_in
 from holdfast.results import read_with_state, shown
 
 Key = TypeVar("Key", bound=Hashable)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.console import table
 from holdfast.demo.demo_settings import BEFORE, METHODS, RESULT_FILE
 from holdfast.demo.probe import NOISES
 from holdfast.demo.reload import AGREES
@@ -87,34 +88,19 @@ def _in_words(change: float, limit: float, what: str, down: str, up: str, same: 
 
 
 def _similarity_table(rows: Rows) -> Table:
-    table = _table("Before and after")
-    table.add_column("×100")
-    for name in (BEFORE, *METHODS):
-        table.add_column(name, justify="right")
-    table.add_column("better")
-    for label, better, values in _lines(rows):
-        table.add_row(label, *(f"{values[name]:.1f}" for name in (BEFORE, *METHODS)), better)
-    return table
+    models = (BEFORE, *METHODS)
+    cells = [[label, *(f"{values[name]:.1f}" for name in models), better] for label, better, values in _lines(rows)]
+    return table(["×100", *models, "better"], cells, title="Before and after", right=models)
 
 
 def _attack_table(attacks: Rows) -> Table:
-    table = _table("Sentiment classifiers under attack")
-    for name in ("fine-tuned from", "attack"):
-        table.add_column(name)
-    for name in ("accuracy", "under attack", "success, %", "queries"):
-        table.add_column(name, justify="right")
+    numbers = ["accuracy", "under attack", "success, %", "queries"]
+    cells = []
     for row in attacks:
-        numbers = (row.get(name) for name in ("accuracy", "accuracy_under_attack", "success_rate", "queries"))
-        cells = ("–" if number is None else f"{number:.1f}" for number in numbers)
-        table.add_row(row["from"], row["recipe"], *cells)
-    return table
-
-
-def _table(title: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        values = (row.get(name) for name in ("accuracy", "accuracy_under_attack", "success_rate", "queries"))
+        cells.append([row["from"], row["recipe"], *("–" if value is None else f"{value:.1f}" for value in values)])
+    columns = ["fine-tuned from", "attack", *numbers]
+    return table(columns, cells, title="Sentiment classifiers under attack", right=numbers)
 
 
 def _lines(rows: Rows) -> list[tuple[str, str, dict[str, float]]]:
