@@ -35,14 +35,7 @@ class Stage:
         total: total count; None: unknown, or nothing is counted.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        label: str,
-        *,
-        unit: str = "",
-        total: float | None = None,
-    ) -> None:
+    def __init__(self, console: Console, label: str, *, unit: str = "", total: float | None = None) -> None:
         self.console, self.label, self.unit = console, label, unit
         self.total = total
         self.first: float = 0  # the count at the start of a resumed run
@@ -132,11 +125,7 @@ class Stage:
         self.show()
 
     def open(self, *, announce: bool = True) -> None:
-        """Begin to show the stage.
-
-        Args:
-            announce: without a terminal, print the label at once.
-        """
+        """Begin to show the stage; without a terminal, print the label at once if ``announce``."""
         if self.console.quiet:
             return
         if isinstance(self.console, Reporter):
@@ -183,11 +172,7 @@ class _RateColumn(ProgressColumn):
 
 
 class Reporter(VisibleConsole):
-    """A console that keeps the open stages and the time of its last output.
-
-    Args:
-        **options: as for `holdfast.visible_console.VisibleConsole`.
-    """
+    """A console that keeps the open stages and the time of its last output."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -204,15 +189,10 @@ class Reporter(VisibleConsole):
 def stage(
     console: Console | None, label: str, *, unit: str = "", total: float | None = None, announce: bool = True
 ) -> Iterator[Stage]:
-    """Show a stage inside the block; call `Stage.update` with the progress.
+    """Show a stage inside the block; call `Stage.update` with the progress. Without a console there is no output.
 
-    Args:
-        console: console to draw on; None: no output.
-        label: name of the stage.
-        unit: unit of the count.
-        total: total count, if known.
-        announce: without a terminal, print the label at once; else the first line comes after some seconds, so that an
-            immediate error is the only line.
+    Without a terminal, the label is printed at once; without ``announce``, the first line comes after some seconds, so
+    that an immediate error is the only line. The other arguments are those of `Stage`.
     """
     shown = Stage(console or Console(quiet=True), label, unit=unit, total=total)
     shown.open(announce=announce)

@@ -253,10 +253,6 @@ def read_with_state(path: Path) -> tuple[dict[str, Any], State]:
 def earlier_result(path: Path, model_sha256: str) -> dict[str, Any] | None:
     """Read the result of an earlier start of a command; None if there is no such file.
 
-    Args:
-        path: the file.
-        model_sha256: hash of the expected model.
-
     Raises:
         UserError: the file is damaged, or the result belongs to another model; the message names both.
     """
@@ -282,12 +278,9 @@ def changed_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def examples_of(result: Mapping[str, Any], path: Path, *, texts_only: bool = False) -> list[dict[str, Any]]:
-    """Return the validated examples (attacked texts) of a result.
+    """Return the validated examples (attacked texts) of a result; ``path`` is its file, for messages.
 
-    Args:
-        result: the result.
-        path: its file, for messages.
-        texts_only: validate only recipe, outcome and original text of each example.
+    With ``texts_only``, only recipe, outcome and original text of each example are validated.
 
     Raises:
         UserError: there are no examples, or they are invalid.

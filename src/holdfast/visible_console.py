@@ -15,11 +15,7 @@ from holdfast.terminal import visible
 
 
 class VisibleConsole(Console):
-    """A console that escapes control characters and does not interpret markup.
-
-    Args:
-        **settings: as for rich's console.
-    """
+    """A console that escapes control characters and does not interpret markup; its settings are those of rich's."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)

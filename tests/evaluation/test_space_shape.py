@@ -69,7 +69,7 @@ def test_neither_rotation_nor_order_nor_lengths_matter() -> None:
 
 
 def test_what_has_no_shape_is_refused() -> None:
-    with pytest.raises(UserError, match="one text alone"):
+    with pytest.raises(UserError, match="at least two texts"):
         anisotropy(np.ones((1, 3)))
     with pytest.raises(UserError, match="the same vector"):
         variance_shares(np.ones((4, 3)))

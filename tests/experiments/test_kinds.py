@@ -207,7 +207,8 @@ def test_in_domain_texts_are_those_that_are_trained_on_alone(settings: Settings,
         lines = (data / "sst2" / f"{split}.tsv").read_text().splitlines()[1:]
         return {line.partition("\t")[0] for line in lines}
 
-    path = cell_execution._corpus_of_task(work_on(Cell("encoder", {"seed": 1}), settings, tmp_path), "sst2")
+    cell = Cell("encoder", {"seed": 1}, where={"corpus": "task:sst2"})
+    path = Path(cell_execution._corpus(work_on(cell, settings, tmp_path)))
     made = [json.loads(line)["sentence"] for line in path.read_text().splitlines()]
     assert sorted(made) == sorted(texts("train") - texts("dev") - texts("test"))
 

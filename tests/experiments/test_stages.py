@@ -262,7 +262,7 @@ def test_long_texts_of_a_task_are_trained_on(setting: Setting, tmp_path: Path, m
     """A review may be longer than the lines of a corpus."""
     trained: list[Any] = []
     monkeypatch.setattr("holdfast.training.training_run.train", lambda config, **rest: trained.append(config))
-    monkeypatch.setattr(cell_execution, "_corpus_of_task", lambda job, name: tmp_path / "corpus.jsonl")
+    monkeypatch.setattr(cell_execution, "_corpus", lambda work: str(tmp_path / "corpus.jsonl"))
     cells = Planner(setting).plan(with_("encoder", corpus="task:sst2"), 1).needed()
     (encoder,) = (cell for cell in cells if cell.kind == "encoder")
     cell_execution._train(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.cli.app import STUDY
 from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.experiments.reproduce_settings import ReproduceSettings
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @verb(
@@ -107,18 +104,22 @@ def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
 
 def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> None:
     """Print a table, its notes, and its path."""
-    from holdfast.experiments.render import differences_notes, notes, reasons, text_lines
+    from holdfast.experiments import render
 
     out = console()
-    out.print(_table(result))
-    for line in notes(result):
+    labels = len(result["results"][0]["labels"])
+    header, lines = render.laid_out(result)
+    title = f"{result['protocol']['title']}: ours (published, difference)"
+    out.print(table(header, lines, title=title, right=header[labels:]))
+    for line in render.notes(result):
         out.print(line, markup=False, highlight=False)
-    if (compared := _differences(result)) is not None:
-        out.print(compared)
+    header, lines = render.differences_laid_out(result)
+    if lines:
+        out.print(table(header, lines, title=render.differences_title(result), right=header[labels:]))
     message = [
-        *differences_notes(result),
-        *text_lines(result),
-        *(f"not run: {reason}" for reason in reasons(result)),
+        *render.differences_notes(result),
+        *render.text_lines(result),
+        *(f"not run: {reason}" for reason in render.reasons(result)),
         *pictures,
     ]
     for line in (*message, f"{path} (also .md and .tex)"):
@@ -150,20 +151,3 @@ def _pictures(path: Path, result: dict[str, Any]) -> list[str]:
     written = write_pictures(path, result)
     write_text(path.with_suffix(".md"), markdown(result, [file.name for file in written if file.suffix == ".svg"]))
     return [str(picture) for picture in written] or ["no picture: nothing to draw was measured"]
-
-
-def _differences(result: dict[str, Any]) -> Table | None:
-    from holdfast.experiments.render import differences_laid_out, differences_title
-
-    header, lines = differences_laid_out(result)
-    labels = len(result["results"][0]["labels"])
-    return table(header, lines, title=differences_title(result), right=header[labels:]) if lines else None
-
-
-def _table(result: dict[str, Any]) -> Table:
-    from holdfast.experiments.render import laid_out
-
-    header, lines = laid_out(result)
-    labels = len(result["results"][0]["labels"])
-    title = f"{result['protocol']['title']}: ours (published, difference)"
-    return table(header, lines, title=title, right=header[labels:])

@@ -63,13 +63,8 @@ def read_pairs(
     """Return the clean and adversarial texts of a result of ``attack`` or ``audit``, recipe by recipe.
 
     If there are several attempts on one text, the first is taken, because a text cannot be its own negative. An
-    attempt that did not change the text has no adversarial text.
-
-    Args:
-        path: the result file.
-        recipe: take only the texts of this recipe.
-        item: take only the texts of this item of an audit.
-        outcome: "succeeded", "failed" or "all".
+    attempt that did not change the text has no adversarial text. ``recipe``, ``item`` (of an audit) and ``outcome``
+    (one of `OUTCOMES`) choose the attempts.
 
     Raises:
         UserError: the file is not a result with texts, it has no such recipe, item or outcome, or no recipe has two
@@ -182,12 +177,7 @@ def pair_distances(clean: npt.ArrayLike, adversarial: npt.ArrayLike) -> dict[str
 
 
 def space_of_pairs(pairs: TextPairs, clean: npt.ArrayLike, adversarial: npt.ArrayLike) -> dict[str, Any]:
-    """Return a result row with the distances of one recipe's texts.
-
-    Args:
-        pairs: M pairs of texts.
-        clean: vectors of the clean texts, (M, d).
-        adversarial: vectors of the adversarial texts, (M, d).
+    """Return a result row with the distances of one recipe's M texts, from their vectors, (M, d) each.
 
     Returns:
         ``{task: "space-attacked", split: "attacked", recipe, item, n, metrics, left_out}``; n is the number of pairs;
@@ -217,10 +207,6 @@ def check_single_texts(spec: str, pairs: Sequence[TextPairs]) -> None:
 
     A classifier of pairs never gets a single text as its input.
 
-    Args:
-        spec: the model, as for `load_space_encoder`.
-        pairs: the pairs of texts to measure.
-
     Raises:
         UserError: the model takes pairs of texts, or it is a classifier and texts were attacked as one text of a pair.
     """
@@ -238,11 +224,8 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
     """Load the encoder whose space is measured: a model, or the part of a classifier below its head.
 
     For a fine-tuned sequence classifier this is its transformer, pooled like a masked language model ([CLS] by
-    default); for a classifier on a frozen encoder it is that encoder.
-
-    Args:
-        spec: as for :func:`holdfast.models.load_sentence_transformer`.
-        pooling: "cls", "mean", "max" or "prompt".
+    default); for a classifier on a frozen encoder it is that encoder. The arguments are as for
+    :func:`holdfast.models.load_sentence_transformer`.
 
     Raises:
         UserError: the model cannot be loaded.

@@ -9,7 +9,7 @@ McNemar's exact test.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -64,8 +64,7 @@ class Shares:
 
     def scores(self) -> Array:
         """Return shares x100: (V,)."""
-        shares: Array = 100.0 * self.right.mean(axis=1)
-        return shares
+        return np.asarray(100.0 * self.right.mean(axis=1))
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
         """Return shares x100 of resamples: (resamples, V).
@@ -74,8 +73,7 @@ class Shares:
         """
         patterns, counts = np.unique(self.right, axis=1, return_counts=True)
         drawn = rng.multinomial(self.count, counts / counts.sum(), size=resamples)
-        shares: Array = 100.0 * (drawn @ patterns.T.astype(np.float64)) / self.count
-        return shares
+        return np.asarray(100.0 * (drawn @ patterns.T.astype(np.float64)) / self.count)
 
     def mcnemar(self) -> float:
         """Return the exact two-sided p-value for two models: a binomial test on the items that only one has right."""
@@ -105,17 +103,12 @@ class Means:
 
     def scores(self) -> Array:
         """Return means: (V,)."""
-        means: Array = self._values.mean(axis=1)
-        return means
+        return np.asarray(self._values.mean(axis=1))
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
         """Return means of resamples: (resamples, V)."""
-        block = max(1, _NUMBERS_AT_ONCE // self.count)
-        parts = []
-        for start in range(0, resamples, block):
-            drawn = rng.integers(self.count, size=(min(block, resamples - start), self.count))
-            parts.append(self._values[:, drawn].mean(axis=2).T)
-        return np.concatenate(parts)
+        draws = _item_draws(rng, resamples, self.count)
+        return np.concatenate([self._values[:, drawn].mean(axis=2).T for drawn in draws])
 
 
 class Correlations:
@@ -137,16 +130,13 @@ class Correlations:
 
     def scores(self) -> Array:
         """Return correlations x100: (V,)."""
-        found: Array = self._correlations(np.ones((self.count, 1)))[0]
-        return found
+        return np.asarray(self._correlations(np.ones((self.count, 1)))[0])
 
     def resampled(self, rng: np.random.Generator, resamples: int) -> Array:
         """Return correlations x100 of resamples: (resamples, V)."""
-        block = max(1, _NUMBERS_AT_ONCE // self.count)
         parts = []
-        for start in range(0, resamples, block):
-            columns = min(block, resamples - start)
-            drawn = rng.integers(self.count, size=(columns, self.count))
+        for drawn in _item_draws(rng, resamples, self.count):
+            columns = len(drawn)
             cells = (drawn * columns + np.arange(columns)[:, None]).ravel()
             counts = np.bincount(cells, minlength=self.count * columns).reshape(self.count, columns)
             parts.append(self._correlations(counts.astype(np.float64)))
@@ -162,6 +152,13 @@ class Correlations:
             with np.errstate(invalid="ignore", divide="ignore"):  # all values are equal: there is no correlation
                 found[:, column] = 100.0 * (weighted * ranks).sum(axis=0) / np.sqrt(gold_square * square)
         return found
+
+
+def _item_draws(rng: np.random.Generator, resamples: int, count: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield blocks of draws of n items with replacement, (r, n), ``resamples`` rows in total."""
+    block = max(1, _NUMBERS_AT_ONCE // count)
+    for start in range(0, resamples, block):
+        yield rng.integers(count, size=(min(block, resamples - start), count))
 
 
 class SeedBySeed:
@@ -231,11 +228,7 @@ class Resampled:
 def resample(sample: Sample, *, seed: int, name: str, resamples: int = RESAMPLES) -> Resampled:
     """Draw R resamples of a sample's items, with replacement.
 
-    Args:
-        sample: the outputs of the models on a task's items.
-        seed: the seed of all draws.
-        name: the task's name; it makes the draws independent of the other tasks.
-        resamples: the number of resamples, R.
+    The task's name makes the draws independent of those of other tasks with the same seed.
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     return Resampled(sample, sample.scores(), sample.resampled(rng, resamples))
@@ -341,8 +334,7 @@ def _over_seeds(scores: Array, rng: np.random.Generator) -> Array:
     if seeds == 1:
         return scores[:, 0]
     chosen = rng.integers(seeds, size=(resamples, seeds))
-    means: Array = np.take_along_axis(scores, chosen, axis=1).mean(axis=1)
-    return means
+    return np.asarray(np.take_along_axis(scores, chosen, axis=1).mean(axis=1))
 
 
 def _p_value(tasks: Sequence[Resampled], models: int, differences: Array) -> tuple[float, Test]:

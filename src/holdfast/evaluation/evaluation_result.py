@@ -46,16 +46,10 @@ def evaluation(
     command: Sequence[str] | None = None,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """Build a result of kind ``evaluate``.
+    """Build a result of kind ``evaluate`` from the rows of `evaluate_tasks`, the encoder, and its name ``model``.
 
-    Args:
-        model: the model's name, as the user gave it.
-        encoder: the model that was measured.
-        rows: the rows of `evaluate_tasks`.
-        options: the return value of `evaluation_options`.
-        identity: the model's hashes (`model_identity`).
-        command: the words of the command, for the record.
-        seconds: duration of the evaluation.
+    ``options`` are those of `evaluation_options`, ``identity`` the model's hashes (`model_identity`), and ``seconds``
+    the duration of the evaluation.
     """
     return new_result(
         "evaluate",

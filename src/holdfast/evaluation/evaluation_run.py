@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from holdfast.encoding import Progress
 from holdfast.errors import UserError, one_of
@@ -13,8 +13,7 @@ from holdfast.evaluation.space import evaluate_space
 from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
 from holdfast.evaluation.task_sample import sample_labelled, sample_pairs, sampled_row
 from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
-from holdfast.evaluation.vectors import Encode, encode_once
-from holdfast.launch import is_first_process
+from holdfast.evaluation.vectors import Encode, LoadedTask, score_tasks
 from holdfast.number_ranges import in_range
 from holdfast.precision import ResolvedPrecision
 
@@ -23,21 +22,6 @@ if TYPE_CHECKING:
 
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS}
 TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space")
-
-
-class LoadedTask(Protocol):
-    """The data of a task: it gives its sentences, and computes a row of results from their vectors."""
-
-    @property
-    def name(self) -> str:
-        """The task's id."""
-
-    @property
-    def sentences(self) -> Iterable[str]:
-        """Every sentence whose vector is needed."""
-
-    def score(self, encode: Encode) -> dict[str, Any]:
-        """Return the row of results."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +88,6 @@ def evaluate_tasks(
     Raises:
         UserError: data is missing or damaged (checked before anything is encoded), or vectors have no score.
     """
-    from holdfast.distributed import joined
-
     if limit is not None:
         in_range("limit", limit, "a limit of rows", least=2)
     loaded: list[LoadedTask] = []
@@ -115,16 +97,7 @@ def evaluate_tasks(
         loaded.append(_Space(model, data))
     if limit is not None:
         loaded = [_sampled(task, limit) for task in loaded]
-    sentences = (sentence for task in loaded for sentence in task.sentences)
-    encode = encode_once(model, sentences, precision=precision, progress=progress, shared=True)
-    if joined() and not is_first_process():
-        return []
-    rows = []
-    for task in loaded:
-        if started is not None:
-            started(task.name)
-        rows.append({**task.score(encode), "truncated": encode.truncated(task.sentences)})
-    return rows
+    return score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
 
 
 def evaluate_sts_dev(
@@ -132,22 +105,14 @@ def evaluate_sts_dev(
 ) -> list[dict[str, Any]]:
     """Return one row for the STS-B dev pairs, on which papers report ablations and training selects checkpoints.
 
-    Args:
-        model: any SentenceTransformer.
-        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
-        text: ``"raw"``, or ``"senteval"``.
-        limit: see `evaluate_tasks`.
-
-    Raises:
-        UserError: as for `evaluate_tasks`.
+    The arguments and errors are as for `evaluate_tasks`.
     """
     from holdfast.data.registry import load_pairs
 
     task: LoadedTask = StsTask(load_pairs("stsb", "dev", data=data, text=text))
     if limit is not None:
         task = _sampled(task, limit)
-    encode = encode_once(model, task.sentences)
-    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)}]
+    return score_tasks(model, [task])
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,7 @@ def project(
         clean: vectors of the clean texts, (M, d).
         adversarial: vectors of the adversarial texts, (M, d).
         seed: the seed of t-SNE.
-        perplexity: the approximate number of neighbours of a point, from 1 to (2·M − 1) / 3; None takes 30, or less if
-            there are few points.
+        perplexity: the approximate number of neighbours of a point; see `check_perplexity`.
 
     Raises:
         UserError: a seed or a perplexity is out of range, or the vectors are not finite or all the same.

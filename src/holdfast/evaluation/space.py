@@ -124,7 +124,7 @@ def evaluate_space(
     Args:
         model: any SentenceTransformer.
         data: the folder with labelled data.
-        precision: ``"fp32"`` or ``"bf16"``.
+        precision: precision of the encoder.
         progress: called with (sentences done, sentences) while encoding.
         encode: source of the vectors in place of the model, e.g. if they were computed before; it is called once, with
             the distinct sentences.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
-from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.evaluation.vectors import Encode, score_tasks
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
@@ -112,9 +112,7 @@ def evaluate_sts(
     """
     # Load all data first, so that a missing file is reported before minutes of encoding.
     loaded = [load_sts(task, data=data, text=text) for task in dict.fromkeys(tasks)]
-    sentences = (sentence for task in loaded for sentence in task.sentences)
-    encode = encode_once(model, sentences, precision=precision, progress=progress)
-    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)} for task in loaded]
+    return score_tasks(model, loaded, precision=precision, progress=progress)
 
 
 def score_pairs(pairs: ScoredPairs, vectors1: Vectors, vectors2: Vectors, *, items: bool = False) -> dict[str, Any]:

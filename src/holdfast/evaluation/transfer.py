@@ -22,11 +22,13 @@ from holdfast.data.registry import Labelled, load_labelled
 from holdfast.data.tasks import task_named
 from holdfast.encoding import Progress, Vectors
 from holdfast.errors import UserError, did_you_mean
-from holdfast.evaluation.vectors import Encode, encode_once
+from holdfast.evaluation.vectors import Encode, score_tasks
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+    from holdfast.evaluation.logistic import Regressions
 
 TRANSFER_TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 FOLDS = 10
@@ -46,12 +48,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TransferTask:
-    """The data of one task, as `score` takes it.
-
-    Attributes:
-        name: the task's id.
-        parts: ``all``; or ``train`` and ``test``, and for SST2 ``dev``.
-    """
+    """The data of one task; its parts are ``all``, or ``train`` and ``test``, and for SST2 ``dev``."""
 
     name: str
     parts: dict[str, Labelled]
@@ -143,17 +140,10 @@ def evaluate_transfer(
     precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the accuracy of a logistic regression on the vectors, one row per task.
+    """Return the accuracy of a logistic regression (in fp64) on the vectors, one row per task.
 
-    Each distinct sentence of all tasks together is encoded once; an empty sentence is encoded like any other.
-
-    Args:
-        model: any SentenceTransformer.
-        tasks: any of `TRANSFER_TASKS`.
-        data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
-        text: see `load_transfer`.
-        precision: precision of the encoder, ``"fp32"`` or ``"bf16"``; the regression is in fp64.
-        progress: called with (sentences done, distinct sentences).
+    Each distinct sentence of all tasks together is encoded once; an empty sentence is encoded like any other. The
+    arguments are as for `holdfast.evaluation.sts.evaluate_sts`.
 
     Returns:
         For each task ``{task, split, n, metrics: {accuracy[, f1]}, dev_accuracy, selection: {C, dev_accuracy}, items:
@@ -166,10 +156,7 @@ def evaluate_transfer(
         UserError: a task is unknown, data is missing or damaged, vectors are not finite, or there are too few rows.
     """
     loaded = [load_transfer(task, data=data, text=text) for task in dict.fromkeys(tasks)]
-    encode = encode_once(
-        model, (sentence for task in loaded for sentence in task.sentences), precision=precision, progress=progress
-    )
-    return [{**task.score(encode), "truncated": encode.truncated(task.sentences)} for task in loaded]
+    return score_tasks(model, loaded, precision=precision, progress=progress)
 
 
 def transfer_average(rows: Iterable[dict[str, Any]]) -> float | None:
@@ -204,6 +191,11 @@ class _Part:
             features = np.concatenate([np.abs(features - other), features * other], axis=1)
         order = _senteval_order(part)
         return cls(features[order], np.asarray(part.labels)[order], len(part.classes), order)
+
+    def regressions(self) -> Regressions:
+        from holdfast.evaluation.logistic import Regressions
+
+        return Regressions(self.features, self.labels, self.classes)
 
     def in_the_datas_order(self, predicted: Numbers) -> Numbers:
         restored = np.empty_like(predicted)
@@ -241,10 +233,7 @@ def _check_classes(part: Labelled) -> None:
 
 def _nested(part: _Part) -> _Chosen:
     """Predict each row with a model that was neither trained nor selected on it (SentEval's InnerKFoldClassifier)."""
-    from holdfast.evaluation.logistic import Regressions
-
-    regressions = Regressions(part.features, part.labels, part.classes)
-    outer = list(_folds(part.labels))
+    regressions, outer = part.regressions(), _folds(part.labels)
     chosen = []
     for train, _ in outer:
         inner = [(train[rest], train[held]) for rest, held in _folds(part.labels[train])]
@@ -260,27 +249,22 @@ def _nested(part: _Part) -> _Chosen:
 
 def _across(train: _Part, test: _Part) -> _Chosen:
     """Select by cross-validation of the training part, as SentEval's KFoldClassifier does."""
-    from holdfast.evaluation.logistic import Regressions
-
-    regressions = Regressions(train.features, train.labels, train.classes)
-    strength, accuracy = _best_across(regressions, train, list(_folds(train.labels)), STRENGTHS_ACROSS)
+    regressions = train.regressions()
+    strength, accuracy = _best_across(regressions, train, _folds(train.labels), STRENGTHS_ACROSS)
     fitted = regressions.fit(np.ones((1, len(train.labels))), [strength])
     return _Chosen([strength], [accuracy], test.in_the_datas_order(fitted.predict(test.features)[0]))
 
 
 def _with_dev(train: _Part, dev: _Part, test: _Part) -> _Chosen:
     """Select on the dev part, as SentEval's SplitClassifier does."""
-    from holdfast.evaluation.logistic import Regressions
-
-    regressions = Regressions(train.features, train.labels, train.classes)
-    fitted = regressions.fit(np.ones((len(STRENGTHS), len(train.labels))), STRENGTHS)
+    fitted = train.regressions().fit(np.ones((len(STRENGTHS), len(train.labels))), STRENGTHS)
     best, accuracy = _best(np.mean(fitted.predict(dev.features) == dev.labels, axis=1))
     predicted = fitted.predict(test.features)[best]
     return _Chosen([STRENGTHS[best]], [accuracy], test.in_the_datas_order(predicted))
 
 
 def _best_across(
-    regressions: Any, part: _Part, folds: Sequence[tuple[Numbers, Numbers]], strengths: Sequence[float]
+    regressions: Regressions, part: _Part, folds: Sequence[tuple[Numbers, Numbers]], strengths: Sequence[float]
 ) -> tuple[float, float]:
     """Return the strength with the best mean accuracy on the held-out rows of the folds, and that accuracy x100."""
     masks = _masks([rest for rest, _ in folds for _ in strengths], len(part.labels))
@@ -298,8 +282,8 @@ def _best(accuracies: npt.NDArray[np.float64]) -> tuple[int, float]:
     return best, float(rounded[best])
 
 
-def _folds(labels: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Yield SentEval's ten folds of rows in its order: (rows to train on, rows held out)."""
+def _folds(labels: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """Return SentEval's ten folds of rows in its order: (rows to train on, rows held out)."""
     import warnings
 
     from sklearn.model_selection import StratifiedKFold
@@ -307,8 +291,7 @@ def _folds(labels: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
     with warnings.catch_warnings():
         # Inside a fold the rarest class may have FOLDS - 1 rows: one fold then holds out none of it.
         warnings.filterwarnings("ignore", message="The least populated class")
-        folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(np.zeros(len(labels)), labels))
-    yield from folds
+        return list(StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(np.zeros(len(labels)), labels))
 
 
 def _masks(parts: Sequence[Numbers], count: int) -> Flags:

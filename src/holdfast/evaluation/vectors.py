@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.input_limits import Cuts
+from holdfast.launch import is_first_process
 from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
@@ -17,13 +18,7 @@ Encode = Callable[[Sequence[str]], Vectors]
 
 
 class Encoded:
-    """Vectors of texts, looked up by the texts.
-
-    Args:
-        sentences: n different texts.
-        vectors: (n, d).
-        cuts: the record of the sentences that were cut.
-    """
+    """Vectors (n, d) of n different texts, looked up by the texts, and the record of the texts that were cut."""
 
     def __init__(self, sentences: Sequence[str], vectors: Vectors, cuts: Cuts) -> None:
         self._row = {sentence: index for index, sentence in enumerate(sentences)}
@@ -49,14 +44,53 @@ def encode_once(
 ) -> Encoded:
     """Encode the distinct sentences, and return a look-up of their vectors.
 
-    Args:
-        model: any SentenceTransformer.
-        sentences: all sentences that will be looked up; repeated ones are encoded once.
-        precision: ``"fp32"`` or ``"bf16"``.
-        progress: called with (sentences done, distinct sentences).
-        shared: divide the work among the processes that have joined; see `encode_sentences`.
+    ``progress`` is called with (sentences done, distinct sentences); with ``shared``, the processes that have joined
+    divide the work (see `encode_sentences`).
     """
     distinct = list(dict.fromkeys(sentences))
     cuts = Cuts(kept=set())
     vectors = encode_sentences(model, distinct, precision=precision, progress=progress, shared=shared, cuts=cuts)
     return Encoded(distinct, vectors, cuts)
+
+
+class LoadedTask(Protocol):
+    """The data of a task: it gives its sentences, and computes a row of results from their vectors."""
+
+    @property
+    def name(self) -> str:
+        """The task's id."""
+
+    @property
+    def sentences(self) -> Iterable[str]:
+        """Every sentence whose vector is needed; some occur more than once."""
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        """Return the row of results."""
+
+
+def score_tasks(
+    model: SentenceTransformer,
+    tasks: Sequence[LoadedTask],
+    *,
+    precision: ResolvedPrecision = "fp32",
+    progress: Progress | None = None,
+    shared: bool = False,
+    started: Callable[[str], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the row of each task, with the number of cut texts: ``truncated: {texts, of, tokens}``.
+
+    With ``shared``, the processes that have joined share the encoding; only the first process computes scores, and the
+    others return no rows. ``started`` is called with a task's id when its scoring starts; see `encode_once`.
+    """
+    from holdfast.distributed import joined
+
+    sentences = (sentence for task in tasks for sentence in task.sentences)
+    encode = encode_once(model, sentences, precision=precision, progress=progress, shared=shared)
+    if shared and joined() and not is_first_process():
+        return []
+    rows = []
+    for task in tasks:
+        if started is not None:
+            started(task.name)
+        rows.append({**task.score(encode), "truncated": encode.truncated(task.sentences)})
+    return rows

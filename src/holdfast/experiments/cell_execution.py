@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.data.untrusted_lines import MAX_ROW_CHARS
 from holdfast.experiments.cell_planning import STSB_DEV, Setting, paper_options
 from holdfast.experiments.cells import Cell, Store
-from holdfast.experiments.input_hashes import OF_TASK
+from holdfast.experiments.input_hashes import task_and_split
 from holdfast.experiments.translations import COLUMN, drawn, pairs_of, write_pairs
 from holdfast.files import write_text
 from holdfast.progress import stage
@@ -25,16 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """A cell to make, with its inputs.
-
-    Attributes:
-        cell: the cell.
-        output: the path of its product.
-        inputs: the paths of the products that it takes, by their role.
-        setting: of the reproduction.
-        console: shows the progress.
-        command: for the record.
-    """
+    """A cell to make, the path of its product, and the paths of the products that it takes, by their role."""
 
     cell: Cell
     output: Path
@@ -159,22 +150,23 @@ def _translate(work: Work) -> None:
 
 
 def _corpus(work: Work) -> str:
-    """Return the corpus of a cell's sentences; the texts of a task are written to a file first."""
+    """Return the corpus of a cell's sentences.
+
+    The training texts of a task are first written to a file, each once, without those of its test splits and attack
+    sets.
+    """
     corpus = str(work.cell.where["corpus"])
-    return str(_corpus_of_task(work, corpus.removeprefix(OF_TASK))) if corpus.startswith(OF_TASK) else corpus
-
-
-def _corpus_of_task(work: Work, name: str) -> Path:
-    """Write the training texts of a task to a file, each once, without those of its test splits and attack sets."""
+    of_task = task_and_split(corpus)
+    if of_task is None:
+        return corpus
     from holdfast.classifiers.training_data import load_training_data
 
     path = work.output.parent / "corpus.jsonl"
-    task, _, split = name.partition("/")
-    seed = work.cell.settings["seed"]
+    (task, split), seed = of_task, work.cell.settings["seed"]
     material = load_training_data(task, train_split=split or None, examples=None, seed=seed, data=work.setting.data)
     texts = dict.fromkeys(side for text in material.train.texts for side in text if side.strip())
     write_text(path, "".join(json.dumps({"sentence": text}) + "\n" for text in texts))
-    return path
+    return str(path)
 
 
 def _finetune(work: Work) -> None:

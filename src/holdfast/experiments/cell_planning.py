@@ -109,11 +109,7 @@ class Setting:
 
 
 class Planner:
-    """A planner that turns pipelines into cells.
-
-    Args:
-        setting: of the reproduction.
-    """
+    """A planner that turns pipelines into cells."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -131,9 +127,7 @@ class Planner:
     def plan(self, pipeline: Pipeline, seed: int) -> Cell:
         """Return the cell whose product the pipeline measures; the cells that it depends on are its inputs.
 
-        Args:
-            pipeline: the pipeline of the table's cell.
-            seed: of the trainings; measurements use `FIRST_SEED`.
+        ``seed`` is that of the trainings; measurements use `FIRST_SEED`.
 
         Raises:
             UserError: the pipeline is invalid, is not to be run, or needs something that is missing.

@@ -86,11 +86,7 @@ def in_order(cells: Iterable[Cell]) -> list[Cell]:
 
 
 class Store:
-    """The folder in which finished cells are kept.
-
-    Args:
-        folder: created with the first cell.
-    """
+    """The folder in which finished cells are kept; it is created with the first cell."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,13 +176,7 @@ class Store:
         shutil.rmtree(self.place(cell), ignore_errors=True)
 
     def finish(self, cell: Cell, began: float, jobs: int = 1) -> None:
-        """Mark a cell as finished.
-
-        Args:
-            cell: the finished cell.
-            began: `time.monotonic` at its start.
-            jobs: number of cells made at the same time.
-        """
+        """Mark a cell as finished; ``began`` is `time.monotonic` at its start, ``jobs`` the cells made at that time."""
         seconds = time.monotonic() - began
         record = {"key": cell.key, "label": cell.label, **cell.record(), "seconds_of_last_run": seconds, "jobs": jobs}
         result = content_sha256(read_object(self._result_file(cell)))

@@ -216,7 +216,7 @@ class _DefinitionReader:
             published=self._published(columns, averages),
             shared=merged(file.mapping(("shared",)), file.mapping((*at, "shared"))),
             singles=self._singles(),
-            digits=self._digits(),
+            digits=file.whole_number(("digits",), 0, MOST_DIGITS) if "digits" in file.mapping(()) else _DIGITS,
             against=file.text(("against",)) or None,
             note=file.text(("note",)),
             figure=read_figure(file, [*columns, *averages], scale),
@@ -324,10 +324,6 @@ class _DefinitionReader:
         for places in ([("columns", column)], labels, [("shared",)]):
             by_priority += [*(("scales", scale, *at) for at in places), *places]
         return next((*at, *keys) for at in by_priority if self.file.get((*at, *keys)) is not None)
-
-    def _digits(self) -> int:
-        has_digits = "digits" in self.file.mapping(())
-        return self.file.whole_number(("digits",), 0, MOST_DIGITS) if has_digits else _DIGITS
 
     def _singles(self) -> dict[str, dict[str, Pipeline]]:
         """Return the pipeline parts of single cells; their rows and columns must be in the file."""

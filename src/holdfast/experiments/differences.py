@@ -81,11 +81,7 @@ def differences(
 
 
 class _PairedRows:
-    """Pairs of values of a table; the resamples of two rows are drawn once for all columns.
-
-    Args:
-        values, averages, result_of, seed, resamples: as in `differences`.
-    """
+    """Pairs of values of a table; the resamples of two rows are drawn once for all columns."""
 
     def __init__(
         self,

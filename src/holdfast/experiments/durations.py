@@ -11,11 +11,7 @@ from holdfast.runs.run_status import duration
 
 
 class Durations:
-    """Seconds per unit of a cell's size: the median over the finished cells of its sort, or else of its kind.
-
-    Args:
-        records: of finished cells.
-    """
+    """Seconds per unit of a cell's size: the median over the finished cells of its sort, or else of its kind."""
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
         rates: dict[tuple[str, str], list[float]] = {}
@@ -39,13 +35,7 @@ class Durations:
 
 
 def time_left(cells: Iterable[Cell], store: Store, jobs: int = 1) -> str:
-    """Return the end of a progress line: the remaining time, or an empty text if it is not known.
-
-    Args:
-        cells: the remaining cells, including those in progress.
-        store: holds the finished cells.
-        jobs: number of cells made at the same time.
-    """
+    """Return the end of a progress line: the time for the remaining cells, with those in progress; "" if not known."""
     seconds = Durations(store.records()).of(cells)
     return f", about {duration(seconds / jobs)} left" if seconds else ""
 

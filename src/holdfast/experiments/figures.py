@@ -25,10 +25,7 @@ plane, from cells with ``distances_in``.
 def read_figure(file: TableFile, left: Sequence[str], scale: str) -> dict[str, Any] | None:
     """Return the ``figure`` of a table's file; None if it has none.
 
-    Args:
-        file: the table's file.
-        left: the columns and averages that remain at the scale.
-        scale: the name of the scale.
+    ``left`` are the columns and averages that remain at the scale.
 
     Raises:
         UserError: the figure is not one of `FIGURES`, or uses something that is not in the table (with ``file:line``).

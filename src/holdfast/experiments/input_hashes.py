@@ -32,11 +32,7 @@ def task_and_split(corpus: str) -> tuple[str, str] | None:
 
 
 class Identities:
-    """Hashes, each computed once.
-
-    Args:
-        data: the data folder.
-    """
+    """Hashes of files, models and data sets, each computed once."""
 
     def __init__(self, data: Path | None) -> None:
         self._data = data

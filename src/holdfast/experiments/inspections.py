@@ -71,13 +71,8 @@ def hard_positives(
     """Attack the texts with ADCL's Geometry Attack on the contrastive loss (its Table 9).
 
     The projection and the queue of the training are not saved with an encoder: here the projection is drawn by the
-    seed, and the queue holds the keys of other sentences.
-
-    Args:
-        encoder: the encoder, which is not changed.
-        texts: the texts to attack.
-        options: of :class:`~holdfast.objectives.adcl.ADCL`, except the queue's size.
-        seed: of the projection.
+    seed, and the queue holds the keys of other sentences. The encoder is not changed. ``options`` are those of
+    :class:`~holdfast.objectives.adcl.ADCL`, except the queue's size.
 
     Returns:
         For each text ``{task: "hard-positives", split: "1", n, metrics: {changed, words}, told: [new text]}``;

@@ -24,10 +24,8 @@ def escaped_markdown(text: str) -> str:
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int]) -> list[str]:
     """Return the lines of a table in GitHub's Markdown.
 
-    Args:
-        header: the names of the columns.
-        rows: the cells, which are Markdown already, without ``|`` and line breaks.
-        left: the indices of the columns that are aligned to the left; the others are aligned to the right.
+    The cells are Markdown already, without ``|`` and line breaks. The columns ``left`` are aligned to the left, the
+    others to the right.
     """
     rule = ["---" if column in left else "---:" for column in range(len(header))]
     return ["| " + " | ".join(cells) + " |" for cells in (header, rule, *rows)]
@@ -39,13 +37,9 @@ def escaped_latex(text: str) -> str:
 
 
 def latex_table(comment: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int]) -> str:
-    """Return a table in LaTeX with booktabs, after a comment line.
+    """Return a table in LaTeX with booktabs, after a comment line; header and cells are LaTeX already.
 
-    Args:
-        comment: text of the first line.
-        header: the names of the columns.
-        rows: the cells; like the header, they are LaTeX already.
-        left: the indices of the columns that are aligned to the left; the others are aligned to the right.
+    The columns ``left`` are aligned to the left, the others to the right.
     """
     shape = "".join("l" if column in left else "r" for column in range(len(header)))
     return "\n".join(

@@ -41,15 +41,8 @@ def make_in_parallel(
     """Make cells, each as soon as its inputs exist, and return the reason for each that could not be made.
 
     Each process is spawned (no fork), sees one GPU and prints nothing; a line is printed at the start and end of each
-    cell. No process outlives this one, however it ends; the next run resumes their work from its last checkpoint.
-
-    Args:
-        todo: unfinished cells, each after its inputs.
-        store: the folder of the cells.
-        setting: of the reproduction.
-        jobs: number of processes.
-        console: prints the lines.
-        command: for the record.
+    cell. No process outlives this one, however it ends; the next run resumes their work from its last checkpoint. In
+    ``todo``, each cell comes after its inputs.
 
     Raises:
         UserError: a process was killed.

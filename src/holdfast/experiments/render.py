@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.experiments.markup import escaped_latex, escaped_markdown, latex_table, markdown_table
@@ -47,22 +47,28 @@ def _signed(value: float, digits: int, *, plus: bool = False) -> str:
     return f"{rounded:{'+' if plus else ''}.{digits}f}".replace("-", "−")
 
 
-def cells_of(row: Mapping[str, Any]) -> str:
-    """Return our value with its spread; in parentheses the published value and the difference."""
+def detail_of(row: Mapping[str, Any]) -> str:
+    """Return the spread of our value; in parentheses the published value and the difference."""
     published = published_of(row)
-    return " ".join(filter(None, (value_of(row), spread_of(row), f"({published})" if published else "")))
+    return " ".join(filter(None, (spread_of(row), f"({published})" if published else "")))
+
+
+def by_row(values: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, str], dict[str, Mapping[str, Any]]]]:
+    """Return the labels of each row of a table, and the row's values by column."""
+    rows: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for value in values:
+        rows.setdefault(value["task"], {})[value["split"]] = value
+    return [(next(iter(own.values()))["labels"], own) for own in rows.values()]
 
 
 def laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the lines of the table, as text."""
-    axes = list(result["results"][0]["labels"])
     columns: Sequence[str] = result["protocol"]["columns"]
-    lines = []
-    for name in dict.fromkeys(row["task"] for row in result["results"]):
-        of_row = {row["split"]: row for row in result["results"] if row["task"] == name}
-        labels = next(iter(of_row.values()))["labels"]
-        lines.append([*(labels[axis] for axis in axes), *(cells_of(of_row[column]) for column in columns)])
-    return [*axes, *columns], lines
+    lines = [
+        [*labels.values(), *(f"{value_of(own[column])} {detail_of(own[column])}".rstrip() for column in columns)]
+        for labels, own in by_row(result["results"])
+    ]
+    return [*result["results"][0]["labels"], *columns], lines
 
 
 def reasons(result: Mapping[str, Any]) -> list[str]:
@@ -127,11 +133,10 @@ def differences_laid_out(result: Mapping[str, Any]) -> tuple[list[str], list[lis
     """Return the header and the lines of the differences, as text; no lines if there are no differences."""
     found = result.get("differences", {"results": []})["results"]
     columns = [column for column in result["protocol"]["columns"] if any(row["split"] == column for row in found)]
-    lines = []
-    for name in dict.fromkeys(row["task"] for row in found):
-        of_row = {row["split"]: row for row in found if row["task"] == name}
-        labels = next(iter(of_row.values()))["labels"].values()
-        lines.append([*labels, *(_difference(of_row[column]) if column in of_row else "" for column in columns)])
+    lines = [
+        [*labels.values(), *(_difference(own[column]) if column in own else "" for column in columns)]
+        for labels, own in by_row(found)
+    ]
     return [*result["results"][0]["labels"], *columns], lines
 
 
@@ -176,12 +181,7 @@ def _some(names: Sequence[str], count: int = 3) -> str:
 
 
 def markdown(result: Mapping[str, Any], pictures: Sequence[str] = ()) -> str:
-    """Return the table as Markdown, with its source, its reasons and its command.
-
-    Args:
-        result: of `reproduce`.
-        pictures: the names of the image files beside the page, for a figure.
-    """
+    """Return the table as Markdown, with its source, its reasons, its command, and the image files beside the page."""
     header, lines = laid_out(result)
     protocol = result["protocol"]
     labels = len(result["results"][0]["labels"])

@@ -32,12 +32,7 @@ def value_row(definition: Definition, entry: Entry, store: Store, failed: Mappin
 
     A cell that does not depend on the seed, such as an untrained encoder, is shared by all seeds and gives one value.
     ``seeds`` are those with a value, counted from 1; ``made`` are the keys of the cells behind the values, in order.
-
-    Args:
-        definition: of the table.
-        entry: the planned value.
-        store: holds its cells.
-        failed: for the key of each cell that could not be made, the reason.
+    ``failed`` holds the reason for each cell that could not be made, by its key.
     """
     values: list[float] = []
     made: list[str] = []

@@ -29,9 +29,6 @@ Place = tuple[str | int, ...]
 class TableFile:
     """A YAML file, with the line numbers of its keys for error messages.
 
-    Args:
-        path: the file.
-
     Raises:
         UserError: it cannot be read, is not YAML, or holds something that no table may hold: a date, a number that is
             not finite, a key that is not text, or a key twice.

@@ -27,15 +27,7 @@ _WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "could not be measured"), 
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a report, before it is rendered as a page.
-
-    Attributes:
-        sources: its results.
-        cards: a card for each model.
-        sections: tables and figures.
-        examples: adversarial texts.
-        colours: the colour of each model.
-    """
+    """The contents of a report, before it is rendered as a page: a card and a colour for each model, and sections."""
 
     sources: tuple[ReportSource, ...]
     cards: tuple[Card, ...]
@@ -55,12 +47,7 @@ class Contents:
 
 
 def make_contents(sources: Sequence[ReportSource], *, examples: int) -> Contents:
-    """Collect everything that the results have to show.
-
-    Args:
-        sources: the results.
-        examples: maximum number of adversarial texts.
-    """
+    """Collect everything that the results have to show, with at most ``examples`` adversarial texts."""
     drawn = models_of(source for source in sources if source.kind in ("attack", "audit", *TRAININGS))
     labels = models_of(sources)
     # There are few colours: models that figures draw in their colour come first.

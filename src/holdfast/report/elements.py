@@ -46,6 +46,11 @@ class TableCell:
         return f"{self.text} {self.detail}".strip()
 
 
+def number_cell(value: float | None, digits: int) -> TableCell:
+    """Return a cell with a number, or a dash for None."""
+    return TableCell("–" if value is None else f"{value:.{digits}f}")
+
+
 @dataclass(frozen=True)
 class Table:
     """A table.
@@ -95,7 +100,6 @@ class Bars:
         groups: the name of each, and its bars.
         data: the same numbers as a table.
         top: the end of the axis; None: as the values need.
-        half: whether it is narrow enough for two side by side.
     """
 
     id: str
@@ -105,7 +109,6 @@ class Bars:
     groups: tuple[tuple[str, tuple[Bar, ...]], ...]
     data: Table
     top: float | None = None
-    half: bool = False
 
 
 @dataclass(frozen=True)

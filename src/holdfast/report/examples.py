@@ -48,13 +48,7 @@ class ShownExample:
 
 @dataclass(frozen=True)
 class ShownExamples:
-    """The examples on the page.
-
-    Attributes:
-        shown: the examples, in their order.
-        total: number of examples in the results.
-        shortened: number of shown examples whose unchanged parts are shortened.
-    """
+    """The examples on the page, the number of examples in the results, and the number of shortened ones."""
 
     shown: tuple[ShownExample, ...]
     total: int

@@ -23,6 +23,7 @@ from holdfast.report.elements import (
     Table,
     TableCell,
     colour,
+    number_cell,
 )
 from holdfast.report.model_scores import Scores, best_of
 from holdfast.report.result_sources import ReportSource
@@ -55,21 +56,14 @@ def _bars_of(task: str, number: int, sources: Sequence[ReportSource], colours: C
                 own = groups.setdefault(str(row.get("recipe", "–")), {})
                 own.setdefault(source.label, []).append(row["metrics"])
     bars = {
-        recipe: tuple(_success_bar(label, found, colours) for label, found in own.items())
-        for recipe, own in groups.items()
+        recipe: [_success_bar(label, found, colours) for label, found in own.items()] for recipe, own in groups.items()
     }
     note = "Lower is more robust. Whiskers: 95 % bootstrap interval"
     several = any(len(found) > 1 for own in groups.values() for found in own.values())
     note += "; for several seeds: mean, lowest and highest." if several else "."
-    return Bars(
-        id=f"success-{number}",
-        title=f"Attack success on {task}",
-        note=note,
-        axis="attack success, %",
-        groups=tuple(bars.items()),
-        data=_bars_data(f"success-{number}", f"Attack success on {task}, %", "recipe", bars),
-        top=100.0,
-    )
+    title = f"Attack success on {task}"
+    data = _bars_data(f"success-{number}", f"{title}, %", "recipe", bars)
+    return Bars(f"success-{number}", title, note, "attack success, %", _grouped(bars), data, top=100.0)
 
 
 def _success_bar(label: str, found: Sequence[Mapping[str, float]], colours: Colours) -> Bar:
@@ -86,14 +80,13 @@ def _between(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f", 95 % interval {low:.1f} to {high:.1f} %"
 
 
+def _grouped(groups: Mapping[str, Sequence[Bar]]) -> tuple[tuple[str, tuple[Bar, ...]], ...]:
+    return tuple((name, tuple(bars)) for name, bars in groups.items())
+
+
 def _bars_data(id: str, title: str, group: str, groups: Mapping[str, Sequence[Bar]], digits: int = 1) -> Table:
     rows = tuple(
-        (
-            TableCell(name),
-            TableCell(bar.label),
-            TableCell(f"{bar.value:.{digits}f}"),
-            *(TableCell("–" if end is None else f"{end:.{digits}f}") for end in (bar.low, bar.high)),
-        )
+        (TableCell(name), TableCell(bar.label), *(number_cell(v, digits) for v in (bar.value, bar.low, bar.high)))
         for name, bars in groups.items()
         for bar in bars
     )
@@ -110,11 +103,10 @@ def audit_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None
                 groups.setdefault(str(row["task"]).removeprefix("audit-").replace("-", " "), []).append(bar)
     if not groups:
         return None
-    bars = {name: tuple(own) for name, own in groups.items()}
     title = "Success of the audit's attacks"
     note = "Lower is more robust. Whiskers: 95 % bootstrap interval."
-    data = _bars_data("audit-success", f"{title}, %", "item", bars)
-    return Bars("audit-success", title, note, "texts, %", tuple(bars.items()), data, top=100.0)
+    data = _bars_data("audit-success", f"{title}, %", "item", groups)
+    return Bars("audit-success", title, note, "texts, %", _grouped(groups), data, top=100.0)
 
 
 def queries_charts(sources: Sequence[ReportSource], colours: Colours) -> list[Chart]:
@@ -138,7 +130,7 @@ def _queries_of(task: str, number: int, sources: Sequence[ReportSource], colours
     models = dict.fromkeys(label for own in points.values() for *_, label in own)
     y_axis = f"drop of {name}, points"
     rows = tuple(
-        (TableCell(recipe), TableCell(label), TableCell(f"{queries:.1f}"), TableCell(f"{drop:.1f}"))
+        (TableCell(recipe), TableCell(label), number_cell(queries, 1), number_cell(drop, 1))
         for recipe, own in points.items()
         for queries, drop, label in own
     )
@@ -189,18 +181,14 @@ def space_chart(space: Scores, similarity: Scores, colours: Colours) -> Chart | 
         for label, (x, y) in places.items()
     )
     rows = tuple(
-        (
-            TableCell(label),
-            TableCell(f"{x:.3f}"),
-            TableCell(f"{y:.3f}"),
-            TableCell(f"{averages[label]:.2f}" if label in averages else "–"),
-        )
+        (TableCell(label), number_cell(x, 3), number_cell(y, 3), number_cell(averages.get(label), 2))
         for label, (x, y) in places.items()
     )
     note = "Lower is better on both axes: towards the lower left, texts that mean the same lie close, and the space is "
     note += "evenly used (as RobustEmbed's Figure 3)."
     if averages:
         note += " Shades go by the STS average; a diamond is the highest."
+    columns = ("model", "uniformity", "alignment", "STS average")
     return Chart(
         id="alignment-uniformity",
         title="Alignment and uniformity",
@@ -210,12 +198,7 @@ def space_chart(space: Scores, similarity: Scores, colours: Colours) -> Chart | 
         lines=(),
         marks=marks,
         legend=_shade_keys(averages),
-        data=Table(
-            "alignment-uniformity-data",
-            "Alignment, uniformity and STS average",
-            ("model", "uniformity", "alignment", "STS average"),
-            rows,
-        ),
+        data=Table("alignment-uniformity-data", "Alignment, uniformity and STS average", columns, rows),
     )
 
 
@@ -243,12 +226,9 @@ def _shade_keys(averages: Mapping[str, float]) -> tuple[LegendKey, ...]:
     if high == low:
         return (LegendKey(f"STS average {low:.1f}", f"q{SHADES - 1}", "circle"),)
     step = (high - low) / SHADES
-    return tuple(
-        LegendKey(
-            f"{'STS average ' if n == 0 else ''}{low + n * step:.1f} to {low + (n + 1) * step:.1f}", f"q{n}", "circle"
-        )
-        for n in range(SHADES)
-    )
+    names = [f"{low + n * step:.1f} to {low + (n + 1) * step:.1f}" for n in range(SHADES)]
+    names[0] = f"STS average {names[0]}"
+    return tuple(LegendKey(name, f"q{n}", "circle") for n, name in enumerate(names))
 
 
 def pairs_charts(sources: Sequence[ReportSource]) -> list[Chart]:
@@ -268,13 +248,7 @@ def pairs_chart(plane: Any, *, id: str, model: str, path: Path) -> Chart:
     """Chart clean and adversarial texts as points in a plane.
 
     If the texts are of two to seven classes, each class has a colour; otherwise clean texts have one colour and
-    adversarial texts another.
-
-    Args:
-        plane: the points, as `holdfast space --coordinates` writes them.
-        id: of the chart.
-        model: name of the model whose space is shown, for the title.
-        path: the file of the points, for messages.
+    adversarial texts another. ``plane`` is as `holdfast space --coordinates` writes it, to the file ``path``.
 
     Raises:
         UserError: the coordinates are not pairs of points.
@@ -345,12 +319,11 @@ def step_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
         groups.setdefault(_setting(source), []).append(bar)
     if not groups:
         return None
-    bars = {name: tuple(own) for name, own in groups.items()}
     note = "Wall time of the training without its evaluations, divided by its steps. Compare only what ran with the "
     note += "same setting on a machine that did nothing else."
     digits = max(3, *(decimals_of(bar.value) for own in groups.values() for bar in own))
-    data = _bars_data("step-cost", "Seconds of a training step", "setting", bars, digits)
-    return Bars("step-cost", "Cost of a training step", note, "seconds a step", tuple(bars.items()), data)
+    data = _bars_data("step-cost", "Seconds of a training step", "setting", groups, digits)
+    return Bars("step-cost", "Cost of a training step", note, "seconds a step", _grouped(groups), data)
 
 
 def seconds_per_step(source: ReportSource) -> float | None:

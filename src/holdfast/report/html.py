@@ -57,10 +57,6 @@ def render_page(contents: Contents, *, title: str) -> str:
 
     Texts of results are escaped where they are printed (Jinja2's autoescape, `svg.tag`, `examples.script_json`). The
     policy in the page's head allows only its own style and script, by their hashes, and forbids loading anything.
-
-    Args:
-        contents: the contents of the page.
-        title: the heading of the page.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup

@@ -21,6 +21,7 @@ from holdfast.report.elements import (
     Table,
     TableCell,
     colour,
+    number_cell,
 )
 from holdfast.report.figures import pairs_chart
 from holdfast.report.result_sources import ReportSource
@@ -64,10 +65,6 @@ def _charts(source: ReportSource, figure: Mapping[str, Any]) -> list[Chart]:
 
 def write_pictures(path: Path, result: Mapping[str, Any]) -> list[Path]:
     """Write the charts of a result as PNG and SVG beside its file: ``NAME.png``, ``NAME-2.png`` for a second panel.
-
-    Args:
-        path: the result's file.
-        result: its content.
 
     Raises:
         UserError: matplotlib is missing, or a file cannot be written.
@@ -120,7 +117,7 @@ def _lines(source: ReportSource, figure: Mapping[str, Any], panel: Mapping[str, 
                 marks.append(
                     Mark(x, published, shade, shape, f"{name}, {column}: published {published:g}", hollow=True)
                 )
-            rows.append((TableCell(name), TableCell(column), _number(ours), _number(published)))
+            rows.append((TableCell(name), TableCell(column), number_cell(ours, 2), number_cell(published, 2)))
         if len(own) > 1:
             lines.append(Line(tuple(sorted(own)), shade, message=name))
     x_axis, y_axis = str(panel.get("x", "")), str(figure.get("y", ""))
@@ -193,7 +190,7 @@ def _scatter(source: ReportSource, figure: Mapping[str, Any]) -> Chart:
 def _scatter_data(id: str, source: ReportSource, axes: Mapping[str, Values]) -> Table:
     columns = ("row", *axes, *(f"{axis}, {PUBLISHED}" for axis in axes))
     rows = [
-        (TableCell(name), *(_number(held[name][which], 3) for which in (0, 1) for held in axes.values()))
+        (TableCell(name), *(number_cell(held[name][which], 3) for which in (0, 1) for held in axes.values()))
         for name in dict.fromkeys(str(row["task"]) for row in source.rows)
     ]
     return Table(id, _title(source), columns, tuple(rows))
@@ -227,7 +224,3 @@ def _planes(source: ReportSource) -> list[Chart]:
             id = f"reproduced-{source.number}-plane-{len(seen)}"
             charts.append(pairs_chart(row["coordinates"], id=id, model=f"{name}, {_title(source)}", path=source.path))
     return charts
-
-
-def _number(value: float | None, digits: int = 2) -> TableCell:
-    return TableCell("–" if value is None else f"{value:.{digits}f}")

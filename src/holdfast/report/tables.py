@@ -25,6 +25,14 @@ from holdfast.runs.run_log import number_of
 
 AVERAGE = "average"
 _NONE = TableCell("–")
+_SPACE_METRICS = {
+    "alignment": "alignment ↓",
+    "uniformity": "uniformity ↓",
+    "anisotropy": "anisotropy",
+    "variance_top_1": "first component, %",
+    "variance_top_10": "first ten, %",
+    "effective_rank": "effective rank ↑",
+}
 _WHOLE = ("test", "all")
 _ENCODERS = ("evaluate", "train", "baseline")
 _INTERVALS = "Small numbers: the 95 % interval of one model, ± the standard deviation over several seeds."
@@ -32,16 +40,17 @@ _INTERVALS = "Small numbers: the 95 % interval of one model, ± the standard dev
 
 def similarity_scores(sources: Iterable[ReportSource]) -> Scores:
     """Return Spearman ×100 by model and task, with the average of the seven STS tasks if all are there."""
-    own = (source for source in sources if source.kind in _ENCODERS)
-    scores = collect(own, task_of, "spearman", partial(_interval_of, "spearman"))
-    return with_average(scores, AVERAGE, STS_TASKS)
+    return _encoder_scores(sources, "spearman", STS_TASKS)
 
 
 def transfer_scores(sources: Iterable[ReportSource]) -> Scores:
     """Return accuracy ×100 by model and transfer task, with the average of the seven tasks if all are there."""
+    return _encoder_scores(sources, "accuracy", TRANSFER_TASKS)
+
+
+def _encoder_scores(sources: Iterable[ReportSource], metric: str, averaged: Sequence[str]) -> Scores:
     own = (source for source in sources if source.kind in _ENCODERS)
-    scores = collect(own, task_of, "accuracy", partial(_interval_of, "accuracy"))
-    return with_average(scores, AVERAGE, TRANSFER_TASKS)
+    return with_average(collect(own, task_of, metric, partial(_interval_of, metric)), AVERAGE, averaged)
 
 
 def classifier_tables(sources: Sequence[ReportSource]) -> list[Table]:
@@ -78,54 +87,46 @@ def transfer_table(scores: Scores) -> Table:
     return score_table(scores, TRANSFER_TASKS, id="transfer", title="Transfer tasks", note=note)
 
 
-def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, note: str, lowest: bool = False) -> Table:
+def score_table(scores: Scores, order: Sequence[str], *, id: str, title: str, note: str) -> Table:
     """Return a table of models by task: the tasks of ``order`` first, then the others, the average last."""
     there = dict.fromkeys(name for own in scores.values() for name in own)
     columns = [name for name in order if name in there]
     columns += [name for name in there if name not in columns and name != AVERAGE]
     columns += [AVERAGE] * (AVERAGE in there)
-    best = {column: best_of(scores, column, lowest=lowest) for column in columns}
-    rows = tuple(
+    best = {column: best_of(scores, column) for column in columns}
+    return Table(id, title, ("model", *columns), _score_rows(scores, columns, best, 2), note=note, stacked=True)
+
+
+def _score_rows(
+    scores: Scores, columns: Sequence[str], best: Mapping[str, set[str]], digits: int
+) -> tuple[tuple[TableCell, ...], ...]:
+    """Return a row for each model; ``best`` holds the best models of a column."""
+    return tuple(
         (
             TableCell(label),
-            *(own[c].cell(best=label in best[c]) if c in own else _NONE for c in columns),
+            *(own[c].cell(digits, best=label in best.get(c, ())) if c in own else _NONE for c in columns),
         )
         for label, own in scores.items()
     )
-    return Table(id, title, ("model", *columns), rows, note=note, stacked=True)
 
 
 def space_table(sources: Iterable[ReportSource]) -> Table | None:
     """Return alignment, uniformity and the other numbers of `holdfast space` by model; None without any."""
-    names = {
-        "alignment": "alignment ↓",
-        "uniformity": "uniformity ↓",
-        "anisotropy": "anisotropy",
-        "variance_top_1": "first component, %",
-        "variance_top_10": "first ten, %",
-        "effective_rank": "effective rank ↑",
-    }
     scores = space_scores(sources)
-    columns = [name for name in names if any(name in own for own in scores.values())]
+    columns = [name for name in _SPACE_METRICS if any(name in own for own in scores.values())]
     if not columns:
         return None
     best = {c: best_of(scores, c, digits=3, lowest=True) for c in ("alignment", "uniformity")}
-    rows = tuple(
-        (
-            TableCell(label),
-            *(own[c].cell(3, best=label in best.get(c, ())) if c in own else _NONE for c in columns),
-        )
-        for label, own in scores.items()
-    )
+    headers = ("model", *(_SPACE_METRICS[column] for column in columns))
     note = "On STS-B dev, vectors normalised: alignment of pairs that mean the same, uniformity of all sentences."
-    return Table("space", "The shape of the space", ("model", *(names[c] for c in columns)), rows, note=note)
+    return Table("space", "The shape of the space", headers, _score_rows(scores, columns, best, 3), note=note)
 
 
 def space_scores(sources: Iterable[ReportSource]) -> Scores:
     """Collect alignment, uniformity and the other numbers of the space, by model."""
     own = [source for source in sources if source.kind in ("evaluate", "space")]
     found: Scores = {}
-    for metric in (*("alignment", "uniformity", "anisotropy", "variance_top_1", "variance_top_10", "effective_rank"),):
+    for metric in _SPACE_METRICS:
         for label, scores in collect(own, lambda row: "x" if row["task"] == "space" else None, metric).items():
             found.setdefault(label, {})[metric] = scores["x"]
     return found
@@ -279,26 +280,22 @@ def _scored(metrics: Mapping[str, Any], side: str, digits: int) -> TableCell:
 
 def reproduced_table(source: ReportSource) -> Table:
     """Return a paper's table: our values with the published ones beside them."""
-    from holdfast.experiments.render import notes, published_of, reasons, spread_of, value_of
+    from holdfast.experiments.render import by_row, detail_of, notes, published_of, reasons, value_of
+
+    def cell(row: Mapping[str, Any]) -> TableCell:
+        hover = "the published value, and the difference" if published_of(row) else ""
+        return TableCell(value_of(row), detail_of(row), hover)
 
     protocol, results = source.protocol, source.rows
-    axes = list(results[0].get("labels", {}))
+    axes = list(results[0]["labels"])
     columns = [str(column) for column in protocol.get("columns", dict.fromkeys(row["split"] for row in results))]
-    rows = []
-    for name in dict.fromkeys(row["task"] for row in results):
-        own = {row["split"]: row for row in results if row["task"] == name}
-        labels = next(iter(own.values())).get("labels", {})
-        cells = []
-        for column in columns:
-            row = own.get(column)
-            if row is None:
-                cells.append(_NONE)
-                continue
-            compared = published_of(row)
-            hover = "the published value, and the difference" if compared else ""
-            detail = " ".join(filter(None, (spread_of(row), f"({compared})" if compared else "")))
-            cells.append(TableCell(value_of(row), detail, hover))
-        rows.append((*(TableCell(str(labels.get(axis, ""))) for axis in axes), *cells))
+    rows = [
+        (
+            *(TableCell(str(labels.get(axis, ""))) for axis in axes),
+            *(cell(own[column]) if column in own else _NONE for column in columns),
+        )
+        for labels, own in by_row(results)
+    ]
     seeds = protocol.get("seeds", 1)
     note = f"{protocol.get('source', '')}; scale {protocol.get('scale', '')}, {seeds} seed{'s' * (seeds != 1)}. Ours, "
     note += "mean ± standard deviation over seeds; in brackets the published value and the difference."
@@ -319,12 +316,10 @@ def differences_table(source: ReportSource) -> Table | None:
     if not lines:
         return None
     labels = len(source.rows[0]["labels"])
+    parted = [[text.partition(" ") for text in line[labels:]] for line in lines]
     rows = tuple(
-        (
-            *map(TableCell, line[:labels]),
-            *(TableCell(message[0], message[2]) for message in (each.partition(" ") for each in line[labels:])),
-        )
-        for line in lines
+        (*map(TableCell, line[:labels]), *(TableCell(value, detail) for value, _, detail in cells))
+        for line, cells in zip(lines, parted, strict=True)
     )
     title, note = differences_title(source.result), " ".join(differences_notes(source.result))
     return Table(f"differences-{source.number}", title, tuple(header), rows, labels=labels, note=note)

@@ -51,14 +51,8 @@ def attacked_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sa
 def attacked_by_all(models: Sequence[Sequence[ComparedResult]], keys: Sequence[RowKey]) -> Means | None:
     """Return a sample of the texts that all of several attacks attacked on all models: share of successes x100.
 
-    An item is a text with all attacks on it: attacks on the same text are not separate items.
-
-    Args:
-        models: the results of each model, one for each of the keys.
-        keys: keys of attacks on one split.
-
-    Returns:
-        The sample; None if there is no such text.
+    An item is a text with all attacks on it: attacks on the same text are not separate items. Each model has a result
+    for each key; the keys are those of attacks on one split. Return None if there is no such text.
     """
     outcomes = [[outcomes_of(source, "recipe", str(key.recipe)) for source, key in zip(own, keys, strict=True)]
                 for own in models]  # fmt: skip
