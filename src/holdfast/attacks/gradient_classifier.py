@@ -90,7 +90,7 @@ class GradientClassifier:
             for rows, features in in_batches(self._tokenizer, encoded, self._device):
                 logits.append(self._model(**features).logits.float())
                 order += rows
-        back = torch.tensor(order).argsort()
+        back = torch.tensor(order).argsort().to(self._device)  # one copy for both
         return torch.cat(entering).float()[back], torch.cat(logits)[back]
 
     def _record_inputs(self, entering: list[Tensor]) -> RemovableHandle:
