@@ -453,3 +453,14 @@ def test_methods_in_tables_keep_equal_sentences_as_the_papers_do(
     assert cell(method="robustembed").settings["options"] == {k: v for k, v in defaults.items() if k != "duplicates"}
     said = [config.options.get("duplicates") for config in trained]
     assert said == ["keep", "keep", "mask", "keep", None, "keep"]
+
+
+def test_a_table_sets_what_changes_a_cells_values_and_nothing_of_the_command_line() -> None:
+    settings = {
+        stage: set(cell_planning.settings_of(stage)) for stage in ("encoder", "baseline", "classifier", "attack")
+    }
+    assert settings["attack"] == {
+        *("constants", "examples", "goal", "k", "margin", "precision", "split", "task", "threshold")
+    }
+    of_the_command_line = {"EXCLUSIVE", "data", "model", "output", "resources", "seed", "similarity", "synonyms"}
+    assert all(not names & of_the_command_line for names in settings.values())

@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 from holdfast.attacks.attack_settings import AttackSettings
 from holdfast.attacks.recipe_choice import make_recipes
-from holdfast.attacks.resource_names import PAPER, ResourceNames
+from holdfast.attacks.resource_names import PAPER, RESOURCES, ResourceNames
 from holdfast.attacks.resources import synonyms_at
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.baselines.registry import BASELINES
@@ -58,11 +58,15 @@ _PAIRS_DRAWN = 50
 
 _ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
 _NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
-_NOT_ENCODER = ("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps",
-                  "keep_checkpoints")  # fmt: skip
+_NOT_ENCODER = (
+    *("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps"),
+    "keep_checkpoints",
+)
 _NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
-_NOT_ATTACK = ("model", "recipes", "texts", "search", "resources", "data", "output", "seed", "side_by_side",
-                  "call_batch", "processes", "device", "label_map")  # fmt: skip
+_NOT_ATTACK = (
+    *("model", "recipes", "texts", "search", "data", "output", "seed", "side_by_side", "call_batch", "processes"),
+    *("device", "label_map", "resources", *RESOURCES),
+)
 _SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_ENCODER),
     "baseline": (BaselineSettings, _NOT_BASELINE),
@@ -78,9 +82,12 @@ _FURTHER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 def settings_of(stage: str) -> dict[str, Any]:
     """Return the names and types of the settings of a stage or a baseline."""
-    kind, excluded = _SETTINGS_CLASSES.get(stage, (object, ()))
-    hints = get_type_hints(kind) if stage in _SETTINGS_CLASSES else {}
-    return {**{name: hint for name, hint in hints.items() if name not in excluded}, **_FURTHER_SETTINGS.get(stage, {})}
+    found: dict[str, Any] = {}
+    if stage in _SETTINGS_CLASSES:
+        kind, excluded = _SETTINGS_CLASSES[stage]
+        hints = get_type_hints(kind)
+        found = {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.name not in excluded}
+    return {**found, **_FURTHER_SETTINGS.get(stage, {})}
 
 
 @dataclass(frozen=True)
