@@ -61,6 +61,6 @@ def wait_for(
             if rank in waiting and child.poll() is not None and not journal.finished(rank, shares[rank]):
                 raise UserError(
                     f"process {rank} of {world} ended early, with exit code {child.returncode}: "
-                    "what is finished is kept, continue with --resume"
+                    "finished examples are kept; continue with --resume"
                 )
         time.sleep(_WAIT)

@@ -98,8 +98,8 @@ def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
     out.print(table(["kind", "what", *counts, "may take"], lines, right=counts))
     known = sum(sort.seconds for sort in planned if sort.seconds is not None)
     unknown = sum(sort.cells - sort.finished for sort in planned if sort.seconds is None)
-    rest = f", and {unknown} cells of kinds of which none is finished in this --output yet" if unknown else ""
-    out.print(f"about {duration(known)} by what cells alike took, one at a time{rest}", highlight=False)
+    rest = f"; and {unknown} cells of kinds without a finished cell in this --output" if unknown else ""
+    out.print(f"about {duration(known)}, estimated from finished cells, one at a time{rest}", highlight=False)
 
 
 def _print_result(path: Path, result: dict[str, Any], pictures: list[str]) -> None:

@@ -118,7 +118,7 @@ def _perturbations(settings: HardenSettings) -> str:
     if settings.synonyms == AUTO and "synonyms" not in settings.options:
         return (
             "against typing errors alone: no synonyms are on this machine (name some with --synonyms FILE; "
-            "`holdfast doctor --resources light` tells how to get some)"
+            "`holdfast doctor --resources light` explains how to get some)"
         )
     return ""
 
