@@ -117,6 +117,14 @@ def test_the_command_line_replaces_what_the_file_says(tmp_path: Path) -> None:
     assert read(tmp_path, text).options == {"a": 1, "b": 2}
 
 
+def test_an_argument_that_the_file_gives_too_is_compared_as_a_value(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("table: [adcl/table1]\n")
+    read_both = read_settings(ReproduceSettings, {"table": ["adcl/table1"]}, tmp_path / "run.yaml")
+    assert read_both.table == ("adcl/table1",)
+    with pytest.raises(UserError, match="is for the table"):
+        read_settings(ReproduceSettings, {"table": ["adcl/table2"]}, tmp_path / "run.yaml")
+
+
 MISTAKES = [
     ("output: out", {}, "missing: name"),
     ("name: x", {}, "missing: --output (on the command line or in --config)"),

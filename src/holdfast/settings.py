@@ -137,9 +137,10 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
         if chosen:
             values = {name: value for name, value in values.items() if name not in group}
     for name, value in given.items():
-        if options[name].spelling.argument and values.get(name, value) != value:
+        converted = _from_command_line(options[name], value, values.get(name))
+        if options[name].spelling.argument and values.get(name, converted) != converted:
             raise UserError(f"{config} is for the {name} {values[name]}, the command line says {value}")
-        values[name] = _from_command_line(options[name], value, values.get(name))
+        values[name] = converted
     for name, declared in options.items():
         if declared.default is MISSING and name not in values:
             what = name if declared.spelling.argument else declared.flag
