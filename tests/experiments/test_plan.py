@@ -66,7 +66,8 @@ def test_the_plan_is_told(
     message = capsys.readouterr().out
     assert "encoder" in message
     assert (
-        "about 0 s, estimated from finished cells, one at a time; and 5 cells of kinds without a finished cell" in message
+        "about 0 s, estimated from finished cells, one at a time; "
+        "and 5 cells of kinds without a finished cell" in message
     )
     assert main([*map(str, words), "--json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]
