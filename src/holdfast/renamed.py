@@ -9,6 +9,7 @@ RENAMED = {
     "holdfast.adversary.slips": "holdfast.edits.random_edits, and its class Slips is now RandomEdits",
     "holdfast.adversary.virtual": "holdfast.adversary.virtual_adversary",
     "holdfast.adversary.words": "holdfast.edits.words",
+    "holdfast.attacks.tagging": "holdfast.edits.tagging",
     "holdfast.baselines.run": "holdfast.baselines.construction",
     "holdfast.baselines.settings": "holdfast.baselines.baseline_settings",
     "holdfast.demo.corpus": "holdfast.data.python_prose, and demo_corpus is now load_python_prose",

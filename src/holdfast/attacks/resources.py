@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
 from holdfast.attacks.resource_names import PAPER, RESOURCES, ResourceNames
-from holdfast.attacks.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.data.folder import VARIABLE, data_folder, missing_file
 from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
 from holdfast.edits.synonyms import Synonyms, is_wordnet, read_synonyms
+from holdfast.edits.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, did_you_mean, one_of
 from holdfast.files import cache_folder, expanded, paths_in

@@ -22,7 +22,7 @@ from holdfast.edits.words import Words, draw_word, others
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
-    from holdfast.attacks.tagging import Tagger
+    from holdfast.edits.tagging import Tagger
 
 SHARE = 0.1
 LIKELY = 10

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.attacks.tagging import (
+from holdfast.edits.tagging import (
     PENN_TO_UNIVERSAL,
     UNIVERSAL_TAGS,
     NLTKTagger,
