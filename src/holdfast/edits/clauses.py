@@ -202,9 +202,13 @@ def _is_verb(sentence: Sentence, begin: int, end: int, place: int) -> bool:
         return False
     if token.low in BE | HAVE | DO | MODALS or (token.low == "'s" and token.tag == "VBZ"):
         return token.low not in {"be", "been", "being"}
-    if not token.tag.startswith("VB") or not token.text.isalpha() or len(token.text) < 3:
+    if not token.text.isalpha() or len(token.text) < 3:
         return False
     plural = is_plural(sentence, begin, end)
+    if token.tag == "NNS" and sentence[begin].low in {"he", "she", "it"} and end == begin + 1:
+        return is_form(token.low, "VBZ")
+    if not token.tag.startswith("VB"):
+        return False
     if is_form(token.low, "VBZ") and token.tag == "VBZ":
         return plural is not True and lemma(token.low) != token.low
     if is_form(token.low, "VB") and token.tag in {"VBP", "VB"} and not is_form(token.low, "VBD"):

@@ -30,7 +30,7 @@ _TIMES = frozenset(
     """
     yesterday today tomorrow tonight now currently presently ago last next previous previously later recently soon
     already formerly once then since until till during originally initially still yet always never ever used
-    monday tuesday wednesday thursday friday saturday sunday january february march april june july august september
+    monday tuesday wednesday thursday friday saturday sunday january february march april May june july august september
     october november december century centuries
     """.split()
 )
