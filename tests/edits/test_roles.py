@@ -42,6 +42,7 @@ REFUSED = [
     "A dog sleeps in the yard.",
     "Did the cat chase the dog?",
     "The research and policy group.",
+    "The boys have seen a bear and have told the hunter.",  # the second verb would not agree
     "Police arrested the driver.",  # is the capital that of a name?
 ]
 

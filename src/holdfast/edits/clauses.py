@@ -228,7 +228,8 @@ def _is_past(sentence: Sentence, begin: int, place: int) -> bool:
         return False
     if following.tag in {"DT", "PRP", "PRP$"}:
         return True
-    if following.low in {"to", "as"} or sentence[begin].tag not in {"DT", "PRP$", "NNP", "NNPS"}:
+    headline = sentence[begin].tag.startswith("NNP") and sentence[-1].text.isalnum() and following.low == "in"
+    if headline or following.low in {"to", "as"} or sentence[begin].tag not in {"DT", "PRP$", "NNP", "NNPS"}:
         return False
     for later in sentence[place + 1 :]:
         if later.low in _BOUNDARIES:
@@ -279,6 +280,23 @@ def _follows(token: Token, allowed: tuple[str, ...]) -> bool:
     if not token.tag.startswith("VB"):
         return token.tag in {"NN", "JJ"} and allowed == ("VB",) and is_form(token.low, "VB")
     return any(is_form(token.low, tag) for tag in allowed)
+
+
+def shares_subject(clause: Clause) -> bool:
+    """Return True if another verb after "and", "or", "but" or a comma may belong to the same subject."""
+    sentence = clause.sentence
+    for place in range(clause.main + 1, len(sentence) - 1):
+        if sentence[place].low in {"and", "or", "but", ",", "&", ";"}:
+            following = sentence[place + 1]
+            if following.tag == "RB" and place + 2 < len(sentence):
+                following = sentence[place + 2]
+            base = lemma(following.low) if following.text.islower() else None
+            plain_noun = is_noun(following) or following.tag in {"JJ", "IN", "DT", "CD", "PRP", "PRP$", "VBG"}
+            if base and not plain_noun and not following.low.endswith("ing"):
+                return True
+            if following.tag == "NNS" and is_form(following.low, "VBZ") and clause.plural is False:
+                return True
+    return False
 
 
 def past_or_present(token: Token) -> str | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.edits.clauses import Clause, is_plural, main_clause, noun_phrase_end
+from holdfast.edits.clauses import Clause, is_plural, main_clause, noun_phrase_end, shares_subject
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import inflected, is_form, is_known_noun, lemma
 from holdfast.edits.sentences import BE, DO, HAVE, Sentence, Token, is_finite, is_noun, phrase_text
@@ -127,7 +127,11 @@ def may_exchange(subject: Sentence, object_: Sentence) -> bool:
     for part in (subject, object_):
         if any(token.tag in {"PRP$", "EX"} or token.low.endswith(("self", "selves")) for token in part):
             return False
-        if any(not (token.text[0].isalnum() or token.low == "'s") for token in part) or part[0].low in {"this", "that"}:
+        if any(not (token.text[0].isalnum() or token.low == "'s") for token in part) or part[0].low in {
+            "this",
+            "that",
+            "one",
+        }:
             return False
         if any(is_noun(token) and (lemma_of_noun(token) in _TIME) for token in part):
             return False
@@ -173,7 +177,7 @@ def is_lowerable(subject: Sentence) -> bool:
     if token.tag in {"NNP", "NNPS"}:
         following = subject[1].text if len(subject) > 1 else ""
         return not is_known_noun(token.low) and (following[:1].isupper() or following in {"", "and", "of", "in", "'s"})
-    alone = len(subject) == 1 or not subject[1].text[:1].isupper()
+    alone = len(subject) == 1 or not (subject[1].text[:1].isupper() or subject[1].low == "'s")
     return alone and token.tag in {"NN", "NNS"} and is_known_noun(token.low)
 
 
@@ -182,7 +186,7 @@ def _swap(clause: Clause, begin: int, end: int) -> Changes | None:
     sentence = clause.sentence
     new_subject, new_object = exchanged_phrases(clause, begin, end)
     verb = _agreeing(clause, sentence[begin:end], is_plural(sentence, begin, end))
-    if verb is None:
+    if verb is None or (verb != clause.verb.text and shares_subject(clause)):
         return None
     return (
         (sentence[clause.begin].begin, sentence[clause.subject_end - 1].end, new_subject),
