@@ -17,6 +17,7 @@ BOTH_WAYS = [
     ("The court will reject the plan.", "The plan will be rejected by the court."),
     ("The court has rejected the plans.", "The plans have been rejected by the court."),
     ("In 1950, the court rejected the plan.", "In 1950, the plan was rejected by the court."),
+    ("His brother painted the door.", "The door was painted by his brother."),
     ("He painted the door.", "The door was painted by him."),
 ]
 
@@ -41,6 +42,7 @@ def test_adverbs_move_behind_be() -> None:
         "While playing, the boy broke the lamp.",
         "The book was published by 1950.",
         "The mill was built in 1950.",
+        "The man lost his hat.",
         "It was opened by the mayor.",
         "The cook bought bread, butter and jam.",
         "The boy didn't open the box.",

@@ -212,7 +212,7 @@ def _is_verb(sentence: Sentence, begin: int, end: int, place: int) -> bool:
     if is_form(token.low, "VBZ") and token.tag == "VBZ":
         return plural is not True and lemma(token.low) != token.low
     if is_form(token.low, "VB") and token.tag in {"VBP", "VB"} and not is_form(token.low, "VBD"):
-        return plural is True
+        return plural is not False
     return token.tag in {"VBD", "VBN"} and _is_past(sentence, begin, place)
 
 

@@ -64,6 +64,8 @@ def _passive(clause: Clause) -> Changes | None:
     end = object_end(sentence, begin)
     if base is None or base in _NO_PASSIVE or end is None or not _may_move(clause, begin, end):
         return None
+    if any(token.tag == "PRP$" for token in sentence[begin:end]):
+        return None  # "The man lost his hat": whose would it be?
     participle, plural = inflected(base, "VBN"), _be_plural(sentence, begin, end)
     group = _passive_group(clause, plural)
     if participle is None or group is None:
