@@ -103,6 +103,7 @@ def test_tokens_are_those_of_the_text(text: str) -> None:
         ("It is in the U.S. capital. Yes!", 2),
         ("He left... and came back.", 1),
         ("no end here", 1),
+        ("It is Res. 12 of the House.", 1),
         ("One? Two! Three.", 3),
     ],
 )

@@ -19,8 +19,13 @@ pytest.importorskip("lemminflect")
         ("A man walks to the mill.", {"A man walked to the mill.", "A man will walk to the mill."}),
         ("The lamp is not on the table.", {"The lamp was not on the table.", "The lamp will not be on the table."}),
         ("Two cats are sleeping.", {"Two cats were sleeping.", "Two cats will be sleeping."}),
+        (
+            "He and his aunt are in the garden.",
+            {"He and his aunt were in the garden.", "He and his aunt will be in the garden."},
+        ),
         ("The boys have a boat.", {"The boys had a boat.", "The boys will have a boat."}),
         ("The mayor will open the bridge.", {"The mayor opened the bridge."}),
+        ("He and his aunt will be late.", {"He and his aunt were late."}),
         ("The shops will be closed.", {"The shops were closed."}),
     ],
 )

@@ -178,14 +178,13 @@ def _is_adverb(token: Token) -> bool:
 
 def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
     """Return whether the subject between two tokens takes a plural verb, as "I" and "you" do; None if unknown."""
-    first = sentence[begin]
+    first, head_end = sentence[begin], noun_phrase_end(sentence, begin) or end
+    if head_end < end and sentence[head_end].low == "and":
+        return True
     if first.low in _PLURAL_SUBJECTS or (first.low == "i" and first.tag == "PRP"):
         return True
     if first.tag == "PRP" or first.low in {"this", "that"}:
         return False
-    head_end = noun_phrase_end(sentence, begin) or end
-    if head_end < end and sentence[head_end].low == "and":
-        return True
     head = sentence[head_end - 1]
     if head.tag == "NNS":
         return True if is_plural_form(head.low) else None
@@ -241,6 +240,9 @@ def _is_past(sentence: Sentence, begin: int, place: int) -> bool:
 
 def _may_hold_verb(subject: Sentence) -> bool:
     """Return True if a plural noun before another noun may be a headline's verb: "Minister signs law aimed at …"."""
+    last = subject[-1]
+    if len(subject) > 2 and last.tag == "NNS" and subject[-2].tag == "NN" and is_form(last.low, "VBZ"):
+        return True
     pairs = itertools.pairwise(subject[1:])
     return any(a.tag == "NNS" and is_noun(b) and is_form(a.low, "VBZ") for a, b in pairs)
 

@@ -141,6 +141,8 @@ def may_exchange(subject: Sentence, object_: Sentence) -> bool:
             return False
         if any(is_noun(token) and (lemma_of_noun(token) in _TIME) for token in part):
             return False
+    if any(len(part) > 1 and part[0].tag == "PRP" for part in (subject, object_)):
+        return False
     if [token.low for token in subject] == [token.low for token in object_]:
         return False
     if (

@@ -141,7 +141,7 @@ def _ends_sentence(text: str, spans: list[tuple[int, int]], place: int) -> bool:
     before = text[slice(*spans[place - 1])] if place else ""
     if text[begin:end] == "." and (before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper())):
         return False
-    return not text[following].islower()
+    return not (text[following].islower() or text[following].isdigit())
 
 
 def is_finite(token: Token) -> bool:
