@@ -24,6 +24,7 @@ BOTH_WAYS = [
 ]
 REFUSED = [
     "That is what they are.",
+    "She knows what it is now.",
     "He is and was a friend.",
     "isn't he happy",
     "why didn't he come",

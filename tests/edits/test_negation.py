@@ -18,6 +18,7 @@ PUT_IN = [
     ("The boats can cross the lake.", "The boats cannot cross the lake."),
     ("The boats must cross the lake.", "The boats must not cross the lake."),
     ("A man walks to the mill.", "A man does not walk to the mill."),
+    ("You walk to the mill.", "You do not walk to the mill."),
     ("Two men walk to the mill.", "Two men do not walk to the mill."),
     ("The girl sang a song.", "The girl did not sing a song."),
     ("He found the key.", "He did not find the key."),
@@ -66,6 +67,9 @@ REFUSED = [
     "He ain't here.",
     "Not a word was said and nobody left.",
     "He can run without stopping.",
+    "He is not here and she never came.",
+    "the top of a roof is called",
+    "A man called the Fox robbed a bank.",
 ]
 
 

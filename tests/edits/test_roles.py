@@ -42,7 +42,7 @@ REFUSED = [
     "The king gave the boy a horse.",
     "The meeting took place in Rome.",
     "The artist illustrated the books by hand.",
-    "She won the match thanks to luck.",
+    "She attended thanks to a friend.",
     "The plan is a secret.",
     "A dog sleeps in the yard.",
     "Did the cat chase the dog?",
