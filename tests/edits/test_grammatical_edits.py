@@ -63,11 +63,9 @@ def test_the_same_seed_makes_the_same_text(name: str) -> None:
         assert once(name, text, seed=3) == once(name, text, seed=3)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if not edit(name).REPEATS])
 def test_only_one_sentence_changes(name: str) -> None:
     """The other sentences of a text stay, character by character."""
-    if edit(name).REPEATS:
-        pytest.skip("this edit changes as many places as its strength says")
     for one, two in itertools.pairwise(SENTENCES):
         found = once(name, f"{one} {two}")
         if found:
