@@ -1,14 +1,15 @@
 """Synonyms from WordNet (Miller 1995), read from its database files or from tables made of them, without NLTK.
 
-Only the data for synonyms is kept: the words of each synset, and the exceptions of the inflection.
+Only the data for synonyms is kept: the words of each synset, the phrases, and the exceptions of the inflection.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,10 +43,14 @@ _Folder = Path | zipfile.Path
 
 @dataclass
 class _Lexicon:
-    """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``."""
+    """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``.
+
+    The lemmas of several words are ``phrases``.
+    """
 
     senses: dict[str, dict[str, list[Synset]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
     exceptions: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+    phrases: set[str] = field(default_factory=set)
 
 
 class WordNet:
@@ -56,6 +61,7 @@ class WordNet:
             frequent sense first; a synset is a tuple of lemmas.
         exceptions: for each part of speech, the base forms of each irregular form.
         source: origin of the data, for the record.
+        phrases: the lemmas of several words, in lower case, with spaces or hyphens between the words.
     """
 
     complete = False
@@ -66,8 +72,10 @@ class WordNet:
         exceptions: Mapping[str, Mapping[str, Sequence[str]]],
         *,
         source: str,
+        phrases: Collection[str] = (),
     ) -> None:
         self._senses, self._exceptions = senses, exceptions
+        self._phrases = frozenset(phrase.replace("-", " ") for phrase in phrases)
         self.source = source
         self._found = functools.lru_cache(maxsize=_MEMO)(self._find)
 
@@ -94,7 +102,8 @@ class WordNet:
             raise UserError(
                 f"{path} holds neither WordNet's data.noun nor synsets.tsv: name the folder with one of them"
             )
-        return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({format_})")
+        source = f"WordNet {path} ({format_})"
+        return cls(lexicon.senses, lexicon.exceptions, source=source, phrases=lexicon.phrases)
 
     def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
         """Return the other words in the synsets of the word's base forms: single words of letters, in the word's case.
@@ -117,6 +126,28 @@ class WordNet:
     def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
         """Return at most ``limit`` synonyms, in WordNet's order; see `holdfast.edits.synonyms.Synonyms`."""
         return self.synonyms(word)[:limit]
+
+    def shared_senses(self, word: str, other: str, tag: str) -> tuple[float, float]:
+        """Return the share of the senses of ``word`` that ``other`` has too, and that of the senses of ``other``.
+
+        Both are 0 if they share none, or WordNet lacks the part of speech (``tag``, as in :meth:`synonyms`).
+        """
+        pos = _POS_OF_TAG.get(tag)
+        if pos is None:
+            return 0.0, 0.0
+        first, second = self.bases(word.lower(), pos), self.bases(other.lower(), pos)
+        forms = {base.lower() for base in second}
+        senses = [synset for base in first for synset in self._senses[pos][base]]
+        shared = sum(any(lemma.lower() in forms for lemma in synset) for synset in senses)
+        others_senses = sum(len(self._senses[pos][base]) for base in second)
+        return (shared / len(senses), min(1.0, shared / others_senses)) if shared else (0.0, 0.0)
+
+    def is_phrase(self, words: Sequence[str]) -> bool:
+        """Return True if words, each in this form or a base form, are a lemma of several words (living rooms)."""
+        forms = [
+            {word.lower(), *(base for pos in _FILE_OF_POS for base in self.bases(word.lower(), pos))} for word in words
+        ]
+        return any(" ".join(lemma) in self._phrases for lemma in itertools.product(*forms))
 
     def bases(self, word: str, pos: str) -> list[str]:
         """Return the base forms of a lower-case word in WordNet: itself, then irregular or else regular ones."""
@@ -194,6 +225,8 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
         for word in words:
             if " " not in word:
                 senses.setdefault(word.lower(), []).append(synset)
+            if not word.isalpha():
+                lexicon.phrases.add(word.lower())
     for number, (name, form, bases) in read_columns(exceptions, ["pos", "inflected", "lemmas"]):
         if name not in _POS_OF_FILE:
             raise UserError(f"{exceptions}:{number}: {name!r} is not a part of speech: {', '.join(_POS_OF_FILE)}")
@@ -211,6 +244,8 @@ def _read_database(folder: _Folder) -> _Lexicon:
             # The syntactic marker of an adjective follows it: galore(ip).
             synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
         for location, fields in _fields(folder / f"index.{name}"):
+            if not fields[0].isalpha():
+                lexicon.phrases.add(fields[0].replace("_", " "))
             if "_" in fields[0]:
                 continue
             offsets = fields[6 + _number(fields[3], 10, location) :]
