@@ -53,10 +53,10 @@ class Signals(NamedTuple):
         return all(own >= least for own, least in zip(self, minimums, strict=True))
 
 
-WITH_LISTS = Signals(senses=0.3, others_senses=0.0, frequency=2.0, agreement=0.5, ratio=-20.0)
+WITH_LISTS = Signals(senses=0.34, others_senses=0.0, frequency=2.0, agreement=1.0, ratio=-5.0)
 """The minimums where there are lists or vectors of synonyms."""
 
-WITHOUT_LISTS = Signals(senses=0.7, others_senses=0.5, frequency=2.0, agreement=0.0, ratio=-20.0)
+WITHOUT_LISTS = Signals(senses=0.7, others_senses=0.5, frequency=2.0, agreement=0.0, ratio=-5.0)
 """The minimums where there are none: WordNet alone has to be sure."""
 
 
