@@ -40,7 +40,9 @@ def test_words_are_scored_at_as_many_masks_as_they_have_pieces(lm: MaskedLM, mon
 
 def test_a_batch_of_many_is_as_each_alone(lm: MaskedLM) -> None:
     words = ["man", "woman", "dog", "cat", "house", "park", "bed"]
-    texts = [Words.of(f"the {a} sleeps on a {b} " + "in the park " * (i % 4)) for i, a in enumerate(words) for b in words]
+    texts = [
+        Words.of(f"the {a} sleeps on a {b} " + "in the park " * (i % 4)) for i, a in enumerate(words) for b in words
+    ]
     asked = [(text, place, word) for text in texts for place in (1, 5) for word in words[:3]]
     together = WordLikelihood(lm).log_probabilities(asked)
     assert len({*together}) > 50
@@ -83,5 +85,3 @@ def test_other_masks_of_the_text_are_not_read(lm: MaskedLM) -> None:
     with torch.no_grad():
         logs = lm.model(**encoded).logits[0, 6].log_softmax(dim=-1)
     assert value == pytest.approx(float(logs[lm.pieces(["man"])[0][0]]), abs=2e-3)
-
-

@@ -125,7 +125,14 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         "textbugger": {"neighbours": 5, "minimum_cosine": -1.0, "minimum_similarity": 0.809},
         "bae-r": {"candidates": 50, "minimum_similarity": 0.936338, "window": 15, "verbs_as_nouns": True},
         "bertattack": {"candidates": 8, "max_share": 0.4, "minimum_similarity": 0.2},
-        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "valid_synonyms": False, "minimum_cosine": 0.5, "source": "auto"},
+        "geometry": {
+            "candidates": 50,
+            "max_words": 20,
+            "max_share": 0.4,
+            "valid_synonyms": False,
+            "minimum_cosine": 0.5,
+            "source": "auto",
+        },
     }
     for name, constants in published.items():
         budget = {"max_share": 1.0, "max_words": None, "valid_synonyms": False}

@@ -1,4 +1,4 @@
-"""How probable a masked language model finds given words at a place of a text."""
+"""The log-probability of given words at a place of a text, by a masked language model."""
 
 from __future__ import annotations
 

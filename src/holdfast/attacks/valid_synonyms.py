@@ -30,7 +30,7 @@ _REMEMBERED = 1 << 17  # answers
 
 
 class Signals(NamedTuple):
-    """What is known of a substitution that has no fault of form, or the minimums of all that.
+    """The signals of a substitution that has no fault of form, or their minimums.
 
     Attributes:
         senses: share of the original's senses that the substitute has too, by WordNet. A word shares few of its senses

@@ -85,7 +85,7 @@ class Linguistics:
         """
         if "synonyms" in self._named or ("wordnet" in self._missing and "synonyms" not in self._missing):
             synonyms = self.resources.synonyms
-            return changed_copies.listed_synonym(synonyms, self._filter()), f"{synonyms.source}; {self._filtering()}"
+            return changed_copies.listed_synonym(synonyms), f"{synonyms.source}; not filtered by validity"
         if "wordnet" in self._missing:
             raise NotMeasured(f"{self._missing['wordnet']}; {self._missing['synonyms']}")
         tagger = None if "tagger" in self._missing else self.resources.tagger

@@ -16,7 +16,7 @@ from holdfast.attacks.constraints import ContentWords
 from holdfast.attacks.targets import characters_seen
 from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.synonym_edit import Validity, synonyms_at, valid_words
-from holdfast.edits.synonyms import Synonyms, nearest_synonyms
+from holdfast.edits.synonyms import Synonyms, draw_synonym
 from holdfast.edits.typing_errors import draw_typing_error
 from holdfast.edits.wordnet import WordNet
 from holdfast.edits.words import Words, draw_word, others
@@ -55,14 +55,9 @@ def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None, validity: Validity 
     return exchange
 
 
-def listed_synonym(synonyms: Synonyms, validity: Validity | None = None) -> Exchange:
-    """Create a function that draws one of a word's nearest neighbours, a valid one if there is a judge."""
-
-    def exchange(words: Words, place: int, rng: random.Random) -> str | None:
-        near = nearest_synonyms(synonyms, words.words[place])
-        return draw_word(valid_words(validity, words, place, near), rng)
-
-    return exchange
+def listed_synonym(synonyms: Synonyms) -> Exchange:
+    """Create a function that draws one of a word's nearest neighbours."""
+    return lambda words, place, rng: draw_synonym(synonyms, words.words[place], rng)
 
 
 # --- copies ------------------------------------------------------------------------------------------------------

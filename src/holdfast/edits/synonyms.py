@@ -50,14 +50,9 @@ class Similarity(Protocol):
         """Return the candidates that may replace ``word``, in the given order."""
 
 
-def nearest_synonyms(synonyms: Synonyms, word: str) -> list[str]:
-    """Return the synonyms of a word that are near enough to draw one of them."""
-    return synonyms.nearest(word, _NEAREST)
-
-
 def draw_synonym(synonyms: Synonyms, word: str, rng: random.Random) -> str | None:
     """Draw one of the nearest synonyms of a word; None if there is none."""
-    return draw_word(nearest_synonyms(synonyms, word), rng)
+    return draw_word(synonyms.nearest(word, _NEAREST), rng)
 
 
 class VectorNeighbours:
