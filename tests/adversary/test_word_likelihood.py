@@ -78,6 +78,14 @@ def test_what_the_model_does_not_read_or_has_too_many_pieces_is_none(
     assert none is None
 
 
+def test_a_word_is_none_if_the_window_ends_inside_it(lm: MaskedLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lm, "pieces", lambda words: [[5] * len(word) for word in words])
+    long = Words.of("man " * 70)
+    inside, across = WordLikelihood(lm).log_probabilities([(long, 61, "x"), (long, 61, "xx")])
+    assert inside is not None, "62 words, a token before them and one behind"
+    assert across is None
+
+
 def test_other_masks_of_the_text_are_not_read(lm: MaskedLM) -> None:
     likelihood = WordLikelihood(lm)
     (value,) = likelihood.log_probabilities([(Words.of("the [MASK] dog eats the cat"), 5, "man")])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_attacks import NOUNS
 
 from holdfast.attacks.constraints import ValidSynonym
 from holdfast.attacks.encoder_targets import DriftTarget
@@ -155,15 +156,15 @@ def test_another_sense_is_refused(real: ValidSynonyms) -> None:
 # --- attacks -----------------------------------------------------------------------------------------------------
 
 
-class OnlyCats:
-    """A filter that allows one word."""
+class OnlyNouns:
+    """A filter that allows the nouns of the small vocabulary."""
 
     def __init__(self) -> None:
         self.asked: list[Substitution] = []
 
     def valid(self, asked: Sequence[Substitution]) -> list[bool]:
         self.asked += asked
-        return [each.word == "cat" for each in asked]
+        return [each.word in NOUNS for each in asked]
 
 
 def attacked(recipe: PWWS, resources: Any) -> Any:
@@ -176,10 +177,11 @@ def attacked(recipe: PWWS, resources: Any) -> Any:
 
 
 def test_an_attack_with_the_constraint_uses_valid_synonyms_of_the_original_only(resources: Any) -> None:
-    resources.valid_synonyms = OnlyCats()
+    resources.valid_synonyms = OnlyNouns()
     free, held = attacked(PWWS(), resources), attacked(PWWS(valid_synonyms=True), resources)
-    assert {new for _, _, new in free.changed} - {"cat"}
-    assert {new for _, _, new in held.changed} <= {"cat"}
+    assert {new for _, _, new in free.changed} - {*NOUNS}
+    assert {new for _, _, new in held.changed} <= {*NOUNS}
+    assert len(held.changed) > 1, "so that the current text is not the original one"
     assert held.queries < free.queries
     asked = resources.valid_synonyms.asked
     assert asked
