@@ -164,7 +164,8 @@ def refuse_prompts(options: PromptOptions, spec: str) -> None:
 def prompt_of(model: SentenceTransformer, role: Role | None = None) -> str | None:
     """Return the text before every text of a model, or of one side, by the stored choice; None if there is none.
 
-    Without a choice for a side it is the one that ``model.encode_query`` or ``model.encode_document`` uses.
+    Without a choice for a side it is the one that ``model.encode_query`` or ``model.encode_document`` uses; but the
+    empty "document" that sentence-transformers gives every model does not hide a "passage" or "corpus".
 
     Raises:
         UserError: the model has prompts, no default, and none was chosen.
@@ -174,9 +175,10 @@ def prompt_of(model: SentenceTransformer, role: Role | None = None) -> str | Non
     if own is not None:
         return own or None
     if role is not None:
-        name = next((name for name in _NAMES[role] if name in model.prompts), None)
-        if name is not None:
-            return model.prompts[name] or None
+        # An empty prompt that stands before one with a text, such as "document" before "passage", is none.
+        found = [model.prompts[name] for name in _NAMES[role] if model.prompts.get(name) is not None]
+        if found:
+            return next(filter(None, found), None)
     if model.default_prompt_name is not None:
         return model.prompts.get(model.default_prompt_name) or None
     if prompts := _texts_of(model):

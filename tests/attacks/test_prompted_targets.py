@@ -42,7 +42,7 @@ def test_retrieval_has_queries_and_documents(prompted: Callable[..., Path]) -> N
     plain = SentenceTransformer(str(prompted("query")), device="cpu")
     target = RetrievalTarget(load(prompted("query"), PromptOptions()), source="m", corpus=corpus, k=3)
     np.testing.assert_allclose(target.units(corpus), units(plain.encode_query(corpus)), atol=1e-5)
-    np.testing.assert_allclose(target._vectors, units(plain.encode_document(corpus)), atol=1e-5)
+    np.testing.assert_allclose(target._vectors, units(plain.encode(corpus, prompt_name="passage")), atol=1e-5)
     alike = RetrievalTarget(load(prompted(prompts={}), PromptOptions()), source="m", corpus=corpus, k=3)
     np.testing.assert_allclose(alike.units(corpus), alike._vectors, atol=1e-5)
 

@@ -29,7 +29,7 @@ def test_an_audit_uses_the_chosen_prompt_and_shows_texts_without_it(here: Path, 
     mine = set((here / "mine.txt").read_text().splitlines())
     own = [row for row in result["examples"] if not row["item"].startswith("audit-advsts")]
     assert {row["original"] for row in own} <= mine
-    assert all(not row["adversarial"].lower().startswith("the old ") for row in own)
+    assert all(not row["adversarial"].lower().startswith("the old the") for row in own)
     assert by_task(result)["audit-neighbours"]["verdict"] != "not measured"
     settings = {"texts": "mine.txt", "examples": 4, "tagger": "textblob", "data": here / "data"}
     sides = {"query_prompt_name": "query", "document_prompt_name": "passage"}

@@ -24,7 +24,20 @@ LINE = "prompted has prompts and no default: query 'the old ', passage 'under ';
 VERBS = {
     "evaluate": ["evaluate", "prompted", "--tasks", "stsb"],
     "space": ["space", "prompted", "--output", "out.json"],
-    "masks": ["masks", "prompted", "--text", "the man runs", "--text", "a dog", "--draws", "2", "--batch-size", "4"],
+    "masks": [
+        "masks",
+        "prompted",
+        "--text",
+        "the man runs",
+        "--text",
+        "a dog",
+        "--draws",
+        "2",
+        "--batch-size",
+        "4",
+        "--set",
+        "layers=2",
+    ],
     "train": ["train", "simcse", "--model", "prompted", "--corpus", "mine.txt", "--output", "out", "--max-steps", "1"],
     "harden": ["harden", "prompted", "--corpus", "mine.txt", "--output", "out", "--max-steps", "1", "--no-audit"],
     "finetune": ["finetune", "prompted", "--task", "sst2", "--frozen", "--output", "out"],
@@ -89,7 +102,7 @@ def test_space_is_that_of_the_vectors_with_the_prompt(here: Path, capsys: pytest
 
 
 def test_masks_are_of_the_texts_tokens(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*VERBS["masks"], "--set", "layers=2", "--set", "threshold=0.6", "--prompt", "big red "]
+    words = [*VERBS["masks"], "--set", "threshold=0.6", "--prompt", "big red "]
     first = result_of(words, capsys)["texts"][0]
     assert first["tokens"] == ["the", "man", "runs", "[SEP]"]
 

@@ -22,7 +22,14 @@ from holdfast.training.training_run import train
 
 
 def config(model: Path, corpus: Path, output: Path, method: str = "anchored", **changes: Any) -> TrainConfig:
-    given: dict[str, Any] = {"max_steps": 3, "batch_size": 16, "selection": "last", "report_sts": False, **changes}
+    given: dict[str, Any] = {
+        "max_steps": 3,
+        "batch_size": 16,
+        "selection": "last",
+        "report_sts": False,
+        "precision": "fp32",
+        **changes,
+    }
     return TrainConfig(method, model=str(model), corpus=str(corpus), output=output, **given)
 
 
@@ -73,12 +80,12 @@ def test_a_resumed_run_is_an_unbroken_one(
     again.mkdir()
     shutil.copy(whole / "run.json", again)
     shutil.copytree(whole / "checkpoint-2", again / "checkpoint-2")
-    with pytest.raises(UserError, match="prompt"):
-        train(config(prompted("query", include=False), corpus, again, **{**given, "prompt": "a "}), resume=True)
+    with pytest.raises(UserError, match="prompt was 'a big ' and is now"):
+        train(config(prompted("query", include=False), corpus, again, **{**given, "prompt": "a red "}), resume=True)
     train(config(prompted("query", include=False), corpus, again, **given), resume=True)
     assert sha256(again / "model.safetensors") == sha256(whole / "model.safetensors")
-    other = train(config(prompted("query", include=False), corpus, tmp_path / "other", **{**given, "prompt": "a "}))
-    assert other["protocol"]["prompt"] == "a "
+    other = train(config(prompted("query", include=False), corpus, tmp_path / "other", **{**given, "prompt": "a red "}))
+    assert other["protocol"]["prompt"] == "a red "
     assert sha256(tmp_path / "other" / "model.safetensors") != sha256(whole / "model.safetensors")
 
 

@@ -97,10 +97,12 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
     """Fine-tune, export the best epoch, and return a summary of the training."""
     set_seed(settings.seed)
     with stage(run.console, f"loading {settings.model}", announce=False):
-        start = new_classifier(settings.model, material, settings.max_length)
+        start = new_classifier(settings.model, material, settings.max_length, settings)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
         run.print(start.head.describe())
+    if start.prompt is not None:
+        run.print(f"the prompt {start.prompt!r} is put before every text, by the tokeniser of the classifier, too")
     metric = selection_metric(material.dev)
     metric_name = metric.removeprefix("eval_")
     defence = make_defence(settings.defence, settings.options)
@@ -135,7 +137,10 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
         },
         "seconds": seconds,
         "start": {"new_weights": start.new_weights, **head},
-        "reading": {"max_seq_length": tokenizer.model_max_length},
+        "reading": {
+            "max_seq_length": tokenizer.model_max_length,
+            **({} if start.prompt is None and not settings.no_prompt else {"prompt": start.prompt}),
+        },
         "truncated": trainer.cuts.record(),
     }
 
