@@ -39,6 +39,9 @@ def test_an_audit_uses_the_chosen_prompt_and_shows_texts_without_it(here: Path, 
     # Neighbours that are encoded with the query's prompt are others.
     alike = run(model, prompt_name="query", examples=4)
     assert (alike["protocol"]["prompt"], "document_prompt" in alike["protocol"]) == ("the old ", False)
-    first, second = (by_task(each)["audit-neighbours"]["metrics"] for each in (result, alike))
+    first, second = (
+        [row["before"]["neighbours"] for row in each["examples"] if row["item"] == "audit-neighbours"]
+        for each in (result, alike)
+    )
     assert first != second
     assert by_task(alike)["audit-typos"]["metrics"] == by_task(result)["audit-typos"]["metrics"]
