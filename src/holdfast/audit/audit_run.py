@@ -26,6 +26,7 @@ from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result
+from holdfast.text_prompts import prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def audit(
         command=command,
         model=settings.model,
         identity=identity,
-        protocol={**_protocol(settings, texts, linguistics, context), **read_as(model)},
+        protocol={**_protocol(settings, texts, linguistics, context), **read_as(model), **prompt_protocol(model)},
         seed=settings.seed,
         results=[item.row for item in items],
         timing={"audit_seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, **timing},
@@ -126,7 +127,9 @@ def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEnco
     """Load the encoder; return it and its hashes."""
     if folder is None:
         return VectorFunction.named(settings.model, call_batch=settings.call_batch)
-    model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
+    model = load_sentence_transformer(
+        settings.model, pooling=settings.pooling, device=settings.device, prompts=settings
+    )
     return model, model_identity(folder)
 
 
@@ -159,6 +162,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
     return (
         result["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
         and result["seed"] == settings.seed
+        and protocol.get("prompt_options", {}) == settings.prompt_settings
         and all(protocol[name] == getattr(settings, name) for name in ("examples", "max_words", "pooling"))
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
@@ -169,6 +173,8 @@ def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
     if settings.pooling is not None and settings.model.startswith(CALL):
         raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
+    if settings.model.startswith(CALL):
+        refuse_prompts(settings, settings.model)
 
 
 def _describe_texts(texts: Texts, settings: AuditSettings) -> str:
@@ -238,6 +244,7 @@ def _protocol(
         "max_words": settings.max_words,
         "share_of_words": changed_copies.SHARE,
         "pooling": settings.pooling,
+        **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
         "precision_of_search": settings.precision,
         "thresholds": thresholds(),
         "resources": dict(vars(linguistics.names)),

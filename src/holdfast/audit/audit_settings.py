@@ -10,10 +10,11 @@ from holdfast.attacks.resource_names import ResourceNames, ResourceOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 
 
 @dataclass(frozen=True)
-class AuditSettings(ResourceOptions):
+class AuditSettings(ResourceOptions, RolePromptOptions):
     """Settings of an audit.
 
     Attributes:
