@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.audit.item_names import item_name
 from holdfast.report.elements import Table, TableCell
 from holdfast.report.result_sources import ReportSource
 from holdfast.results import digits_of, p_shown
@@ -44,8 +45,7 @@ def hardening_table(source: ReportSource) -> Table:
 
 
 def _item(row: Mapping[str, Any]) -> TableCell:
-    name = str(row["task"]).removeprefix("audit-").replace("-", " ")
-    return TableCell(name + (f" ({row['split']})" if row["split"] in ("lower", "upper") else ""))
+    return TableCell(item_name(row))
 
 
 def _verdict(verdict: str) -> TableCell:
