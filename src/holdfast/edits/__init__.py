@@ -1,1 +1,12 @@
 """Changes of a text, and the words and resources that they need."""
+
+from __future__ import annotations
+
+from holdfast.edits.edit import Edit
+from holdfast.edits.negation import negation_edits
+from holdfast.edits.tagging import Tagger
+
+
+def grammatical_edits(tagger: Tagger) -> tuple[Edit, ...]:
+    """Return the edits that follow the grammar of English, of both sides."""
+    return (*negation_edits(tagger),)
