@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from holdfast.edits.contractions import contraction_edits
 from holdfast.edits.edit import Edit
 from holdfast.edits.negation import negation_edits
+from holdfast.edits.roles import role_edits
 from holdfast.edits.tagging import Tagger
 
 
 def grammatical_edits(tagger: Tagger) -> tuple[Edit, ...]:
     """Return the edits that follow the grammar of English, of both sides."""
-    return (*negation_edits(tagger),)
+    return (*negation_edits(tagger), *role_edits(tagger), *contraction_edits(tagger))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.edits.inflection import forms, is_form, lemma
+from holdfast.edits.inflection import forms, is_form, is_plural_form, lemma
 from holdfast.edits.sentences import BE, DO, HAVE, MODALS, Sentence, Token, is_finite, is_noun
 
 ADVERBS = frozenset(
@@ -96,7 +96,7 @@ def _clause_from(sentence: Sentence, begin: int) -> Clause | None:
         finite += 1
     if finite >= len(sentence) or finite - end > 2 or not _is_verb(sentence, begin, end, finite):
         return None
-    return Clause(sentence, begin, end, finite, _main_verb(sentence, finite), _is_plural(sentence, begin, end))
+    return Clause(sentence, begin, end, finite, _main_verb(sentence, finite), is_plural(sentence, begin, end))
 
 
 def noun_phrase_end(sentence: Sentence, begin: int) -> int | None:
@@ -170,7 +170,8 @@ def _is_adverb(token: Token) -> bool:
     return token.low in ADVERBS or (token.tag == "RB" and token.low.endswith("ly"))
 
 
-def _is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
+def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
+    """Return whether the subject between two tokens takes a plural verb, as "I" and "you" do; None if unknown."""
     first = sentence[begin]
     if first.low in _PLURAL_SUBJECTS or (first.low == "i" and first.tag == "PRP"):
         return True
@@ -180,6 +181,8 @@ def _is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
     if any(token.low == "and" for token in sentence[head_end:end]):
         return True
     tag = sentence[head_end - 1].tag
+    if tag == "NNS" and not is_plural_form(sentence[head_end - 1].low):
+        return None
     return True if tag in {"NNS", "NNPS"} else False if tag in {"NN", "NNP"} else None
 
 
@@ -192,7 +195,7 @@ def _is_verb(sentence: Sentence, begin: int, end: int, place: int) -> bool:
         return token.low not in {"be", "been", "being"}
     if not token.tag.startswith("VB") or not token.text.isalpha() or len(token.text) < 3:
         return False
-    plural = _is_plural(sentence, begin, end)
+    plural = is_plural(sentence, begin, end)
     if is_form(token.low, "VBZ") and token.tag == "VBZ":
         return plural is not True and lemma(token.low) != token.low
     if is_form(token.low, "VB") and token.tag in {"VBP", "VB"} and not is_form(token.low, "VBD"):

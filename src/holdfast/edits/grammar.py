@@ -20,6 +20,10 @@ Changes = tuple[tuple[int, int, str], ...]
 class GrammaticalEdit(Edit):
     """An edit of one sentence of a text by rules of grammar.
 
+    Attributes:
+        INFLECTS: whether the edit needs lemminflect.
+        REPEATS: whether it can be applied several times to a text.
+
     Args:
         tagger: the tagger, which must give Penn Treebank tags.
 
@@ -29,6 +33,7 @@ class GrammaticalEdit(Edit):
 
     LANGUAGE = ENGLISH
     INFLECTS: ClassVar[bool] = True
+    REPEATS: ClassVar[bool] = False
 
     def __init__(self, tagger: Tagger) -> None:
         if not tagger.penn:
@@ -42,11 +47,25 @@ class GrammaticalEdit(Edit):
         """Return the ways to edit a sentence, which are equally good; empty if there is none."""
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
-        """Return the text with one sentence edited, drawn from those to which the rules apply; otherwise None."""
+        """Return the text with one sentence edited, drawn from those to which the rules apply; otherwise None.
+
+        An edit with `REPEATS` is applied several times where ``strength`` asks for more changed words than one.
+        """
         sentences = list(self._reader.sentences(text))
         rng.shuffle(sentences)
+        wanted = max(1, round(strength * sum(len(sentence) for sentence in sentences))) if self.REPEATS else 1
+        changes: list[tuple[int, int, str]] = []
         for sentence in sentences:
-            ways = self.ways(sentence)
-            if ways:
-                return edited(text, *(change for change in rng.choice(ways) if text[change[0] : change[1]] != change[2]))
-        return None
+            ways = list(self.ways(sentence))
+            rng.shuffle(ways)
+            for way in ways:
+                if wanted > 0 and not any(_overlap(one, other) for one in way for other in changes):
+                    changes += [change for change in way if text[change[0] : change[1]] != change[2]]
+                    wanted -= 1
+            if wanted <= 0:
+                break
+        return edited(text, *changes) if changes else None
+
+
+def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]

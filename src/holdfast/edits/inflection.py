@@ -41,3 +41,19 @@ def is_form(verb: str, tag: str) -> bool:
     """Return True if a verb can have this Penn tag (VB, VBD, VBN, VBZ, VBG)."""
     base = lemma(verb)
     return base is not None and (verb == base if tag in {"VB", "VBP"} else verb in forms(base, tag))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def is_known_noun(word: str) -> bool:
+    """Return True if the dictionary has the word as a noun or its plural."""
+    import lemminflect
+
+    return bool(lemminflect.getAllLemmas(word, upos="NOUN"))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def is_plural_form(noun: str) -> bool:
+    """Return True for a noun with a plural ending or an irregular plural: "dogs", "men", but not "sheep"."""
+    import lemminflect
+
+    return noun.endswith("s") or noun == "people" or noun not in lemminflect.getAllLemmas(noun, upos="NOUN").get("NOUN", (noun,))

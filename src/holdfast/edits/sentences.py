@@ -23,7 +23,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_ABBREVIATIONS = frozenset("mr mrs ms dr st jr sr gen col lt sgt capt rev prof gov sen rep no vs vol mt ft inc co corp ltd op".split())
+_ABBREVIATIONS = frozenset(
+    "mr mrs ms dr st jr sr gen col lt sgt capt rev rt hon prof gov sen rep no vs vol mt ft inc co corp ltd op".split()
+)
 _ENDS = frozenset(".?!")
 _REMEMBERED = 1 << 10  # texts
 
