@@ -20,6 +20,7 @@ from holdfast.edits.tagging import TextBlobTagger
 
 SOURCES = {
     "wiki": ("unlabelled/wiki_dev.tsv.gz", "sentence"),
+    "wiki_train": ("unlabelled/wiki_train_00.tsv.gz", "sentence"),
     "stsb": ("stsb/dev.tsv.gz", "sentence1"),
     "questions": ("questions/nq_open.tsv.gz", "question"),
 }

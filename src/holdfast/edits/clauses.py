@@ -129,6 +129,8 @@ def _in_noun_phrase(sentence: Sentence, place: int) -> bool:
     token = sentence[place]
     if token.tag in {"RB", "RBS", "RBR"}:
         return place + 1 < len(sentence) and sentence[place + 1].tag in {"JJ", "VBN"} and token.low not in ADVERBS
+    if token.tag in {"VBN", "VBG"} and place and (is_noun(sentence[place - 1]) or token.low in _NAMING):
+        return False
     return token.tag in _IN_NOUN_PHRASE and token.low not in BE | HAVE | DO | MODALS
 
 

@@ -60,7 +60,7 @@ class RolesSwapped(GrammaticalEdit):
             return []
         begin = clause.main + 1 + is_passive(clause)
         end = object_end(sentence, begin)
-        if end is None or not _may_swap(sentence[clause.begin : clause.subject_end], sentence[begin:end]):
+        if end is None or not may_exchange(sentence[clause.begin : clause.subject_end], sentence[begin:end]):
             return []
         way = _swap(clause, begin, end)
         return [way] if way else []
@@ -118,11 +118,11 @@ def _ends_well(sentence: Sentence, end: int) -> bool:
         further = noun_phrase_end(sentence, end + 1)
         return further is not None and further < len(sentence) and is_finite(sentence[further])
     if token.low == ".":
-        return following is None
+        return following is None and len(sentence[end - 1].low) > 1
     return token.low in {"!", ";"} or (token.tag in _AFTER_OBJECT and token.low not in _NOT_AFTER_OBJECT)
 
 
-def _may_swap(subject: Sentence, object_: Sentence) -> bool:
+def may_exchange(subject: Sentence, object_: Sentence) -> bool:
     """Return True if both parts are simple, and their number and capitals are known."""
     for part in (subject, object_):
         if any(token.tag in {"PRP$", "EX"} or token.low.endswith(("self", "selves")) for token in part):
@@ -144,6 +144,8 @@ def _is_clear_pair(part: Sentence) -> bool:
     """Return True for "a man and a dog" or names or plurals, but not for "a research and policy group"."""
     place = [token.low in {"and", "or"} for token in part].index(True)
     after = part[place + 1]
+    if after.tag in {"VBN", "VBD"}:
+        return False
     return after.tag in {"DT", "PRP", "CD"} or (is_noun(part[place - 1]) and part[-1].tag in {"NNS", "NNP"})
 
 
@@ -177,29 +179,35 @@ def _is_lowerable(subject: Sentence) -> bool:
 def _swap(clause: Clause, begin: int, end: int) -> Changes | None:
     """Return the swap of the subject with the noun phrase between two tokens."""
     sentence = clause.sentence
-    subject, object_ = sentence[clause.begin : clause.subject_end], sentence[begin:end]
-    new_object = _text(subject)
-    new_subject = _text(object_)
-    if len(subject) == 1 and subject[0].tag == "PRP":
-        new_object = _OBJECT_CASE.get(subject[0].low, subject[0].low)
-    elif clause.begin == 0 and subject[0].tag in {"DT", "IN", "NN", "NNS", "JJ", "CD"} and subject[0].text[1:].islower():
-        new_object = new_object[:1].lower() + new_object[1:]
-    elif clause.begin == 0 and subject[0].text == "A":
-        new_object = new_object[:1].lower() + new_object[1:]
-    if len(object_) == 1 and object_[0].tag.startswith("PRP"):
-        new_subject = _SUBJECT_CASE.get(object_[0].low, "")
-    if not new_subject or not new_object:
-        return None
-    verb = _agreeing(clause, object_, is_plural(sentence, begin, end))
+    new_subject, new_object = exchanged_phrases(clause, begin, end)
+    verb = _agreeing(clause, sentence[begin:end], is_plural(sentence, begin, end))
     if verb is None:
         return None
+    return (
+        (sentence[clause.begin].begin, sentence[clause.subject_end - 1].end, new_subject),
+        (clause.verb.begin, clause.verb.end, verb),
+        (sentence[begin].begin, sentence[end - 1].end, new_object),
+    )
+
+
+def exchanged_phrases(clause: Clause, begin: int, end: int) -> tuple[str, str]:
+    """Return the noun phrase between two tokens as a subject, and the subject as an object: case and capitals change."""
+    sentence = clause.sentence
+    subject, object_ = sentence[clause.begin : clause.subject_end], sentence[begin:end]
+    new_subject, new_object = _text(object_), _text(subject)
+    if len(subject) == 1 and subject[0].tag == "PRP":
+        new_object = _OBJECT_CASE.get(subject[0].low, subject[0].low)
+    elif clause.begin == 0 and (subject[0].text == "A" or _is_lowered(subject[0])):
+        new_object = new_object[:1].lower() + new_object[1:]
+    if len(object_) == 1 and object_[0].tag.startswith("PRP"):
+        new_subject = _SUBJECT_CASE.get(object_[0].low, new_subject)
     if clause.begin == 0 and sentence[0].text[:1].isupper():
         new_subject = new_subject[:1].upper() + new_subject[1:]
-    return (
-        (subject[0].begin, subject[-1].end, new_subject),
-        (clause.verb.begin, clause.verb.end, verb),
-        (object_[0].begin, object_[-1].end, new_object),
-    )
+    return new_subject, new_object
+
+
+def _is_lowered(token: Token) -> bool:
+    return token.tag in {"DT", "IN", "NN", "NNS", "JJ", "CD"} and token.text[1:].islower()
 
 
 def _text(part: Sentence) -> str:

@@ -92,8 +92,16 @@ def tense_and_modality_edits(tagger: Tagger) -> tuple[Tense, Modality]:
 
 def _second_finite(clause: Clause) -> bool:
     """Return True if the sentence has a finite verb outside the verb group of the main clause."""
-    group = range(clause.finite, clause.main + 1)
-    return any(is_finite(token) and place not in group for place, token in enumerate(clause.sentence))
+    group, sentence = range(clause.finite, clause.main + 1), clause.sentence
+    if any(is_finite(token) and place not in group for place, token in enumerate(sentence)):
+        return True
+    if sentence[0].low in {"when", "while", "if", "as", "after", "before", "because", "although", "since"}:
+        return True
+    return any(
+        token.tag in {"VBN", "VB", "NNS"} and is_form(token.low, "VBD" if token.tag == "VBN" else "VBZ")
+        for before, token in zip(sentence, sentence[1:], strict=False)
+        if before.tag in {"PRP", "WDT", "WP", "NNP"} and token.text == token.low and token not in sentence[group[0] : group[-1] + 1]
+    )
 
 
 def _shares_subject(clause: Clause) -> bool:
