@@ -32,6 +32,7 @@ _NO_SUBJECTS = frozenset("whos whats hows wheres".split())
 _PREDETERMINERS = frozenset("all both half".split())
 _QUOTES = {'"': '"', "“": "”"}
 _BOUNDARIES = frozenset(", ; : and but or that which who whom whose when where while as because if although".split())
+_NOUNS_IN_LY = ("family", "weekly", "monthly", "daily", "assembly", "anomaly", "fly", "supply", "reply")
 _NAMING = frozenset("called named entitled titled known born based".split())
 
 
@@ -169,7 +170,7 @@ def _subject_end(sentence: Sentence, begin: int) -> int | None:
 
 
 def _is_adverb(token: Token) -> bool:
-    return token.low in ADVERBS or (token.tag == "RB" and token.low.endswith("ly"))
+    return token.low in ADVERBS or (token.tag == "RB" and token.low.endswith("ly") and not token.low.endswith(_NOUNS_IN_LY))
 
 
 def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
@@ -180,12 +181,15 @@ def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
     if first.tag == "PRP" or first.low in {"this", "that"}:
         return False
     head_end = noun_phrase_end(sentence, begin) or end
-    if any(token.low == "and" for token in sentence[head_end:end]):
+    if head_end < end and sentence[head_end].low == "and":
         return True
-    tag = sentence[head_end - 1].tag
-    if tag == "NNS" and not is_plural_form(sentence[head_end - 1].low):
-        return None
-    return True if tag in {"NNS", "NNPS"} else False if tag in {"NN", "NNP"} else None
+    head = sentence[head_end - 1]
+    if head.tag == "NNS":
+        return True if is_plural_form(head.low) else None
+    if head.tag == "NNPS" or (head.tag == "NNP" and first.low == "the" and head.low.endswith("s")):
+        return None  # "the Parkers", but also "the United States"
+    paired = any(token.low == "and" for token in sentence[head_end:end])
+    return False if head.tag in {"NN", "NNP"} and not paired else None
 
 
 def _is_verb(sentence: Sentence, begin: int, end: int, place: int) -> bool:

@@ -137,7 +137,7 @@ def may_exchange(subject: Sentence, object_: Sentence) -> bool:
         return False
     if any(token.low in {"and", "or"} for token in object_) and not _is_clear_pair(object_):
         return False
-    return _has_determiner(object_) and _is_lowerable(subject)
+    return _has_determiner(object_) and is_lowerable(subject)
 
 
 def _is_clear_pair(part: Sentence) -> bool:
@@ -165,7 +165,7 @@ def _has_determiner(object_: Sentence) -> bool:
     return any(token.tag == "NNS" for token in object_[:of])
 
 
-def _is_lowerable(subject: Sentence) -> bool:
+def is_lowerable(subject: Sentence) -> bool:
     """Return True if it is known whether the first word keeps its capital inside a sentence."""
     token = subject[0]
     if not token.text[:1].isupper() or token.tag in {"DT", "PRP", "CD", "IN"} or token.text[1:] != token.low[1:]:
@@ -197,7 +197,7 @@ def exchanged_phrases(clause: Clause, begin: int, end: int) -> tuple[str, str]:
     new_subject, new_object = _text(object_), _text(subject)
     if len(subject) == 1 and subject[0].tag == "PRP":
         new_object = _OBJECT_CASE.get(subject[0].low, subject[0].low)
-    elif clause.begin == 0 and (subject[0].text == "A" or _is_lowered(subject[0])):
+    elif clause.begin == 0 and not keeps_capital(subject[0]):
         new_object = new_object[:1].lower() + new_object[1:]
     if len(object_) == 1 and object_[0].tag.startswith("PRP"):
         new_subject = _SUBJECT_CASE.get(object_[0].low, new_subject)
@@ -206,8 +206,12 @@ def exchanged_phrases(clause: Clause, begin: int, end: int) -> tuple[str, str]:
     return new_subject, new_object
 
 
-def _is_lowered(token: Token) -> bool:
-    return token.tag in {"DT", "IN", "NN", "NNS", "JJ", "CD"} and token.text[1:].islower()
+def keeps_capital(token: Token) -> bool:
+    """Return True if the first word of a sentence has a capital in any place, such as a name and "I"."""
+    if token.tag == "PRP":
+        return token.low == "i"
+    ordinary = token.tag in {"DT", "IN", "NN", "NNS", "JJ", "CD", "PRP$"} and token.text[1:] == token.low[1:]
+    return not (token.text == "A" or ordinary)
 
 
 def _text(part: Sentence) -> str:

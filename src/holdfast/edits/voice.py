@@ -24,14 +24,15 @@ from holdfast.edits.tagging import Tagger
 _NO_PASSIVE = frozenset(
     """
     be have become remain resemble lack cost weigh fit suit equal contain hold last mean belong get let want like love
-    wish need seem stay look prove enter leave reach join visit attend tour play_in climb turn go come arrive say tell
+    wish need seem stay look prove enter leave reach join visit attend tour climb turn go come arrive say tell
     think claim know see watch hear feel make help call name elect appoint consider give send take win lose score
     earn gain spend begin start continue finish enjoy learn try decide try step walk run ride drive fly swim jump
     receive get obtain undertake include feature involve represent possess own marry meet share face miss hope ask
-    put shake nod raise lower move follow precede prefer believe mark
+    scatter put shake nod raise lower move follow precede near prefer believe mark
     """.split()
 )
 _MAY_FOLLOW = frozenset(". ! ; in on at during near inside outside before after until throughout".split())
+_MAY_FOLLOW_ADVERBS = frozenset("outdoors indoors together again outside inside here there today yesterday".split())
 _OPENS_RELATIVE = frozenset("that which who whom whose where than as".split())
 
 
@@ -93,7 +94,7 @@ def _passive_group(clause: Clause, be: str | None) -> str | None:
     if be is None:
         return None
     was = "were" if be == "are" else "was"
-    between = [token.low for token in sentence[clause.finite + 1 : clause.main]]
+    between = sentence[clause.finite + 1 : clause.main]
     if clause.finite == clause.main:
         if is_form(verb.low, "VBD") and not is_form(verb.low, "VB"):
             return was
@@ -118,29 +119,34 @@ def _active(clause: Clause) -> Changes | None:
     end = object_end(sentence, begin)
     if end is None or base in {"base", "situate", "locate", "bear", "know"} or not _may_move(clause, begin, end):
         return None
-    be = _be_plural(sentence, begin, end)
-    between = [token.low for token in sentence[clause.finite + 1 : main]]
-    verb = clause.verb.low
-    if be is None:
-        return None
-    if not between and verb in {"was", "were"}:
-        group = inflected(base, "VBD")
-    elif not between and verb in {"is", "are"}:
-        group = inflected(base, "VBZ") if be == "is" else base
-    elif between == ["being"] and verb in {"was", "were", "is", "are"}:
-        progressive = inflected(base, "VBG")
-        was = "were" if be == "are" else "was"
-        group = f"{be if verb in {'is', 'are'} else was} {progressive}" if progressive else None
-    elif between == ["be"] and verb in MODALS:
-        group = f"{verb} {base}"
-    elif between == ["been"] and verb in HAVE:
-        group = f"{'had' if verb == 'had' else 'has' if be == 'is' else 'have'} {sentence[main].low}"
-    else:
-        return None
+    group = _active_group(clause, base, _be_plural(sentence, begin, end))
     if group is None:
         return None
     subject, object_ = exchanged_phrases(clause, begin, end)
     return _in_place(clause, begin, end, subject, (clause.verb.begin, sentence[main + 1].end, group), object_)
+
+
+def _active_group(clause: Clause, base: str, be: str | None) -> str | None:
+    """Return the verbs of the active for those of the passive; ``be`` is the form of "be" that the agent takes."""
+    sentence, main, verb = clause.sentence, clause.main, clause.verb.low
+    between = [token.low for token in sentence[clause.finite + 1 : main]]
+    if not between and verb in {"was", "were"}:
+        return inflected(base, "VBD")
+    if between == ["be"] and verb in MODALS:
+        return f"{verb} {base}"
+    if between == ["been"] and verb == "had":
+        return f"had {sentence[main].low}"
+    if be is None:
+        return None
+    if not between and verb in {"is", "are"}:
+        return inflected(base, "VBZ") if be == "is" else base
+    if between == ["been"] and verb in {"has", "have"}:
+        return f"{'has' if be == 'is' else 'have'} {sentence[main].low}"
+    progressive = inflected(base, "VBG")
+    if between == ["being"] and verb in {"was", "were", "is", "are"} and progressive:
+        past = "were" if be == "are" else "was"
+        return f"{past if verb in {'was', 'were'} else be} {progressive}"
+    return None
 
 
 def _may_move(clause: Clause, begin: int, end: int) -> bool:
@@ -148,12 +154,16 @@ def _may_move(clause: Clause, begin: int, end: int) -> bool:
     sentence = clause.sentence
     subject = sentence[clause.begin : clause.subject_end]
     following = sentence[end].low if end < len(sentence) else "."
-    if end < len(sentence) and following not in _MAY_FOLLOW and sentence[end].tag != "RB":
+    if following not in _MAY_FOLLOW | _MAY_FOLLOW_ADVERBS:
+        return False
+    if any(one.tag == "IN" and two.tag == "VBG" for one, two in zip(sentence[end:], sentence[end + 1 :], strict=False)):
         return False
     if any(token.low in _OPENS_RELATIVE | {"and", "but", "or", ","} for token in sentence[end:]):
         return False
     if sentence[clause.main].low in BE | DO | HAVE or (clause.begin > 0 and sentence[0].tag not in {"IN", "RB"}):
         return False
+    if any(token.tag in {"VBG", "VBN"} for token in sentence[: clause.begin]):
+        return False  # its subject is that of the clause: "While playing, he …"
     if subject[0].low in {"it", "there", "this", "that", "they", "i", "you", "we"}:
         return False
     if sentence[0].text.islower() and sentence[0].tag not in {"DT", "PRP"}:
