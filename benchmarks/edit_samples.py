@@ -39,7 +39,7 @@ def texts(source: str, seed: int) -> list[str]:
 
 def edits(name: str) -> list[Edit]:
     """Return the edits of a name or kind."""
-    from holdfast.edits import grammatical_edits
+    from holdfast.edits.grammatical_edits import grammatical_edits
 
     found = [edit for edit in grammatical_edits(TextBlobTagger()) if name in {edit.NAME, edit.kind}]
     if not found:

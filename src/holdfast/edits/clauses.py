@@ -6,6 +6,7 @@ verb that agrees with it, `main_clause` returns None.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from holdfast.edits.inflection import forms, is_form, is_plural_form, lemma
@@ -63,7 +64,7 @@ class Clause:
 
     @property
     def has_auxiliary(self) -> bool:
-        """Whether the finite verb is "be", a modal, or "have" or "do" before another verb."""
+        """True if the finite verb is "be", a modal, or "have" or "do" before another verb."""
         low = self.verb.low
         return low in BE | MODALS | {"is", "'s"} or self.main != self.finite
 
@@ -170,7 +171,9 @@ def _subject_end(sentence: Sentence, begin: int) -> int | None:
 
 
 def _is_adverb(token: Token) -> bool:
-    return token.low in ADVERBS or (token.tag == "RB" and token.low.endswith("ly") and not token.low.endswith(_NOUNS_IN_LY))
+    return token.low in ADVERBS or (
+        token.tag == "RB" and token.low.endswith("ly") and not token.low.endswith(_NOUNS_IN_LY)
+    )
 
 
 def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
@@ -232,8 +235,8 @@ def _is_past(sentence: Sentence, begin: int, place: int) -> bool:
 
 
 def _may_hold_verb(subject: Sentence) -> bool:
-    """Return True if a plural noun before another noun may be the verb of a headline: "Minister signs law aimed at …"."""
-    pairs = zip(subject[1:], subject[2:], strict=False)
+    """Return True if a plural noun before another noun may be a headline's verb: "Minister signs law aimed at …"."""
+    pairs = itertools.pairwise(subject[1:])
     return any(a.tag == "NNS" and is_noun(b) and is_form(a.low, "VBZ") for a, b in pairs)
 
 

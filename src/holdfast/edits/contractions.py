@@ -76,7 +76,11 @@ def _is_after_subject(sentence: Sentence, place: int) -> bool:
 def _not_shortened(sentence: Sentence, place: int) -> Iterator[Changes]:
     token, following = sentence[place], sentence[place + 1]
     after = sentence[place + 2] if place + 2 < len(sentence) else None
-    if after is None or not after.text[0].isalnum() or after.low in {"only", "just", "merely", "to", "or", "necessarily"}:
+    if (
+        after is None
+        or not after.text[0].isalnum()
+        or after.low in {"only", "just", "merely", "to", "or", "necessarily"}
+    ):
         return
     short = {"will": "won't"}.get(token.low) or (f"{token.text}n't" if token.low in _NOT_TO_SHORT - {"can"} else None)
     if short and token.text == token.low and place and _is_after_subject(sentence, place):
@@ -87,7 +91,12 @@ def _verb_after(sentence: Sentence, place: int) -> Iterator[Changes]:
     """Yield the change of the verb after a pronoun, if the verb is not stressed."""
     pronoun, verb = sentence[place], sentence[place + 1]
     after = sentence[place + 2] if place + 2 < len(sentence) else None
-    if after is None or not after.text[0].isalnum() or verb.text != verb.low or after.low in {"and", "or", "but", "not"}:
+    if (
+        after is None
+        or not after.text[0].isalnum()
+        or verb.text != verb.low
+        or after.low in {"and", "or", "but", "not"}
+    ):
         return
     if place and (sentence[place - 1].low in _STRESSED_AFTER or sentence[place - 1].low in _CLITICS):
         return

@@ -56,4 +56,8 @@ def is_plural_form(noun: str) -> bool:
     """Return True for a noun with a plural ending or an irregular plural: "dogs", "men", but not "sheep"."""
     import lemminflect
 
-    return noun.endswith("s") or noun == "people" or noun not in lemminflect.getAllLemmas(noun, upos="NOUN").get("NOUN", (noun,))
+    return (
+        noun.endswith("s")
+        or noun == "people"
+        or noun not in lemminflect.getAllLemmas(noun, upos="NOUN").get("NOUN", (noun,))
+    )

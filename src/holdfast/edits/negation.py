@@ -13,6 +13,7 @@ with a negation ("only", "already", "some") next to the verb.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from holdfast.edits.clauses import ADVERBS, Clause, main_clause, past_or_present
@@ -32,10 +33,15 @@ _SPEAKER_ADVERBS = frozenset(
 _AFTER_NOT = frozenset(  # words that do not follow "not", or with it mean something else
     "only just merely even some several already almost nearly rather at one mostly mainly primarily largely too once "
     "about approximately around over roughly pretty both either because until till such like soon best most more less "
-    "yes no other another all well quite ( \" “ , . ; : and or but".split()
+    'yes no other another all well quite ( " “ , . ; : and or but'.split()
 )
-_BEFORE_VERB = frozenset("often always usually fully currently really necessarily regularly widely officially formally".split())
-_AFTER_SUBJECT = frozenset("also later then now still thus therefore subsequently eventually initially ultimately".split())
+_AFTER_FULL_VERB = frozenset('at over ( " “ about around . more all some and both'.split())
+_BEFORE_VERB = frozenset(
+    "often always usually fully currently really necessarily regularly widely officially formally".split()
+)
+_AFTER_SUBJECT = frozenset(
+    "also later then now still thus therefore subsequently eventually initially ultimately".split()
+)
 _NEEDS_NEGATION = frozenset(
     "any anyone anybody anything anywhere ever yet either anymore until till much many long longer least nor but "
     "because because even neither rather instead nor unless enough so".split()
@@ -90,7 +96,11 @@ def _taken_out(sentence: Sentence) -> Iterator[Changes]:
         change = _without_never(sentence, place)
     elif token.low == "no":
         change = _without_no(sentence, place)
-    elif token.low in _POSITIVE_PRONOUNS and not (before and before.tag == "RB") and following.low not in {"but", "more", "less", "except", "to", "like"}:
+    elif (
+        token.low in _POSITIVE_PRONOUNS
+        and not (before and before.tag == "RB")
+        and following.low not in {"but", "more", "less", "except", "to", "like"}
+    ):
         change = ((token.begin, token.end, _like(token, _POSITIVE_PRONOUNS[token.low])),)
     elif token.low == "without" and _opens_plain_noun(following):
         change = ((token.begin, token.end, _like(token, "with")),)
@@ -108,7 +118,7 @@ def _stands_without(sentence: Sentence, place: int) -> bool:
         if token.low in _NEEDS_NEGATION - set(_SOME):
             return False
     rest = [token.low for token in sentence[place:]]
-    return ("at", "all") not in zip(rest, rest[1:], strict=False)
+    return ("at", "all") not in itertools.pairwise(rest)
 
 
 def _rest_of_clause(sentence: Sentence, place: int) -> Iterator[Token]:
@@ -156,7 +166,9 @@ def _without_do(sentence: Sentence, place: int) -> Changes | None:
     if sentence[main].low in ADVERBS or sentence[main].low.endswith("ly"):
         main += 1
     if main >= len(sentence) or not is_form(sentence[main].low, "VB"):
-        question = place > 1 and sentence[0].low in {"why", "what", "which", "who", "how"} and sentence[place].low == "n't"
+        question = (
+            place > 1 and sentence[0].low in {"why", "what", "which", "who", "how"} and sentence[place].low == "n't"
+        )
         return ((helper.begin, sentence[place].end, helper.text),) if question else None
     verb = sentence[main]
     if helper.low == "do" and place == 1:
@@ -187,7 +199,11 @@ def _without_no(sentence: Sentence, place: int) -> Changes | None:
     head = place + 1
     while head < len(sentence) and sentence[head].tag in {"JJ", "NN"} and head < place + 3:
         head += 1
-    if head >= len(sentence) or sentence[head].tag != "NNS" or (place and sentence[place - 1].low in {"with", "or", ","}):
+    if (
+        head >= len(sentence)
+        or sentence[head].tag != "NNS"
+        or (place and sentence[place - 1].low in {"with", "or", ","})
+    ):
         return None
     if any(other.low in {"other", "such", "less", "fewer", "further"} for other in sentence[place + 1 : head]):
         return None
@@ -220,9 +236,8 @@ def _put_into(clause: Clause) -> Changes | None:
         return None
     if clause.has_auxiliary:
         return _after_auxiliary(sentence, clause.finite)
-    if following.low in _AFTER_NOT - {"at", "over", "(", '"', "“", "about", "around", ".", "more", "all"}:
-        if following.low not in {"some", "and", "both"}:
-            return None
+    if following.low in _AFTER_NOT - _AFTER_FULL_VERB:
+        return None
     return _with_do(clause, verb, following)
 
 
@@ -288,7 +303,7 @@ def _put_after_auxiliary(sentence: Sentence) -> Iterator[Changes]:
 
 
 def _put_into_question(sentence: Sentence) -> Changes | None:
-    """Return the change of "why did he go" into "why didn't he go", and of "who wrote it" into "who did not write it"."""
+    """Return the change of "why did he go" into "why didn't he go", or "who wrote it" into "who did not write it"."""
     if sentence[0].low not in {"why", "what", "which", "who"} or len(sentence) < 4:
         return None
     verb, following = sentence[1], sentence[2]
@@ -300,6 +315,11 @@ def _put_into_question(sentence: Sentence) -> Changes | None:
     if verb.low in {"is", "was", "are", "were", "can", "will"} and following.tag in {"DT", "VBN", "VBG", "IN", "VB"}:
         return _after_auxiliary(sentence, 1)
     base = lemma(verb.low)
-    if base and is_form(verb.low, "VBD") and not is_form(verb.low, "VB") and following.tag in {"DT", "PRP$", "NN", "IN"}:
+    if (
+        base
+        and is_form(verb.low, "VBD")
+        and not is_form(verb.low, "VB")
+        and following.tag in {"DT", "PRP$", "NN", "IN"}
+    ):
         return ((verb.begin, verb.end, f"did not {base}"),)
     return None

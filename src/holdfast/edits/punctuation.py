@@ -54,7 +54,9 @@ def _final_stop(sentence: Sentence) -> Iterator[Changes]:
 
 def _is_question(sentence: Sentence) -> bool:
     first = sentence[0]
-    return first.tag in {"WP", "WRB", "WDT", "MD", "WP$"} or any(token.tag in {"WP", "WRB", "WDT"} for token in sentence)
+    return first.tag in {"WP", "WRB", "WDT", "MD", "WP$"} or any(
+        token.tag in {"WP", "WRB", "WDT"} for token in sentence
+    )
 
 
 def _introduction(sentence: Sentence) -> Iterator[Changes]:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from holdfast.edits.clauses import Clause, is_plural, main_clause, noun_phrase_end
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import inflected, is_form, is_known_noun, lemma
-from holdfast.edits.sentences import BE, DO, HAVE, Sentence, Token, is_finite, is_noun
+from holdfast.edits.sentences import BE, DO, HAVE, Sentence, Token, is_finite, is_noun, phrase_text
 from holdfast.edits.tagging import Tagger
 
 _NOT_SWAPPED = frozenset(
@@ -79,7 +79,7 @@ def is_passive(clause: Clause) -> bool:
 
 
 def _takes_object(clause: Clause) -> bool:
-    """Return True for an active verb that may take an object, or a passive with "by"; the arguments can be told apart."""
+    """Return True for an active verb that may take an object, or a passive with "by"."""
     sentence, verb = clause.sentence, clause.sentence[clause.main]
     if lemma(verb.low) in _NOT_SWAPPED or verb.low in BE | DO | HAVE | {"been", "being"}:
         return False
@@ -155,7 +155,7 @@ def lemma_of_noun(token: Token) -> str:
 
 
 def _has_determiner(object_: Sentence) -> bool:
-    """Return True if the noun phrase can stand alone: a pronoun, an article, a name or a plural, but no bare numeral."""
+    """Return True if the noun phrase can stand alone: it has an article, or is a pronoun, a name or a plural."""
     first = object_[0]
     if first.tag == "CD":
         return False
@@ -173,7 +173,8 @@ def is_lowerable(subject: Sentence) -> bool:
     if token.tag in {"NNP", "NNPS"}:
         following = subject[1].text if len(subject) > 1 else ""
         return not is_known_noun(token.low) and (following[:1].isupper() or following in {"", "and", "of", "in", "'s"})
-    return token.tag in {"NN", "NNS"} and is_known_noun(token.low)
+    alone = len(subject) == 1 or not subject[1].text[:1].isupper()
+    return alone and token.tag in {"NN", "NNS"} and is_known_noun(token.low)
 
 
 def _swap(clause: Clause, begin: int, end: int) -> Changes | None:
@@ -191,10 +192,10 @@ def _swap(clause: Clause, begin: int, end: int) -> Changes | None:
 
 
 def exchanged_phrases(clause: Clause, begin: int, end: int) -> tuple[str, str]:
-    """Return the noun phrase between two tokens as a subject, and the subject as an object: case and capitals change."""
+    """Return the noun phrase between two tokens as a subject, and the subject as an object, with case and capitals."""
     sentence = clause.sentence
     subject, object_ = sentence[clause.begin : clause.subject_end], sentence[begin:end]
-    new_subject, new_object = _text(object_), _text(subject)
+    new_subject, new_object = phrase_text(object_), phrase_text(subject)
     if len(subject) == 1 and subject[0].tag == "PRP":
         new_object = _OBJECT_CASE.get(subject[0].low, subject[0].low)
     elif clause.begin == 0 and not keeps_capital(subject[0]):
@@ -212,15 +213,6 @@ def keeps_capital(token: Token) -> bool:
         return token.low == "i"
     ordinary = token.tag in {"DT", "IN", "NN", "NNS", "JJ", "CD", "PRP$"} and token.text[1:] == token.low[1:]
     return not (token.text == "A" or ordinary)
-
-
-def _text(part: Sentence) -> str:
-    """Return the characters of a part, with its spaces."""
-    pieces, end = [], part[0].begin
-    for token in part:
-        pieces += [" " * (token.begin - end), token.text]
-        end = token.end
-    return "".join(pieces)
 
 
 def _agreeing(clause: Clause, subject: Sentence, plural: bool | None) -> str | None:

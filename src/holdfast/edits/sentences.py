@@ -150,3 +150,12 @@ def is_finite(token: Token) -> bool:
 def is_noun(token: Token) -> bool:
     """Return True for a common or proper noun."""
     return token.tag.startswith("NN")
+
+
+def phrase_text(tokens: Sentence) -> str:
+    """Return the characters of neighbouring tokens, with the spaces between them."""
+    pieces, end = [], tokens[0].begin
+    for token in tokens:
+        pieces += [" " * (token.begin - end), token.text]
+        end = token.end
+    return "".join(pieces)

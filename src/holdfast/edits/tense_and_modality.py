@@ -16,6 +16,7 @@ Rules of `Modality`:
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -99,8 +100,10 @@ def _second_finite(clause: Clause) -> bool:
         return True
     return any(
         token.tag in {"VBN", "VB", "NNS"} and is_form(token.low, "VBD" if token.tag == "VBN" else "VBZ")
-        for before, token in zip(sentence, sentence[1:], strict=False)
-        if before.tag in {"PRP", "WDT", "WP", "NNP"} and token.text == token.low and token not in sentence[group[0] : group[-1] + 1]
+        for before, token in itertools.pairwise(sentence)
+        if before.tag in {"PRP", "WDT", "WP", "NNP"}
+        and token.text == token.low
+        and token not in sentence[group[0] : group[-1] + 1]
     )
 
 
@@ -139,7 +142,7 @@ def _replaced(token: Token, new: str) -> tuple[int, int, str]:
 
 def _other_tenses(clause: Clause) -> Iterator[Changes]:
     verb, tag = clause.verb, _verb_tag(clause)
-    if verb.low[0] in "'’" or verb.low in HAVE - {"had"} and clause.main != clause.finite:
+    if verb.low[0] in "'’" or (verb.low in HAVE - {"had"} and clause.main != clause.finite):
         return
     if verb.low == "will":
         yield from _from_future(clause)
@@ -176,7 +179,8 @@ def _future(clause: Clause) -> Changes | None:
     if base is None:
         return None
     if base == "be" and clause.finite + 1 < len(sentence) and sentence[clause.finite + 1].low == "not":
-        return (_replaced(verb, "will"), (sentence[clause.finite + 1].end,) * 2 + (" be",))  # type: ignore[return-value]
+        end = sentence[clause.finite + 1].end
+        return (_replaced(verb, "will"), (end, end, " be"))
     if clause.subject_end < clause.finite:
         adverb = sentence[clause.subject_end]
         return ((adverb.begin, adverb.begin, "will "), _replaced(verb, base))

@@ -171,9 +171,7 @@ def _may_move(clause: Clause, begin: int, end: int) -> bool:
     return may_exchange(subject, sentence[begin:end])
 
 
-def _in_place(
-    clause: Clause, begin: int, end: int, subject: str, verbs: tuple[int, int, str], object_: str
-) -> Changes:
+def _in_place(clause: Clause, begin: int, end: int, subject: str, verbs: tuple[int, int, str], object_: str) -> Changes:
     first, last = clause.sentence[clause.begin], clause.sentence[clause.subject_end - 1]
     phrase = (clause.sentence[begin].begin, clause.sentence[end - 1].end, object_)
     return ((first.begin, last.end, subject), verbs, phrase)

@@ -10,13 +10,15 @@ Rules:
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
 from holdfast.edits.clauses import Clause, main_clause
 from holdfast.edits.grammar import Changes, GrammaticalEdit
+from holdfast.edits.inflection import is_form
 from holdfast.edits.roles import is_lowerable, keeps_capital
-from holdfast.edits.sentences import Sentence, is_finite, is_noun
+from holdfast.edits.sentences import Sentence, is_finite, is_noun, phrase_text
 from holdfast.edits.tagging import Tagger
 
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -62,8 +64,10 @@ def _is_simple(clause: Clause) -> bool:
     rest = clause.sentence[clause.finite + 1 :]
     if any(token.low in _OPENS_CLAUSE | {",", ";", ":", "(", "--"} for token in rest):
         return False
-    for token, following in zip(rest, rest[1:], strict=False):
+    for token, following in itertools.pairwise(rest):
         if token.low in {"to", "and", "or"} and not (is_noun(following) or following.tag in {"DT", "PRP$", "JJ"}):
+            return False
+        if token.low == "to" and following.text == following.low and is_form(following.low, "VB"):
             return False
     group = range(clause.finite, clause.main + 1)
     after = list(enumerate(clause.sentence))[clause.finite + 1 :]
@@ -79,7 +83,7 @@ def _to_end(clause: Clause) -> Changes | None:
     rest = sentence[clause.finite : -1]
     if any(token.low in _OTHER_TIMES or token.tag == "CD" for token in rest) or sentence[-2].tag == "IN":
         return None
-    words = _between(phrase)
+    words = phrase_text(phrase)
     start = first.text[:1].upper() + first.text[1:]
     lead = (phrase[0].begin, first.begin, "") if start == first.text else (phrase[0].begin, first.end, start)
     return (lead, (sentence[-2].end, sentence[-2].end, f" {words[:1].lower()}{words[1:]}"))
@@ -88,12 +92,14 @@ def _to_end(clause: Clause) -> Changes | None:
 def _to_front(clause: Clause) -> Changes | None:
     """Return the move of a final phrase before the subject."""
     sentence, first = clause.sentence, clause.sentence[0]
-    begin = next((i for i in range(len(sentence) - 2, len(sentence) - 2 - _LONGEST, -1) if _starts_time(sentence, i)), None)
+    begin = next(
+        (i for i in range(len(sentence) - 2, len(sentence) - 2 - _LONGEST, -1) if _starts_time(sentence, i)), None
+    )
     if begin is None or not is_lowerable(sentence[: clause.subject_end]):
         return None
     if any(token.low in _OTHER_TIMES or token.tag == "CD" for token in sentence[clause.finite : begin]):
         return None
-    words = _between(sentence[begin:-1])
+    words = phrase_text(sentence[begin:-1])
     start = first.text if keeps_capital(first) else first.text[:1].lower() + first.text[1:]
     front = f"{words[:1].upper()}{words[1:]}, "
     same = start == first.text
@@ -103,11 +109,3 @@ def _to_front(clause: Clause) -> Changes | None:
 
 def _starts_time(sentence: Sentence, place: int) -> bool:
     return place > 0 and _is_time(sentence[place:-1])
-
-
-def _between(tokens: Sentence) -> str:
-    pieces, end = [], tokens[0].begin
-    for token in tokens:
-        pieces += [" " * (token.begin - end), token.text]
-        end = token.end
-    return "".join(pieces)
