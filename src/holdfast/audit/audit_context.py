@@ -26,6 +26,8 @@ from holdfast.model_lookup import has_masked_lm_head
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.edits.tagging import Tagger
+    from holdfast.edits.wordnet import WordNet
     from holdfast.user_functions import SentenceEncoder
 
 
@@ -56,6 +58,20 @@ class Linguistics:
         self.resources.require(self._named)
         rows = availability(names, data=settings.data)
         self._missing = {row.resource: row.detail for row in rows if not row.here and row.resource not in self._named}
+
+    def tagger(self) -> Tagger:
+        """Return the part-of-speech tagger.
+
+        Raises:
+            UserError: there is none; the message says how to get one.
+        """
+        if "tagger" in self._missing:
+            raise UserError(f"needs a part-of-speech tagger: {self._missing['tagger']}")
+        return self.resources.tagger
+
+    def wordnet(self) -> WordNet | None:
+        """Return WordNet, or None if it is not at hand."""
+        return None if "wordnet" in self._missing else self.resources.wordnet
 
     def synonym_attack(self) -> PWWS:
         """Return the recipe of adversarial synonyms.

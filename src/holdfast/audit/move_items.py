@@ -19,13 +19,14 @@ from holdfast.audit.planned_items import NOT_ENCODED, Planned
 from holdfast.audit.vector_movement import ROUNDING, WORST, Space, spans_of
 from holdfast.audit.verdicts import CHANCE, of_nearer
 from holdfast.edits.edit import ENGLISH, Edit
-from holdfast.edits.edit_table import MEANING
+from holdfast.edits.edit_table import MEANING, PARAPHRASE, SYNTHETIC, group_of
 from holdfast.edits.words import Words
 from holdfast.evaluation.intervals import Interval, mean_interval, rate_interval
 
 MEANING_TASK = "audit-meaning"
-WORDS_BESIDE = ("synonym", "synonyms", "contraction", "contractions", "voice", "typos")
-"""The kinds of hold edits that stand beside a move edit: those that change words. One is drawn for each text."""
+BESIDE = (PARAPHRASE, SYNTHETIC)
+"""The groups of hold edits that stand beside a move edit: those that change words. One is drawn for each text."""
+_FORM_BESIDE = ("punctuation", "full-stop", "case.lower")
 LEAST_TEXTS = 5
 """Texts below which an item of a changed meaning is not measured."""
 
@@ -47,8 +48,8 @@ def interval_of(nearer: npt.NDArray[np.float64], seed: int) -> Interval:
 def beside_of(context: AuditContext) -> HoldBeside:
     """Return the choice of the hold edit beside a move edit, from the edits that apply to the language."""
     fitting = [edit for edit in context.edits.side("hold") if context.language.is_english or edit.LANGUAGE is None]
-    words = [edit for edit in fitting if edit.kind in WORDS_BESIDE]
-    form = [edit for edit in fitting if edit.NAME in ("full-stop", "case.lower")]
+    words = [edit for edit in fitting if group_of(edit) in BESIDE]
+    form = [edit for edit in fitting if edit.NAME in _FORM_BESIDE]
     context.record["beside"] = [edit.NAME for edit in words]
     return HoldBeside(context.texts, words, form)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.item_names import item_name
+from holdfast.audit.verdicts import VERDICTS
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.diff import one_line
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 _SHOWN = {"breaks": 3, "bends": 1}
 """Number of texts per item that may be printed, by verdict."""
-_EXAMPLES, _ROWS = 6, 20
-"""Texts that are printed, one per item, and rows per side: the card fits one screen."""
+_EXAMPLES, _ROWS = 4, 22
+"""Texts that are printed, and rows per side: the card fits one screen of 40 lines."""
 _BESIDE, _LONG_LINE = 110, 300
 _SIDES: tuple[tuple[Literal["hold", "move"], str], ...] = (("hold", "should hold"), ("move", "should move"))
 _UNITS = {"success_rate": " %", "found": " %"}
@@ -56,16 +57,13 @@ def _print(result: Mapping[str, Any], output: Path | None) -> None:
     out = console()
     out.print(result["model"])
     out.print(card(result, wide=out.width >= _BESIDE))
-    lines = [
-        *(
-            f"not measured: {', '.join(names)}: {reason}"
-            for reason, names in absent_by_reason(result["results"]).items()
-        ),
+    absent = [f"{', '.join(names)} ({reason})" for reason, names in absent_by_reason(result["results"]).items()]
+    left_out = result["protocol"].get("left_out")
+    lines = (
+        f"not measured: {'; '.join(absent)}" if absent else None,
         noise_line(result["results"]),
-        f"left out by --max-seconds: {'; '.join(result['protocol']['left_out'])}"
-        if result["protocol"].get("left_out")
-        else None,
-    ]
+        f"left out for --max-seconds: {'; '.join(left_out)}" if left_out else None,
+    )
     for line in filter(None, lines):
         out.print(_short(line), highlight=False, markup=False)
     for row in worst_examples(result)[:_EXAMPLES]:
@@ -101,13 +99,11 @@ def card(result: Mapping[str, Any], *, wide: bool = True) -> Table:
 
 
 def _side(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
-    """Create the table of one side; of many items that hold, those with the least harm share the last line."""
-    shown = list(rows)
-    while len(shown) > _ROWS and shown[-1]["verdict"] == "holds":
-        shown.pop()
-    cells = [_cells(row) for row in shown]
-    if more := len(rows) - len(shown):
-        cells.append([f"and {more} more", "", "", "hold"])
+    """Create the table of one side, with the first rows; the last line counts the others by verdict."""
+    cells = [_cells(row) for row in rows[:_ROWS]]
+    for verdict in VERDICTS:
+        if more := sum(row["verdict"] == verdict for row in rows[_ROWS:]):
+            cells.append([f"and {more} more", "", "", verdict])
     return table([title, "value", "95 %", "verdict"], cells, right=["value", "95 %"])
 
 

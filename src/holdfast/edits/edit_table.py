@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.edits.antonyms import antonym_edits
 from holdfast.edits.edit import Edit, Side
+from holdfast.edits.grammatical_edits import grammatical_edits
+from holdfast.edits.names import name_edits
+from holdfast.edits.numbers import number_edits
+from holdfast.edits.quantifiers import quantifier_edits
 from holdfast.edits.simple_edits import simple_edits
+from holdfast.edits.spelling_variants import spelling_edits
+from holdfast.edits.tagging import Tagger
+from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, one_of
 
 Builder = Callable[[], Iterable[Edit]]
@@ -28,11 +36,9 @@ MEANING = "meaning"
 
 _GROUP_OF_KIND = {
     **dict.fromkeys(("typing", "speech", "ocr", "accents", "whitespace"), HUMAN),
-    **dict.fromkeys(
-        ("zero-width", "confusables", "spaced", "dotted", "spacing", "bidi", "leetspeak", "leet", "emoji"), EVASION
-    ),
+    **dict.fromkeys(("zero-width", "confusables", "spaced-letters", "bidi", "leetspeak", "emoji"), EVASION),
     "typos": SYNTHETIC,
-    **dict.fromkeys(("case", "full-stop", "blank"), FORM),
+    **dict.fromkeys(("case", "full-stop", "blank", "punctuation"), FORM),
 }
 
 
@@ -68,11 +74,11 @@ class EditTable:
 
 
 def edit_table(builders: Mapping[str, Builder] | None = None) -> EditTable:
-    """Collect the edits of all families.
+    """Collect edits: those that need no resources, and those of the builders.
 
     Args:
         builders: by the name of a family, a function that returns its edits, or raises a `UserError` that says what to
-            install.
+            install; see `builders`.
     """
     edits: list[Edit] = [*simple_edits()]
     missing: dict[str, str] = {}
@@ -86,3 +92,23 @@ def edit_table(builders: Mapping[str, Builder] | None = None) -> EditTable:
     if repeated:
         raise ValueError(f"two edits are called {', '.join(repeated)}")
     return EditTable(tuple(edits), missing)
+
+
+def builders(
+    *, tagger: Callable[[], Tagger], wordnet: Callable[[], WordNet | None], texts: Sequence[str]
+) -> dict[str, Builder]:
+    """Return the builders of all families, by name.
+
+    Args:
+        tagger: returns the part-of-speech tagger, or raises a `UserError` that says what to install.
+        wordnet: returns WordNet, or None if it is not at hand.
+        texts: the texts of the user, from which names are taken.
+    """
+    return {
+        "grammar": lambda: grammatical_edits(tagger()),
+        "antonym": lambda: antonym_edits(wordnet(), tagger()),
+        "number": number_edits,
+        "name": lambda: name_edits(texts, tagger()),
+        "quantifier": lambda: quantifier_edits(tagger()),
+        "spelling-variant": spelling_edits,
+    }
