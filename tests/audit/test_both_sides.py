@@ -17,8 +17,9 @@ from small_edits import MOVES, Not, SwappedEnds
 from holdfast.audit import audit_edits, move_items
 from holdfast.audit.edited_copies import HoldBeside, ReadTexts, moved_pairs
 from holdfast.audit.vector_movement import Space
+from holdfast.edits.case_edits import LowerCase
 from holdfast.edits.edit_table import EditTable, edit_table
-from holdfast.edits.simple_edits import LowerCase, RandomTypos
+from holdfast.edits.synthetic_typos_edit import SyntheticTypos
 from holdfast.results import write_result
 
 
@@ -123,31 +124,37 @@ def test_ties_count_half() -> None:
 
 def test_the_hold_edit_is_of_like_size() -> None:
     texts = read(["The big elephant watches another little elephant near houses and gardens"])
-    (pair,) = moved_pairs(texts, SwappedEnds(), HoldBeside(texts, [RandomTypos()], []), most=9, deadline=float("inf"))
+    (pair,) = moved_pairs(
+        texts, SwappedEnds(), HoldBeside(texts, [SyntheticTypos()], []), most=9, deadline=float("inf")
+    )
     assert pair.move.share == pytest.approx(2 / 11)
     assert pair.hold.share == pair.move.share
     assert pair.beside == "typos"
-    (pair,) = moved_pairs(texts, Not(), HoldBeside(texts, [RandomTypos()], []), most=9, deadline=float("inf"))
+    (pair,) = moved_pairs(texts, Not(), HoldBeside(texts, [SyntheticTypos()], []), most=9, deadline=float("inf"))
     assert pair.hold.share == pair.move.share == pytest.approx(1 / 11)
 
 
 def test_a_change_of_form_stands_beside_where_no_word_can_be_changed() -> None:
     texts = read(["It is of the", "Dogs of the few"])
-    pairs = moved_pairs(texts, Not(), HoldBeside(texts, [RandomTypos()], [LowerCase()]), most=9, deadline=float("inf"))
+    pairs = moved_pairs(
+        texts, Not(), HoldBeside(texts, [SyntheticTypos()], [LowerCase()]), most=9, deadline=float("inf")
+    )
     assert [pair.beside for pair in pairs] == ["case.lower", "typos"]
     assert moved_pairs(texts, Not(), HoldBeside(texts, [], []), most=9, deadline=float("inf")) == []
 
 
 def test_what_the_model_does_not_read_is_not_changed() -> None:
     texts = read(["one two three four five six seven"], seen=len("one two three four"))
-    (pair,) = moved_pairs(texts, SwappedEnds(), HoldBeside(texts, [RandomTypos()], []), most=9, deadline=float("inf"))
+    (pair,) = moved_pairs(
+        texts, SwappedEnds(), HoldBeside(texts, [SyntheticTypos()], []), most=9, deadline=float("inf")
+    )
     assert pair.move.text == "one four three two five six seven"
     assert pair.hold.text.endswith(" five six seven")
 
 
 def test_pairs_do_not_depend_on_other_texts() -> None:
     all_texts = some_texts(30)
-    beside = lambda texts: HoldBeside(texts, [RandomTypos()], [])  # noqa: E731
+    beside = lambda texts: HoldBeside(texts, [SyntheticTypos()], [])  # noqa: E731
     whole = read(all_texts)
     few = moved_pairs(whole, Not(), beside(whole), most=7, deadline=float("inf"))
     many = moved_pairs(whole, Not(), beside(whole), most=30, deadline=float("inf"))
@@ -172,7 +179,7 @@ def test_an_unbuildable_family_is_absent_with_the_reason(
 def test_two_edits_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="roles"):
         edit_table({"one": lambda: (SwappedEnds(),), "two": lambda: (SwappedEnds(),)})
-    assert {edit.NAME for edit in edit_table().side("hold")} >= set(audit_edits.WITH_OWN_ITEM) - {"synonyms"}
+    assert {edit.NAME for edit in edit_table().side("hold")} >= set(audit_edits.WITH_OWN_ITEM) - {"synonyms", "blank"}
 
 
 def test_a_space_compares_pairs_by_the_vectors_that_it_has() -> None:

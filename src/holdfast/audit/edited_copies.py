@@ -16,6 +16,8 @@ from holdfast.audit.vector_movement import Copy, Space
 from holdfast.edits.edit import Edit, Edited
 from holdfast.edits.words import Words
 
+LARGEST_SHARE = 0.25
+"""Largest share of words that a hold edit is asked to change: with more, mistyped words would no longer be readable."""
 _NEAREST_SIZES = 0.5
 """Words by which the size of a hold edit may be further from that of the move edit than the nearest one."""
 
@@ -112,7 +114,7 @@ class HoldBeside:
     def of(self, move: Edit, index: int, moved: Edited) -> tuple[str, Edited] | None:
         """Return the name of the hold edit beside a moved text, and the held text; None if none applies."""
         words = max(1, len(Words.of(moved.original).words))
-        size = round(moved.share * words)
+        size = max(1, round(min(moved.share, LARGEST_SHARE) * words))
         for edits in (self._edits, self._form):
             made = [(edit.NAME, self._hold(edit, index, size, words)) for edit in edits]
             held = [(name, hold) for name, hold in made if hold is not None and hold.text != moved.text]

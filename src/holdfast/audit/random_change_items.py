@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_context import AuditContext
@@ -15,6 +16,7 @@ from holdfast.audit.verdicts import PULL_BREAKS, PULL_HOLDS, SURFACE_BREAKS, SUR
 from holdfast.edits.casing_and_spacing import add_trailing_space, lower_case, toggle_full_stop, upper_case
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import FORM, OTHER_WORDS, PARAPHRASE, SYNTHETIC, group_of
+from holdfast.edits.words import Words
 from holdfast.evaluation.intervals import rate_interval
 
 SURFACE_CHANGES: dict[tuple[str, str], tuple[str, Callable[[str], str | None]]] = {
@@ -24,6 +26,7 @@ SURFACE_CHANGES: dict[tuple[str, str], tuple[str, Callable[[str], str | None]]] 
     ("audit-blank", "all"): ("a trailing space", add_trailing_space),
 }
 """The meaning-preserving changes, by task and split: a name, and the function that changes a text."""
+_SURFACE = (SURFACE_HOLDS, SURFACE_BREAKS)
 
 
 def surface_items(context: AuditContext, task: str, split: str) -> Planned:
@@ -34,8 +37,7 @@ def surface_items(context: AuditContext, task: str, split: str) -> Planned:
     sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
 
     def measure(movement: Movement) -> list[Item]:
-        limits = (SURFACE_HOLDS, SURFACE_BREAKS)
-        return [movement_item(context, task, split, recipe, movement, sentence, limits, FORM)]
+        return [movement_item(context, task, split, recipe, movement, sentence, _SURFACE, FORM)]
 
     return planned_copies(context, copies, measure, f"{name} changes no text")
 
@@ -100,10 +102,15 @@ def edit_items(context: AuditContext, edit: Edit) -> Planned:
         deadline=context.deadline,
     )
     task, split = task_and_split(edit.NAME)
+    sentence, limits = (
+        f"{edit.ABOUT}: the vector moves by {{:.1f}} times the share of the words",
+        (PULL_HOLDS, PULL_BREAKS),
+    )
+    if group_of(edit) == FORM:  # it should have no effect at all, however many words it touches
+        copies = [replace(copy, share=1 / max(1, len(Words.of(copy.text).words))) for copy in copies]
+        sentence, limits = f"{edit.ABOUT} moves the vector as far as {{:.2f}} replaced words would", _SURFACE
 
     def measure(movement: Movement) -> list[Item]:
-        sentence = f"{edit.ABOUT}: the vector moves by {{:.1f}} times the share of the words"
-        limits = (PULL_HOLDS, PULL_BREAKS)
         return [movement_item(context, task, split, edit.NAME, movement, sentence, limits, group_of(edit))]
 
     return planned_copies(context, copies, measure, f"no text can be changed: {edit.ABOUT}")

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.edits.accents_edit import Accents
 from holdfast.edits.antonyms import antonym_edits
+from holdfast.edits.case_edits import FullStop, LowerCase, SentenceCase, TitleCase, UpperCase
 from holdfast.edits.edit import Edit, Side
+from holdfast.edits.evasion import evasion_edits
 from holdfast.edits.grammatical_edits import grammatical_edits
 from holdfast.edits.names import name_edits
 from holdfast.edits.numbers import number_edits
+from holdfast.edits.ocr_edit import OCR
 from holdfast.edits.quantifiers import quantifier_edits
-from holdfast.edits.simple_edits import simple_edits
+from holdfast.edits.speech_edit import Speech
 from holdfast.edits.spelling_variants import spelling_edits
+from holdfast.edits.synthetic_typos_edit import SyntheticTypos
 from holdfast.edits.tagging import Tagger
+from holdfast.edits.typing_edit import PeoplesTyping
+from holdfast.edits.whitespace_edit import Whitespace
 from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, one_of
 
@@ -73,6 +80,12 @@ class EditTable:
         return tuple(edit for edit in self.edits if side == edit.SIDE)
 
 
+def plain_edits() -> tuple[Edit, ...]:
+    """Return the edits that need no resources: case, the final full stop, noise of people and machines."""
+    form = (LowerCase(), UpperCase(), TitleCase(), SentenceCase(), FullStop())
+    return (*form, SyntheticTypos(), PeoplesTyping(), OCR(), Accents(), Whitespace())
+
+
 def edit_table(builders: Mapping[str, Builder] | None = None) -> EditTable:
     """Collect edits: those that need no resources, and those of the builders.
 
@@ -80,7 +93,7 @@ def edit_table(builders: Mapping[str, Builder] | None = None) -> EditTable:
         builders: by the name of a family, a function that returns its edits, or raises a `UserError` that says what to
             install; see `builders`.
     """
-    edits: list[Edit] = [*simple_edits()]
+    edits: list[Edit] = [*plain_edits()]
     missing: dict[str, str] = {}
     for family, build in (builders or {}).items():
         try:
@@ -105,6 +118,8 @@ def builders(
         texts: the texts of the user, from which names are taken.
     """
     return {
+        "speech": lambda: (Speech(),),
+        "evasion": evasion_edits,
         "grammar": lambda: grammatical_edits(tagger()),
         "antonym": lambda: antonym_edits(wordnet(), tagger()),
         "number": number_edits,
