@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from holdfast.audit import adversarial_items, random_change_items, vector_items
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audit_edits import WITH_OWN_ITEM
-from holdfast.audit.item_names import task_and_split
+from holdfast.audit.item_names import item_name, task_and_split
 from holdfast.audit.item_rows import Item, NotMeasured, absent
 from holdfast.audit.labelled_items import INFERENCE_SETS, inference_items
 from holdfast.audit.move_items import MEANING_TASK, MoveItems
@@ -149,6 +149,9 @@ def measure_changed_texts(context: AuditContext, timing: dict[str, float]) -> li
         share = _EDITING_SHARE / (len(steps) - number * _EDITING_SHARE)
         deadline = float("inf") if exact else context.budget.deadline(share)
         plans.append(_planned(step, replace(context, deadline=deadline)))
+        if time.monotonic() > deadline:
+            names = ", ".join(item_name({"task": task, "split": split}) for task, split in step.rows)
+            context.budget.left_out.append(f"{names}: fewer texts changed")
     texts = [text for plan in plans if isinstance(plan, Planned) for text in plan.texts]
     context.progress.end(f"{len({text for _, text in texts}):,} changed texts for {len(steps)} items")
     timing["edits"], began = time.monotonic() - began, time.monotonic()
