@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.edits import antonym_pairs
-from holdfast.edits.edit import Side
+from holdfast.edits import antonym_adjectives, antonym_words
 from holdfast.edits.tagging import Tagger
 from holdfast.edits.word_rules import Condition, Rule, RuleEdit, read_rules
 from holdfast.edits.wordnet import WordNet, can_inflect
 
 _TAGGED = {
-    "ADJ": antonym_pairs.ADJECTIVES,
-    "ADV": antonym_pairs.ADVERBS,
-    "NOUN": antonym_pairs.NOUNS,
-    "VERB": antonym_pairs.VERBS,
+    "ADJ": antonym_adjectives.ADJECTIVES,
+    "ADV": antonym_words.ADVERBS,
+    "NOUN": antonym_words.NOUNS,
+    "VERB": antonym_words.VERBS,
 }
 _FORMS = {"NOUN": ("NNS",), "VERB": ("VBZ", "VBG", "VBD", "VBN")}
 # One of these precedes a passive or perfect; only then is an ambiguous form in -ed a participle.
@@ -33,7 +32,7 @@ class Antonym(RuleEdit):
     """A word replaced by its opposite."""
 
     NAME = "antonym"
-    SIDE: Side = "move"
+    SIDE = "move"
     ABOUT = "a word replaced by its opposite"
 
 
@@ -41,13 +40,12 @@ def antonym_edits(wordnet: WordNet | None, tagger: Tagger) -> list[Antonym]:
     """Return the edit `Antonym`.
 
     Args:
-        wordnet: source of further pairs, such as stable and unstable; None: the pairs of `antonym_pairs` alone.
+        wordnet: source of further pairs, such as stable and unstable; None: the pairs listed here alone.
         tagger: the part-of-speech tagger.
     """
     rules = [
-        *read_rules(antonym_pairs.ANY_TAG),
-        *read_rules(antonym_pairs.SITTING),
-        *read_rules(antonym_pairs.PREFIXED, "ADJ"),
+        *read_rules(antonym_words.ANY_TAG),
+        *read_rules(antonym_adjectives.PREFIXED, "ADJ"),
     ]
     for tag, text in _TAGGED.items():
         for rule in read_rules(text, tag):
@@ -58,7 +56,7 @@ def antonym_edits(wordnet: WordNet | None, tagger: Tagger) -> list[Antonym]:
         rules += [rule for rule in _prefix_rules(wordnet) if rule.old not in known]
     # "Win or lose", "a man and a woman": with its opposite near by, a change would say a thing twice.
     rules = [rule.given(Condition("with", frozenset([rule.new]), negated=True)) for rule in rules]
-    idioms = [line for line in antonym_pairs.IDIOMS.splitlines() if line]
+    idioms = antonym_words.IDIOMS.replace("\n", " ").split(", ")
     return [Antonym(rules, tagger, idioms)]
 
 
@@ -92,5 +90,5 @@ def _prefix_rules(wordnet: WordNet) -> Iterator[Rule]:
     for tag in ("ADJ", "ADV"):
         for word, opposite in wordnet.antonym_pairs(tag):
             prefix = word.removesuffix(opposite)
-            if prefix in _PREFIXES and word not in antonym_pairs.NOT_OPPOSITE:
+            if prefix in _PREFIXES and word not in antonym_adjectives.NOT_OPPOSITE:
                 yield Rule((word,), opposite, tag)

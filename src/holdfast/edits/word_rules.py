@@ -6,9 +6,9 @@
     closed > opened ; not near to                not if "to" is one of the next four words (behind: of the last four)
     far > near ; not after so as . ; before from several conditions, all needed
 
-A phrase has its words joined by ``_``. In a condition, a word in capitals stands for a part of speech (NOUN) or for
-CAPITAL (a word with a capital), DIGIT (a number), and ``.`` for the begin or end of a phrase (punctuation, end of the
-text). ``with`` looks at all words of the text.
+A line that begins with a space continues the one before. A phrase has its words joined by ``_``. In a condition, a word
+in capitals stands for a part of speech (NOUN) or for CAPITAL (a word with a capital), DIGIT (a number), and ``.`` for
+the begin or end of a phrase (punctuation, end of the text). ``with`` looks at all other words of the text.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ def read_rules(text: str, tag: str | None = None) -> Iterator[Rule]:
     """Yield the rules of a text in the notation of this module.
 
     Args:
-        text: one rule a line; empty lines and lines that begin with ``#`` are left out.
+        text: one rule a line; empty ones and those that begin with ``#`` are left out.
         tag: universal part of speech of the old words.
 
     Raises:
         ValueError: a line is no rule.
     """
-    for line in text.splitlines():
-        if not line.strip() or line.strip().startswith("#"):
+    for line in text.replace("\n ", " ").splitlines():
+        if not line or line.startswith("#"):
             continue
         pair, *parts = (part.strip() for part in line.split(" ; "))
         conditions = tuple(_condition(part) for part in parts)
@@ -160,7 +160,9 @@ class RuleEdit(Edit):
         for rule in self._rules.get(tagged.lower[at], ()):
             last = rule.last(tagged, at)
             if last is not None:
-                usable = not tagged.is_part(at, last) and not tagged.is_name(at) and not self._in_idiom(tagged, at, last)
+                usable = (
+                    not tagged.is_part(at, last) and not tagged.is_name(at) and not self._in_idiom(tagged, at, last)
+                )
                 return replace_words(tagged, at, last, rule.new) if usable else None
         return None
 

@@ -1,4 +1,4 @@
-"""Synonyms and antonyms from WordNet (Miller 1995), read from its database files or from tables made of them, without NLTK.
+"""Synonyms and antonyms from WordNet (Miller 1995), read from its database files or from tables of them, without NLTK.
 
 Only their data is kept: the words of each synset, the pairs of antonyms, and the exceptions of the inflection.
 """
