@@ -7,13 +7,15 @@
     far > near ; not after so as . ; before from several conditions, all needed
 
 A line that begins with a space continues the one before. A phrase has its words joined by ``_``. In a condition, a word
-in capitals stands for a part of speech (NOUN) or for CAPITAL (a word with a capital), DIGIT (a number), and ``.`` for
-the begin or end of a phrase (punctuation, end of the text). ``with`` looks at all other words of the text.
+in capitals stands for a part of speech (NOUN), for PLURAL (a noun in -s), CAPITAL (a word with a capital) or DIGIT (a
+number), and ``.`` for the begin or end of a phrase (punctuation, end of the text). ``with`` looks at all other words of
+the text.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -25,6 +27,7 @@ from holdfast.edits.words import UNIVERSAL_TAGS
 
 Place = Literal["before", "after", "near", "behind", "with"]
 _NEAR = 4
+_SIGNS = ("CAPITAL", "DIGIT", "PLURAL")
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,11 @@ class Condition:
         word = tagged.words[place]
         if ("CAPITAL" in self.words and word[0].isupper()) or ("DIGIT" in self.words and word[0].isdigit()):
             return True
-        return any(sign.isupper() for sign in self.words) and tagged.tags[place] in self.words
+        if not any(sign.isupper() for sign in self.words):
+            return False
+        if "PLURAL" in self.words and is_plural(tagged.lower[place]) and tagged.tags[place] == "NOUN":
+            return True
+        return tagged.tags[place] in self.words
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,15 @@ class Rule:
         return replace(self, conditions=(*self.conditions, *conditions))
 
 
+def is_plural(word: str) -> bool:
+    """Return True for a lower-case noun with the ending of a plural, or a frequent irregular plural."""
+    if word in ("men", "women", "children", "people", "feet", "teeth"):
+        return True
+    return (
+        word.endswith("s") and not word.endswith(("ss", "us", "is")) and word not in ("news", "series", "lens", "gas")
+    )
+
+
 def read_rules(text: str, tag: str | None = None) -> Iterator[Rule]:
     """Yield the rules of a text in the notation of this module.
 
@@ -103,7 +119,7 @@ def read_rules(text: str, tag: str | None = None) -> Iterator[Rule]:
     Raises:
         ValueError: a line is no rule.
     """
-    for line in text.replace("\n ", " ").splitlines():
+    for line in re.sub(r"\n\s+", " ", text).splitlines():
         if not line or line.startswith("#"):
             continue
         pair, *parts = (part.strip() for part in line.split(" ; "))
@@ -128,7 +144,7 @@ def _condition(text: str) -> Condition:
     if place not in get_args(Place) or not named:
         raise ValueError(f"not a condition: {text!r}")
     for name in named:
-        if name.isupper() and name not in UNIVERSAL_TAGS and name not in ("CAPITAL", "DIGIT"):
+        if name.isupper() and name not in UNIVERSAL_TAGS and name not in _SIGNS:
             raise ValueError(f"not a sign: {name!r}")
     return Condition(place, frozenset(named), negated)  # type: ignore[arg-type]
 
