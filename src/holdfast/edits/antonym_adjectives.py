@@ -86,7 +86,7 @@ rare > common
 popular > unpopular ; not before vote music culture science front song songs book books with demand
 famous > obscure ; not before for
 unknown > famous ; before NOUN . ; not before number date
-public = private ; before NOUN . ; not before relations school schools health domain library transport company
+public = private ; before NOUN ; not before relations school schools health domain library transport company
     companies company's limited opinion sector eye schooled road secretary
 male = female
 major = minor ; before NOUN ; not before league leagues general key scale planet

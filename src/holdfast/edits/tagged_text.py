@@ -77,9 +77,7 @@ def replace_words(tagged: TaggedText, at: int, last: int, new: str) -> Edited | 
     An "a" or "an" before them changes if the new word needs the other one.
     """
     begin, end = tagged.spans[at][0], tagged.spans[last][1]
-    old = tagged.words[at]
-    # A single capital ("I", "A") is no word in upper case.
-    cased = in_case_of(old, new) if len(old) > 1 or not new[:1].islower() else new
+    cased = in_case_of(tagged.words[at], new)
     changes = [(begin, end, cased)]
     before = tagged.before(at)
     if before is not None and tagged.lower[before] in ("a", "an"):
