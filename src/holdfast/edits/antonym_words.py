@@ -203,6 +203,8 @@ export = import ; not near to from
 
 # Words that need no part of speech.
 ANY_TAG = """
+left = right ; before hand side wing foot leg arm eye bank ear shoulder knee corner lane wrist ankle lung
+    tributary ; after the his her its their a my your
 north = south ; not before CAPITAL america africa korea carolina dakota pole northeast northwest southeast
     southwest ; not with south north
 east = west ; not before CAPITAL virginia indies ham side northeast northwest southeast southwest ; not with west east

@@ -252,9 +252,7 @@ def _person(tagged: TaggedText, first: int, last: int) -> Mention | None:
     if gender is None or not 2 <= len(words) <= 3 or words[-1] in _ORGANISATIONS or not all(map(str.isalpha, words)):
         return None
     after = tagged.after(last)
-    if words[-1] in _NO_SURNAMES or (
-        after is not None and tagged.lower[after] in ("de", "da", "van", "von", "of", "and")
-    ):
+    if words[-1] in _NO_SURNAMES or (after is not None and tagged.lower[after] in ("de", "da", "van", "von", "of")):
         return None
     if any(word.isupper() or word.lower() in _KINDS for word in words):
         return None
