@@ -101,7 +101,7 @@ class Name(Edit):
         # Named twice, it would be two.
         if tagged.text.count(mention.name) > 1:
             return []
-        own = {word.lower() for word in mention.name.split()} if mention.kind in _ORGANISATIONS else set()
+        own = {word.lower() for word in mention.name.split()} if _is_organisation(mention.kind) else set()
         names = [
             name for name in self._candidates.get(mention.kind, ()) if not (set(name.lower().split()) - own) & known
         ]
@@ -271,6 +271,10 @@ def _organisation(tagged: TaggedText, first: int, last: int) -> Mention | None:
         return None
     article = "the " if before is not None and tagged.lower[before] == "the" else ""
     return Mention(first, last, article + words[-1], " ".join(words))
+
+
+def _is_organisation(kind: str) -> bool:
+    return kind.removeprefix("the ") in _ORGANISATIONS
 
 
 def _day(tagged: TaggedText, at: int) -> int:
