@@ -158,6 +158,14 @@ def test_nouns_of_like_meaning_do_not_stand_in(edits):
     assert made.isdisjoint({"He saw the movie.", "He saw the documentary."})
 
 
+def test_spans_of_time(edits):
+    spans = {"hours", "days", "weeks", "months", "decades"}
+    assert results(edits[1], "It took two years.", seeds=100) == {f"It took two {span}." for span in spans}
+    assert results(edits[1], "He came last year.") == {f"He came last {span}." for span in ("week", "month", "decade")}
+    for text in ("He came last day.", "He came one day.", "the year", "last year's news", "last year in Rome"):
+        assert results(edits[1], text) == set()
+
+
 def test_kin_keeps_its_sex(edits):
     assert results(edits[1], "His father left.", seeds=100) == {
         f"His {other} left." for other in ("brother", "cousin", "grandfather", "nephew", "son", "uncle")

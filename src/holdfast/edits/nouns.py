@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from holdfast.edits.edit import ENGLISH, Edit, Edited
 from holdfast.edits.name_lists import ALIKE, COLOURS, NOUNS, listed
+from holdfast.edits.number_words import CARDINALS
 from holdfast.edits.tagged_text import TaggedText, replace_words
 from holdfast.edits.tagging import Tagger
 
@@ -45,7 +46,7 @@ _NO_COLOUR_OF = frozenset(
     army guard room sox devils giants hat dye
     """.split()
 )
-_IRREGULAR = {"wolf": "wolves", "fisherman": "fishermen", "puppy": "puppies"}
+_IRREGULAR = {"knife": "knives", "wolf": "wolves", "fisherman": "fishermen", "puppy": "puppies"}
 
 
 class Mention(NamedTuple):
@@ -71,6 +72,7 @@ _KINDS |= {noun: f"{kind}, {'male' if noun in _MEN else 'female'}" for noun, kin
 _OF_KIND: dict[str, list[str]] = {}
 for _noun, _kind in _KINDS.items():
     _OF_KIND.setdefault(_kind, []).append(_noun)
+_OF_KIND["one span of time"] = ["week", "month", "year", "decade"]  # "last day" is not said
 _OF_KIND["colour"] = list(listed(COLOURS))
 _SINGULARS = {_plural(noun): noun for noun, kind in _KINDS.items() if kind not in _MASS}
 _ALIKE: dict[str, set[str]] = {}
@@ -128,7 +130,9 @@ def nouns_in(tagged: TaggedText) -> Iterator[Mention]:
         singular = _SINGULARS.get(word, word)
         kind = _KINDS.get(singular)
         if kind is not None and singular not in _NEVER_REPLACED and _stands_alone(tagged, at, kind):
-            yield Mention(at, kind, singular, plural=singular != word)
+            one = kind == "time" and singular == word
+            if not one or word in _OF_KIND["one span of time"]:
+                yield Mention(at, "one span of time" if one else kind, singular, plural=singular != word)
 
 
 def _stands_alone(tagged: TaggedText, at: int, kind: str) -> bool:
@@ -141,10 +145,23 @@ def _stands_alone(tagged: TaggedText, at: int, kind: str) -> bool:
         return False
     if kind == "illness" and "tropic" in tagged.lower:
         return False
+    if kind == "time":
+        return _is_span_of_time(tagged, at)
     needed = _MASS.get(kind, _DETERMINERS)
     if before is None:
         return kind not in _MASS and tagged.lower[at] in _SINGULARS and tagged.opens_sentence(at)
     return tagged.lower[before] in needed
+
+
+def _is_span_of_time(tagged: TaggedText, at: int) -> bool:
+    """Return True for a counted unit of time ("two years", "a few days"), and one of "last week"."""
+    before, plural = tagged.before(at), tagged.lower[at] in _SINGULARS
+    if before is None:
+        return False
+    word = tagged.lower[before]
+    if plural:
+        return word in ("few", "several", "many", "some") or (word in CARDINALS and word != "one") or word.isdecimal()
+    return word in ("last", "next", "this") and tagged.after(at) is None
 
 
 def _is_colour(tagged: TaggedText, at: int) -> bool:
