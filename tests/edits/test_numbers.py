@@ -30,6 +30,7 @@ from holdfast.edits.numbers import number_edits
         ("a two-year plan", r"(a|an) [a-z]+-year plan"),
         ("over three million people", r"over [a-z]+ million people"),
         ("the first stage of it", r"the (second|third|fourth|fifth|sixth) stage of it"),
+        ("It was the 5 of March.", r"It was the (1?\d|2[0-8]) of March\."),
         ("He came on 5 March.", r"He came on (1?\d|2[0-8]) March\."),
         ("It starts at 5 pm today.", r"It starts at (\d|1[0-2]) pm today\."),
         ("season 5 of it", r"season \d\d? of it"),

@@ -114,6 +114,7 @@ def test_the_form_of_a_number(text, made):
         "from 5 to 9 dogs",
         "3-2 goals",
         "12,000 men",
+        "on 29 and 30 March 2008",
         "1990",
         "the 22nd of it",
         "the 2th season",

@@ -116,7 +116,7 @@ unable > able ; before to
 likely > unlikely ; not after most more very less as ; before to
 similar > different ; not before to in
 visible > invisible ; not before magnitude light spectrum ; not after clearly easily still
-true = false ; not before to love story stories ; not after come comes came
+true = false ; not before to love story stories ; not after come comes came ; not before start starts
 correct = incorrect
 accurate = inaccurate
 incomplete > complete
@@ -198,7 +198,7 @@ consistent > inconsistent
 convenient > inconvenient
 convincing > unconvincing
 controversial > uncontroversial
-dependent > independent ; not before on upon variable clause
+dependent > independent ; not before on upon variable clause ; not before CAPITAL
 desirable > undesirable
 eligible > ineligible
 employed > unemployed ; before . ; after is was are were

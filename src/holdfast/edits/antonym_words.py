@@ -119,9 +119,9 @@ rise > fall ; not before VERB to up through against again from in and ; not near
 fall > rise ; not near located silent ; not before ADJ VERB ADV in into to asleep under out ill off for victim
     apart on short between within down
 win > lose ; not before . over back against ; not near award awards medal medals prize prizes gold silver bronze
-    scholarship award's acclaim honours emmy
+    scholarship award's acclaim honours emmy ; not after most many
 lose > win ; near game games match matches election elections battle battles title final war championship race
-    series seat cup ; not after be been being was were is are
+    series seat cup ; not after be been being was were is are ; not after most many
 open = close ; not before for with up into onto out down off a by against his her to at ; not after at so as very
 begin > end ; not before to as with work working by his her out VERB CAPITAL ; not near to playing working
 start > end ; not before . and or from under to as with work working by his her out up off for VERB CAPITAL over
