@@ -38,15 +38,29 @@ _LONG_MONTHS = frozenset("January March May July August October December".split(
 _FEW = 3  # candidates in the texts, below which the list is used
 _VERBS_TOO = frozenset("mark bill frank jack will grant sally eva grace".split())
 
-_KINDS = {name.lower(): (name, kind) for kind, text in PLACES.items() for name in listed(text)}
-_KINDS |= {name.lower(): (name, "month") for name in MONTHS}
-_KINDS |= {name.lower(): (name, "weekday") for name in listed(WEEKDAYS)}
-_KINDS |= {f"{name.lower()}s": (f"{name}s", "weekdays") for name in listed(WEEKDAYS)}
-_GENDER = {name.lower(): "man" for name in listed(MEN)} | {name.lower(): "woman" for name in listed(WOMEN)}
-_OF_KIND: dict[str, list[str]] = {}
-for _name, _kind in _KINDS.values():
-    _OF_KIND.setdefault(_kind, []).append(_name)
-_OF_KIND |= {f"given name of a {g}": [n.capitalize() for n, s in _GENDER.items() if s == g] for g in ("man", "woman")}
+
+def _listed_kinds() -> dict[str, tuple[str, str]]:
+    """Return the name in its case and its kind for each listed name in lower case."""
+    kinds = {name.lower(): (name, kind) for kind, text in PLACES.items() for name in listed(text)}
+    kinds |= {name.lower(): (name, "month") for name in MONTHS}
+    kinds |= {name.lower(): (name, "weekday") for name in listed(WEEKDAYS)}
+    return kinds | {f"{name.lower()}s": (f"{name}s", "weekdays") for name in listed(WEEKDAYS)}
+
+
+_KINDS: Mapping[str, tuple[str, str]] = _listed_kinds()
+_GENDER: Mapping[str, str] = {
+    name.lower(): gender for gender, names in (("man", MEN), ("woman", WOMEN)) for name in listed(names)
+}
+
+
+def _listed_names() -> dict[str, list[str]]:
+    """Return the listed names by kind."""
+    names: dict[str, list[str]] = {}
+    for name, kind in _KINDS.values():
+        names.setdefault(kind, []).append(name)
+    for name, gender in _GENDER.items():
+        names.setdefault(f"given name of a {gender}", []).append(name.capitalize())
+    return names
 
 
 class Mention(NamedTuple):
@@ -127,8 +141,8 @@ def name_edits(texts: Iterable[str], tagger: Tagger) -> list[Edit]:
         for noun in nouns_in(tagged):
             nouns[noun.kind][noun.singular] = None
     found = {kind: list(seen) for kind, seen in names.items()}
-    listed_names = {kind: every for kind, every in _OF_KIND.items() if len(found.get(kind, ())) < _FEW}
-    return [Name(found | listed_names, tagger), Noun({kind: list(seen) for kind, seen in nouns.items()}, tagger)]
+    few = {kind: every for kind, every in _listed_names().items() if len(found.get(kind, ())) < _FEW}
+    return [Name(found | few, tagger), Noun({kind: list(seen) for kind, seen in nouns.items()}, tagger)]
 
 
 def names_in(tagged: TaggedText) -> Iterator[Mention]:

@@ -67,18 +67,40 @@ def _plural(noun: str) -> str:
 
 
 _MEN = frozenset("brother father grandfather nephew son uncle".split())
-_KINDS = {noun: kind for kind, text in NOUNS.items() for noun in listed(text)}
-_KINDS |= {noun: f"{kind}, {'male' if noun in _MEN else 'female'}" for noun, kind in _KINDS.items() if kind == "kin"}
-_OF_KIND: dict[str, list[str]] = {}
-for _noun, _kind in _KINDS.items():
-    _OF_KIND.setdefault(_kind, []).append(_noun)
-_OF_KIND["one span of time"] = ["week", "month", "year", "decade"]  # "last day" is not said
-_OF_KIND["colour"] = list(listed(COLOURS))
-_SINGULARS = {_plural(noun): noun for noun, kind in _KINDS.items() if kind not in _MASS}
-_ALIKE: dict[str, set[str]] = {}
-for _group in ALIKE.split(";"):
-    for _noun in _group.split():
-        _ALIKE.setdefault(_noun, set()).update(_group.split())
+_SPANS = ("week", "month", "year", "decade")  # "last day" is not said
+_COLOURS = listed(COLOURS)
+
+
+def _listed_kinds() -> dict[str, str]:
+    """Return the kind of each listed noun; kin is of two kinds, so that the pronouns around stay right."""
+    kinds = {noun: kind for kind, text in NOUNS.items() for noun in listed(text)}
+    return {
+        noun: f"{kind}, {'male' if noun in _MEN else 'female'}" if kind == "kin" else kind
+        for noun, kind in kinds.items()
+    }
+
+
+_KINDS: Mapping[str, str] = _listed_kinds()
+_SINGULARS: Mapping[str, str] = {_plural(noun): noun for noun, kind in _KINDS.items() if kind not in _MASS}
+
+
+def _listed_nouns() -> dict[str, list[str]]:
+    """Return the listed nouns and colours by kind."""
+    nouns = {"one span of time": list(_SPANS), "colour": list(_COLOURS)}
+    for noun, kind in _KINDS.items():
+        nouns.setdefault(kind, []).append(noun)
+    return nouns
+
+
+def _nouns_alike() -> dict[str, set[str]]:
+    """Return the nouns that mean nearly the same, for each noun that has some."""
+    alike: dict[str, set[str]] = {}
+    for group in ALIKE.split(";"):
+        for noun in group.split():
+            alike.setdefault(noun, set()).update(group.split())
+    return alike
+
+
 _FEW = 3  # nouns of a kind in the texts, below which the list is used
 
 
@@ -96,8 +118,8 @@ class Noun(Edit):
     ABOUT = "a noun or colour replaced by another of its kind"
 
     def __init__(self, candidates: Mapping[str, Sequence[str]], tagger: Tagger) -> None:
-        listed_nouns = {kind: every for kind, every in _OF_KIND.items() if len(candidates.get(kind, ())) < _FEW}
-        self._candidates, self._tagger = {**candidates, **listed_nouns}, tagger
+        few = {kind: every for kind, every in _listed_nouns().items() if len(candidates.get(kind, ())) < _FEW}
+        self._candidates, self._alike, self._tagger = {**candidates, **few}, _nouns_alike(), tagger
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """See `Edit`."""
@@ -110,7 +132,7 @@ class Noun(Edit):
                 for noun in self._candidates.get(mention.kind, ())
                 if noun not in tagged.lower
                 and _plural(noun) not in tagged.lower
-                and noun not in _ALIKE.get(mention.singular, ())
+                and noun not in self._alike.get(mention.singular, ())
             ]
             if others:
                 new = rng.choice(others)
@@ -123,7 +145,7 @@ class Noun(Edit):
 def nouns_in(tagged: TaggedText) -> Iterator[Mention]:
     """Yield the nouns and colours of a text that can be replaced."""
     for at, word in enumerate(tagged.lower):
-        if word in _OF_KIND["colour"]:
+        if word in _COLOURS:
             if _is_colour(tagged, at):
                 yield Mention(at, "colour", word, plural=False)
             continue
@@ -131,7 +153,7 @@ def nouns_in(tagged: TaggedText) -> Iterator[Mention]:
         kind = _KINDS.get(singular)
         if kind is not None and singular not in _NEVER_REPLACED and _stands_alone(tagged, at, kind):
             one = kind == "time" and singular == word
-            if not one or word in _OF_KIND["one span of time"]:
+            if not one or word in _SPANS:
                 yield Mention(at, "one span of time" if one else kind, singular, plural=singular != word)
 
 
