@@ -20,11 +20,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from noiseqa_questions import changed_words, questions, words_apart
+from noiseqa_questions import Question, changed_words, questions, words_apart
 from typing_alignment import Operation, is_near, operations
 
-from holdfast.edits.typing_errors import KEYBOARD
-from holdfast.edits.typing_rates import LENGTHS, MISSPELLING, PLACES, SLIP, frequency_class, length_class, place_class
+from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_class, length_class, place_class
 from holdfast.files import write_text
 
 Groups = dict[tuple[str, str], Counter[str]]
@@ -59,20 +58,24 @@ def aligned(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, list[Operat
 def fit_misspellings(data: Path) -> Groups:
     groups: Groups = defaultdict(Counter)
     letters: Counter[str] = Counter()
+    last: Counter[str] = Counter()
     for word, found in aligned(learners(data)):
-        letters.update(word)
+        letters.update(word[:-1])
+        last.update(word[-1])
         groups[f"{MISSPELLING}/count", length_class(word)][str(len(found))] += 1
         for operation in found:
             name, index = operation.name, max(operation.index, 0)
             groups[f"{MISSPELLING}/operation", length_class(word)][name] += 1
             groups[f"{MISSPELLING}/place", name][place_class(index, len(word))] += 1
-            groups[f"{MISSPELLING}/letter", name][word[index]] += 1
+            end = " last" if index == len(word) - 1 else ""
+            groups[f"{MISSPELLING}/letter", name + end][word[index]] += 1
             if name in ("substitute", "insert"):
-                groups[f"{MISSPELLING}/{name}", word[index]][operation.letter] += 1
-    for (table, _), counts in groups.items():
-        if table == f"{MISSPELLING}/letter":  # relative to how often the letter occurs
+                groups[f"{MISSPELLING}/{name}", word[index] + end][operation.letter] += 1
+    for (table, key), counts in groups.items():
+        if table == f"{MISSPELLING}/letter":  # relative to how often the letter occurs there
+            of = last if key.endswith(" last") else letters
             for letter in counts:
-                counts[letter] = counts[letter] / letters[letter]  # type: ignore[assignment]
+                counts[letter] = counts[letter] / of[letter]  # type: ignore[assignment]
     return groups
 
 
@@ -97,28 +100,53 @@ def fit_risk(data: Path) -> Counter[str]:
     return Counter({key: wrong[key] / used[key] for key in sorted(wrong)})  # type: ignore[arg-type]
 
 
-def fit_slips(data: Path, groups: Groups) -> tuple[float, Groups]:
+def fit_slips(data: Path, groups: Groups) -> Groups:
     """The share of misspellings among typed errors, and what they leave: the slips."""
     far = Counter(not_near(word, each) for word, found in aligned(learners(data)) for each in found)
     typed: Groups = defaultdict(Counter)
     typed_far: Counter[bool] = Counter()
-    pairs = [pair for question in questions(data, chosen=True) for pair in changed_words(question)]
-    apart = Counter(kind for question in questions(data, chosen=True) for kind in words_apart(question))
-    capitals = sum(word.lower() == typed.lower() for word, typed in pairs)
-    for word, found in aligned((word.lower(), typed.lower()) for word, typed in pairs):
+    halves = questions(data, chosen=True)
+    pairs = [pair for question in halves for pair in changed_words(question)]
+    for word, found in aligned((word.lower(), written.lower()) for word, written in pairs):
         typed[f"{SLIP}/count", length_class(word)][str(len(found))] += 1
         for operation in found:
             typed_far[not_near(word, operation)] += 1
             typed[f"{SLIP}/operation", ""][operation.name] += 1
+            typed[f"{SLIP}/place", operation.name][place_class(max(operation.index, 0), len(word))] += 1
     misspelt = share(typed_far, True) / share(far, True)
-    overall = sum((groups[f"{MISSPELLING}/operation", key] for key in LENGTHS), Counter())
-    every = typed.pop((f"{SLIP}/operation", ""))
-    slips = Counter({name: share(every, name) - misspelt * share(overall, name) for name in sorted(every)})
-    slips = Counter({name: max(0.0, value) for name, value in slips.items()})  # type: ignore[arg-type]
-    # errors that no misspelling has: a lost capital, words joined or split
-    total = every.total()
-    slips.update({"capital": capitals / total, "join": apart["join"] / total, "split": apart["split"] / total})
-    return misspelt, {**typed, (f"{SLIP}/operation", ""): slips}
+    every = typed[f"{SLIP}/operation", ""]
+    groups = {**groups, (f"{MISSPELLING}/operation", ""): sum_of(groups, f"{MISSPELLING}/operation")}
+    slips = {key: left(counts, groups[key[0].replace(SLIP, MISSPELLING), key[1]], misspelt) for key, counts in typed.items()}
+    # errors that no misspelling has: words joined or split, capitals lost or doubled
+    apart = Counter(kind for question in halves for kind in words_apart(question))
+    for kind in ("join", "split"):
+        slips[f"{SLIP}/operation", ""][kind] = apart[kind] / every.total()  # type: ignore[assignment]
+    slips[f"{SLIP}/capital", ""] = Counter(capital(*pair) for pair in pairs if pair[0][0].isupper())
+    marks = Counter(mark(question) for question in halves if list(changed_words(question)))
+    mixture = Counter({MISSPELLING: misspelt, SLIP: 1 - misspelt})
+    return {**slips, ("final mark", ""): marks, ("mixture", ""): mixture}  # type: ignore[dict-item]
+
+
+def sum_of(groups: Groups, name: str) -> Counter[str]:
+    return sum((counts for (table, _), counts in groups.items() if table == name), Counter())
+
+
+def left(typed: Counter[str], misspelt: Counter[str], weight: float) -> Counter[str]:
+    """What a share ``weight`` of misspellings leaves of typed errors; no outcome below 0."""
+    rest = {key: share(typed, key) - weight * share(misspelt, key) for key in sorted(typed)}
+    return Counter({key: value for key, value in rest.items() if value > 0})  # type: ignore[misc]
+
+
+def capital(word: str, typed: str) -> str:
+    """What an error in a capitalised word was."""
+    if word.lower() != typed.lower():
+        return "kept"
+    return "lost" if sum(map(str.isupper, typed)) < sum(map(str.isupper, word)) else "doubled"
+
+
+def mark(question: Question) -> str:
+    """Whether a changed question still ends in its question mark."""
+    return "lost" if question.clean.rstrip().endswith("?") and not question.changed.rstrip().endswith("?") else "kept"
 
 
 def not_near(word: str, operation: Operation) -> bool:
@@ -150,13 +178,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("src/holdfast/edits/typing_rates.tsv"))
     arguments = parser.parse_args()
     groups = fit_misspellings(arguments.data)
-    misspelt, slips = fit_slips(arguments.data, groups)
-    groups |= slips
-    groups["mixture", ""] = Counter({MISSPELLING: misspelt, SLIP: 1 - misspelt})  # type: ignore[dict-item]
+    groups |= fit_slips(arguments.data, groups)
     groups["risk", ""] = fit_risk(arguments.data)
     groups[f"{MISSPELLING}/apostrophe", ""] = fit_apostrophes(arguments.data)
-    groups = {key: counts for key, counts in groups.items() if key[0] != f"{MISSPELLING}/insert" or key[1] in KEYBOARD}
     write_text(arguments.output, table(groups))
+    misspelt = share(groups["mixture", ""], MISSPELLING)
     print(f"{arguments.output}: misspellings {misspelt:.3f} of typing errors, {len(groups)} groups of shares")
 
 

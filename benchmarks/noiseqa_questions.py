@@ -57,3 +57,10 @@ def _differences(question: Question) -> Iterator[tuple[list[str], list[str]]]:
     for name, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if name != "equal":
             yield old[i:j], new[k:m]
+
+
+def paragraphs(data: Path) -> dict[str, str]:
+    """All paragraphs, by id; a title goes before its text."""
+    with (data / "noiseqa" / "corpus.jsonl").open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return {row["_id"]: f"{row.get('title', '')} {row['text']}".strip() for row in rows}

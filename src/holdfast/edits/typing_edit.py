@@ -12,6 +12,7 @@ from holdfast.edits.typing_rates import JOIN, MISSPELLING, SLIP, TypingRates, ty
 from holdfast.edits.words import Words
 
 _APOSTROPHE = re.compile(r"['’](?=[^\W\d_])")
+_FINAL_MARK = re.compile(r"(?<=\w)[.?!](?=\s*\Z)")
 _SPACE = re.compile(r"[ \t](?=[^\W_])")
 
 
@@ -44,13 +45,19 @@ class PeoplesTyping(Edit):
             changes += [change] if change is not None else []
             if len(changes) == left:
                 break
+        if changes and self.rates.drawn("final mark", rng) == "lost":
+            mark = _FINAL_MARK.search(text)
+            changes += [Change(*mark.span(), "")] if mark else []
         return edited(text, *changes)
 
     def _mistyped(self, text: str, span: tuple[int, int], kind: str, rng: random.Random) -> Change | None:
         begin, end = span
         word = text[begin:end]
-        if _APOSTROPHE.match(text, end) and self.rates.loses_apostrophe(kind, rng):
+        if _APOSTROPHE.match(text, end) and self.rates.drawn(f"{kind}/apostrophe", rng) == "lost":
             return Change(begin, end + 1, word)
+        capital = self.rates.drawn(f"{kind}/capital", rng) if word[:1].isupper() else ""
+        if capital == "lost" or (capital == "doubled" and word[1:2].islower()):
+            return Change(begin, end, word[0].lower() + word[1:] if capital == "lost" else word[:2].upper() + word[2:])
         operations = self.rates.operations(kind, word, rng)
         if operations == [JOIN] and _SPACE.match(text, end):
             return Change(begin, end + 1, word)

@@ -22,7 +22,7 @@ MISSPELLING = "misspelling"
 SLIP = "slip"
 PLACES = ("first", "second", "middle", "next to last", "last")
 LENGTHS = ("1-3", "4-6", "7-9", "10+")
-SPLIT, JOIN, CAPITAL = "split", "join", "capital"
+SPLIT, JOIN = "split", "join"
 _TRIES = 8
 
 
@@ -48,9 +48,10 @@ class TypingRates:
     """Rates of typing errors: groups of shares, each of which sums to 1.
 
     Attributes:
-        groups: by (table, key), the share of each outcome. Tables are ``mixture``, ``risk``, and for both kinds of error
-            ``KIND/count`` and ``KIND/operation`` (key: length, or empty for all); for misspellings also ``KIND/apostrophe``,
-            ``KIND/place`` and ``KIND/letter`` (key: operation), ``KIND/substitute`` and ``KIND/insert`` (key: letter).
+        groups: by (table, key), the share of each outcome. Tables are ``mixture``, ``risk``, both kinds of error
+            ``final mark``; for both kinds of error ``KIND/count`` and ``KIND/operation`` (key: length, or empty for all) and
+            ``KIND/place`` (key: operation); ``slip/capital``; ``misspelling/apostrophe``, ``misspelling/letter`` (key:
+            operation), ``misspelling/substitute`` and ``misspelling/insert`` (key: letter; " last": the word's last).
     """
 
     groups: Mapping[tuple[str, str], Shares]
@@ -90,10 +91,10 @@ class TypingRates:
         shares = self.shares(f"{kind}/operation", key) or self.shares(f"{kind}/operation", "")
         return [_drawn(shares, rng) for _ in range(count)]
 
-    def loses_apostrophe(self, kind: str, rng: random.Random) -> bool:
-        """Draw whether an error in a word with an apostrophe is that it has none."""
-        shares = self.shares(f"{kind}/apostrophe", "")
-        return bool(shares) and _drawn(shares, rng) == "lost"
+    def drawn(self, table: str, rng: random.Random) -> str:
+        """Draw an outcome of a table with one group; an empty string if there is no such table."""
+        shares = self.shares(table, "")
+        return _drawn(shares, rng) if shares else ""
 
     def mistyped(self, kind: str, word: str, operations: Sequence[str], rng: random.Random) -> str | None:
         """Return the word with the operations applied; one that does not apply is exchanged for another.
@@ -110,18 +111,23 @@ class TypingRates:
 
     def _applied(self, kind: str, word: str, operation: str, rng: random.Random) -> str | None:
         places = [
-            weight * self.shares(f"{kind}/letter", operation).get(word[index].lower(), _rare(kind))
-            for index, weight in enumerate(self._places(kind, operation, len(word)))
+            place * self._letter(kind, operation, word, index) if _applies(operation, word, index) else 0.0
+            for index, place in enumerate(self._places(kind, operation, len(word)))
         ]
-        places = [weight if _applies(operation, word, index) else 0.0 for index, weight in enumerate(places)]
         if not any(places):
             return None
         index = rng.choices(range(len(word)), places)[0]
         letter = word[index].lower()
         if operation in ("substitute", "insert"):
-            choices = self.shares(f"{kind}/{operation}", letter) or {key: 1.0 for key in KEYBOARD.get(letter, "")}
+            choices = self.shares(f"{kind}/{operation}", letter + _end(word, index))
+            choices = choices or {key: 1.0 for key in KEYBOARD.get(letter, "")}
             return _with_letter(word, index, _drawn(choices, rng), operation, rng, kind) if choices else None
         return _changed(word, index, operation)
+
+    def _letter(self, kind: str, operation: str, word: str, index: int) -> float:
+        """Return how likely the operation hits a letter; one that the table lacks is rare in a misspelling."""
+        shares = self.shares(f"{kind}/letter", operation + _end(word, index))
+        return shares.get(word[index].lower(), 0.001) if shares else 1.0
 
     def _places(self, kind: str, operation: str, length: int) -> list[float]:
         """Return the weight of each place in a word: a class's share is divided among the places of the class."""
@@ -139,9 +145,8 @@ def typing_rates() -> TypingRates:
     return TypingRates.parse(file.read_text(encoding="utf-8"))
 
 
-def _rare(kind: str) -> float:
-    """Return the weight of a letter that the table does not have: little in a misspelling, that of all in a slip."""
-    return 0.001 if kind == MISSPELLING else 1.0
+def _end(word: str, index: int) -> str:
+    return " last" if index == len(word) - 1 else ""
 
 
 def _applies(operation: str, word: str, index: int) -> bool:
@@ -154,8 +159,6 @@ def _applies(operation: str, word: str, index: int) -> bool:
         return bool(after) and letter != after
     if operation == SPLIT:
         return index > 0
-    if operation == CAPITAL:
-        return index == 0 and letter != letter.lower()
     return operation != JOIN and letter.isalpha()
 
 
@@ -167,9 +170,7 @@ def _changed(word: str, index: int, operation: str) -> str | None:
         return word[: index + 1] + letter + rest
     if operation == "swap":
         return word[:index] + rest[0] + letter + rest[1:]
-    if operation == SPLIT:
-        return f"{word[:index]} {letter}{rest}"
-    return letter.lower() + rest if operation == CAPITAL else None
+    return f"{word[:index]} {letter}{rest}" if operation == SPLIT else None
 
 
 def _with_letter(word: str, index: int, letter: str, operation: str, rng: random.Random, kind: str) -> str:
