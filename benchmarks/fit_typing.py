@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import re
+import string
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_cla
 from holdfast.files import write_text
 
 Groups = dict[tuple[str, str], Counter[str]]
+PRIOR = 5.0
 MOST = 3  # more operations than this are another word
 _LETTERS = re.compile("[a-z]+")
 _USES = ("questions/nq_open", "questions/webquestions", "unlabelled/wiki_train_00")
@@ -107,21 +109,33 @@ def fit_slips(data: Path, groups: Groups) -> Groups:
     typed_far: Counter[bool] = Counter()
     halves = questions(data, chosen=True)
     pairs = [pair for question in halves for pair in changed_words(question)]
+    hit: Counter[str] = Counter()
+    used = Counter(letter for each in halves for letter in each.clean.lower() if letter.isalpha())
     for word, found in aligned((word.lower(), written.lower()) for word, written in pairs):
         typed[f"{SLIP}/count", length_class(word)][str(len(found))] += 1
         for operation in found:
             typed_far[not_near(word, operation)] += 1
-            typed[f"{SLIP}/operation", ""][operation.name] += 1
+            name = "insert near" if operation.name == "insert" and is_near(word, operation) else operation.name
+            typed[f"{SLIP}/operation", ""][name] += 1
+            if name == "delete":
+                hit[word[operation.index]] += 1
             typed[f"{SLIP}/place", operation.name][place_class(max(operation.index, 0), len(word))] += 1
     misspelt = share(typed_far, True) / share(far, True)
     every = typed[f"{SLIP}/operation", ""]
-    groups = {**groups, (f"{MISSPELLING}/operation", ""): sum_of(groups, f"{MISSPELLING}/operation")}
+    near = Counter(is_near(word, each) for word, found in aligned(learners(data)) for each in found if each.name == "insert")
+    known = sum_of(groups, f"{MISSPELLING}/operation")
+    known["insert near"] = known["insert"] * share(near, True)  # type: ignore[assignment]
+    known["insert"] -= known["insert near"]
+    groups = {**groups, (f"{MISSPELLING}/operation", ""): known}
     slips = {key: left(counts, groups[key[0].replace(SLIP, MISSPELLING), key[1]], misspelt) for key, counts in typed.items()}
     # errors that no misspelling has: words joined or split, capitals lost or doubled
     apart = Counter(kind for question in halves for kind in words_apart(question))
     for kind in ("join", "split"):
         slips[f"{SLIP}/operation", ""][kind] = apart[kind] / every.total()  # type: ignore[assignment]
-    slips[f"{SLIP}/capital", ""] = Counter(capital(*pair) for pair in pairs if pair[0][0].isupper())
+    capitals = Counter(capital(*pair) for pair in pairs if pair[0][0].isupper())
+    slips[f"{SLIP}/capital", ""] = left(capitals, Counter(kept=1), misspelt)
+    for end in ("", " last"):
+        slips[f"{SLIP}/letter", "delete" + end] = dropped(hit, used)
     marks = Counter(mark(question) for question in halves if list(changed_words(question)))
     mixture = Counter({MISSPELLING: misspelt, SLIP: 1 - misspelt})
     return {**slips, ("final mark", ""): marks, ("mixture", ""): mixture}  # type: ignore[dict-item]
@@ -135,6 +149,14 @@ def left(typed: Counter[str], misspelt: Counter[str], weight: float) -> Counter[
     """What a share ``weight`` of misspellings leaves of typed errors; no outcome below 0."""
     rest = {key: share(typed, key) - weight * share(misspelt, key) for key in sorted(typed)}
     return Counter({key: value for key, value in rest.items() if value > 0})  # type: ignore[misc]
+
+
+def dropped(hit: Counter[str], used: Counter[str], prior: float = PRIOR) -> Counter[str]:
+    """How likely a typist drops each letter, relative to its use; drawn to the mean as if by ``prior`` more of each."""
+    mean = hit.total() / used.total()
+    return Counter(
+        {letter: (hit[letter] + prior) / (used[letter] * mean + prior) for letter in string.ascii_lowercase}  # type: ignore[misc]
+    )
 
 
 def capital(word: str, typed: str) -> str:

@@ -22,7 +22,7 @@ MISSPELLING = "misspelling"
 SLIP = "slip"
 PLACES = ("first", "second", "middle", "next to last", "last")
 LENGTHS = ("1-3", "4-6", "7-9", "10+")
-SPLIT, JOIN = "split", "join"
+NEAR, SPLIT, JOIN = "insert near", "split", "join"
 _TRIES = 8
 
 
@@ -72,11 +72,11 @@ class TypingRates:
     def kinds(self, words: Sequence[str]) -> list[tuple[float, float]]:
         """Return for each word of a text the shares of its misspellings and slips among the text's typing errors.
 
-        A slip may happen at each key; a misspelling at a rate of the word's length and frequency. Words with a digit,
+        A slip may happen at each key (a capital needs one more); a misspelling at a rate of the word's length and frequency. Words with a digit,
         whose meaning an error could change, have none.
         """
         risks = [0.0 if _has_digit(word) else self._risk(word) for word in words]
-        keys = [0.0 if _has_digit(word) else float(len(word)) for word in words]
+        keys = [0.0 if _has_digit(word) else float(len(word) + word[:1].isupper()) for word in words]
         mixture = self.shares("mixture", "")
         misspelling, slip = mixture[MISSPELLING] / (sum(risks) or 1.0), mixture[SLIP] / (sum(keys) or 1.0)
         return [(misspelling * risk, slip * length) for risk, length in zip(risks, keys, strict=True)]
@@ -112,16 +112,17 @@ class TypingRates:
     def _applied(self, kind: str, word: str, operation: str, rng: random.Random) -> str | None:
         places = [
             place * self._letter(kind, operation, word, index) if _applies(operation, word, index) else 0.0
-            for index, place in enumerate(self._places(kind, operation, len(word)))
+            for index, place in enumerate(self._places(kind, operation.removesuffix(" near"), len(word)))
         ]
         if not any(places):
             return None
         index = rng.choices(range(len(word)), places)[0]
         letter = word[index].lower()
-        if operation in ("substitute", "insert"):
-            choices = self.shares(f"{kind}/{operation}", letter + _end(word, index))
+        if operation in ("substitute", "insert", NEAR):
+            source = MISSPELLING if operation == "insert" else kind
+            choices = self.shares(f"{source}/{operation}", letter + _end(word, index))
             choices = choices or {key: 1.0 for key in KEYBOARD.get(letter, "")}
-            return _with_letter(word, index, _drawn(choices, rng), operation, rng, kind) if choices else None
+            return _with_letter(word, index, _drawn(choices, rng), operation, rng) if choices else None
         return _changed(word, index, operation)
 
     def _letter(self, kind: str, operation: str, word: str, index: int) -> float:
@@ -173,13 +174,13 @@ def _changed(word: str, index: int, operation: str) -> str | None:
     return f"{word[:index]} {letter}{rest}" if operation == SPLIT else None
 
 
-def _with_letter(word: str, index: int, letter: str, operation: str, rng: random.Random, kind: str) -> str:
+def _with_letter(word: str, index: int, letter: str, operation: str, rng: random.Random) -> str:
     """Replace letter ``index``, or insert one after it; a key that a finger hits beside its own may also come before."""
     old = word[index]
     new = letter.upper() if old.isupper() and word.isupper() else letter
     if operation == "substitute":
         return word[:index] + (letter.upper() if old.isupper() else letter) + word[index + 1 :]
-    at = index if kind == SLIP and rng.random() < 0.5 else index + 1
+    at = index if operation == NEAR and rng.random() < 0.5 else index + 1
     return word[:at] + new + word[at:]
 
 
