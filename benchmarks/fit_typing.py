@@ -25,6 +25,7 @@ from noiseqa_questions import Question, changed_words, questions, words_apart
 from typing_alignment import Operation, is_near, operations
 
 from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_class, length_class, place_class
+from holdfast.edits.words import Words
 from holdfast.files import write_text
 
 Groups = dict[tuple[str, str], Counter[str]]
@@ -136,6 +137,7 @@ def fit_slips(data: Path, groups: Groups) -> Groups:
     slips[f"{SLIP}/capital", ""] = left(capitals, Counter(kept=1), misspelt)
     for end in ("", " last"):
         slips[f"{SLIP}/letter", "delete" + end] = dropped(hit, used)
+    slips[f"{SLIP}/key", ""] = by_frequency(halves, pairs, groups["risk", ""], misspelt)
     marks = Counter(mark(question) for question in halves if list(changed_words(question)))
     mixture = Counter({MISSPELLING: misspelt, SLIP: 1 - misspelt})
     return {**slips, ("final mark", ""): marks, ("mixture", ""): mixture}  # type: ignore[dict-item]
@@ -149,6 +151,19 @@ def left(typed: Counter[str], misspelt: Counter[str], weight: float) -> Counter[
     """What a share ``weight`` of misspellings leaves of typed errors; no outcome below 0."""
     rest = {key: share(typed, key) - weight * share(misspelt, key) for key in sorted(typed)}
     return Counter({key: value for key, value in rest.items() if value > 0})  # type: ignore[misc]
+
+
+def by_frequency(
+    halves: list[Question], pairs: list[tuple[str, str]], risk: Counter[str], misspelt: float
+) -> Counter[str]:
+    """How likely a slip hits a key of a function word, and of another word: what misspellings leave, per key."""
+    words = [word for each in halves for word in Words.of(each.clean).words if word.isalpha()]
+    keys, risks = Counter[str](), Counter[str]()
+    for word in words:
+        keys[frequency_class(word)] += len(word) + word[0].isupper()
+        risks[frequency_class(word)] += risk[f"{frequency_class(word)} {length_class(word)}"]
+    rest = left(Counter(frequency_class(word) for word, _ in pairs), risks, misspelt)
+    return Counter({name: rest[name] / keys[name] for name in sorted(keys)})  # type: ignore[misc]
 
 
 def dropped(hit: Counter[str], used: Counter[str], prior: float = PRIOR) -> Counter[str]:
@@ -200,8 +215,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("src/holdfast/edits/typing_rates.tsv"))
     arguments = parser.parse_args()
     groups = fit_misspellings(arguments.data)
-    groups |= fit_slips(arguments.data, groups)
     groups["risk", ""] = fit_risk(arguments.data)
+    groups |= fit_slips(arguments.data, groups)
     groups[f"{MISSPELLING}/apostrophe", ""] = fit_apostrophes(arguments.data)
     write_text(arguments.output, table(groups))
     misspelt = share(groups["mixture", ""], MISSPELLING)

@@ -27,7 +27,7 @@ from holdfast.edits.typing_rates import (
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = {"delete", "double", "insert", "insert near", "join", "single", "split", "substitute", "swap"}
-OUTCOMES = {"1", "2", "3", "kept", "lost", "doubled", MISSPELLING, SLIP, *PLACES, *OPERATIONS}
+OUTCOMES = {"1", "2", "3", "kept", "lost", "doubled", "function", "other", MISSPELLING, SLIP, *PLACES, *OPERATIONS}
 
 
 def test_the_shares_of_each_group_sum_to_1() -> None:
@@ -102,10 +102,14 @@ def test_operations_places_and_letters_are_those_of_the_table(
 
 
 def test_words_are_hit_by_their_keys_and_words_with_digits_never() -> None:
-    kinds = typing_rates().kinds(["to", "Rome", "bridges", "2015", "3rd"])
-    assert [slip for _, slip in kinds] == pytest.approx([typing_rates().shares("mixture", "")[SLIP] * n / 14 for n in (2, 5, 7, 0, 0)])
-    assert kinds[3:] == [(0.0, 0.0)] * 2
-    assert kinds[2][0] > kinds[0][0] > 0.0
+    kinds = typing_rates().kinds(["boat", "Rome", "bridges", "2015", "3rd", "with"])
+    slips = [slip for _, slip in kinds]
+    assert slips[:5] == pytest.approx([slips[0] * keys / 4 for keys in (4, 5, 7, 0, 0)])
+    assert sum(slips) == pytest.approx(typing_rates().shares("mixture", "")[SLIP])
+    key = typing_rates().shares("slip/key", "")
+    assert slips[5] / slips[0] == pytest.approx(key["function"] / key["other"])
+    assert kinds[3:5] == [(0.0, 0.0)] * 2
+    assert kinds[2][0] > kinds[0][0] > kinds[5][0] > 0.0
     edit = PeoplesTyping()
     for seed in range(50):
         made = edit("bridges of 2015", random.Random(seed), 1.0)

@@ -50,7 +50,7 @@ class TypingRates:
     Attributes:
         groups: by (table, key), the share of each outcome. Tables are ``mixture``, ``risk``, both kinds of error
             ``final mark``; for both kinds of error ``KIND/count`` and ``KIND/operation`` (key: length, or empty for all) and
-            ``KIND/place`` (key: operation); ``slip/capital``; ``misspelling/apostrophe``, ``misspelling/letter`` (key:
+            ``KIND/place`` (key: operation); ``slip/key`` and ``slip/capital``; ``misspelling/apostrophe``, ``misspelling/letter`` (key:
             operation), ``misspelling/substitute`` and ``misspelling/insert`` (key: letter; " last": the word's last).
     """
 
@@ -72,17 +72,20 @@ class TypingRates:
     def kinds(self, words: Sequence[str]) -> list[tuple[float, float]]:
         """Return for each word of a text the shares of its misspellings and slips among the text's typing errors.
 
-        A slip may happen at each key (a capital needs one more); a misspelling at a rate of the word's length and frequency. Words with a digit,
+        A slip may happen at each key (a capital needs one more), somewhat more often in function words; a misspelling at a rate of the word's length and frequency. Words with a digit,
         whose meaning an error could change, have none.
         """
         risks = [0.0 if _has_digit(word) else self._risk(word) for word in words]
-        keys = [0.0 if _has_digit(word) else float(len(word) + word[:1].isupper()) for word in words]
+        keys = [0.0 if _has_digit(word) else self._keys(word) for word in words]
         mixture = self.shares("mixture", "")
         misspelling, slip = mixture[MISSPELLING] / (sum(risks) or 1.0), mixture[SLIP] / (sum(keys) or 1.0)
         return [(misspelling * risk, slip * length) for risk, length in zip(risks, keys, strict=True)]
 
     def _risk(self, word: str) -> float:
         return self.shares("risk", "")[f"{frequency_class(word)} {length_class(word)}"]
+
+    def _keys(self, word: str) -> float:
+        return (len(word) + word[:1].isupper()) * self.shares(f"{SLIP}/key", "").get(frequency_class(word), 1.0)
 
     def operations(self, kind: str, word: str, rng: random.Random) -> list[str]:
         """Draw the operations of a wrong word: mostly one, of a longer word sometimes more."""
