@@ -47,6 +47,8 @@ def fitted(text: str, count: int, rng: random.Random) -> str:
 
 def random_edits(text: str, count: int, rng: random.Random) -> str:
     """The defaults of `holdfast harden`."""
+    if not count:
+        return text
     content = sum(map(is_content_word, Words.of(text).words))
     share = min(1.0, count / max(1, content))
     return RandomEdits(("key", "swap", "drop", "space", "case"), share).of(text, rng)
