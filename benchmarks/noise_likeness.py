@@ -1,4 +1,4 @@
-"""How like people's noise is that of holdfast? Measured on the questions of `noiseqa/`, as typed or as a recogniser heard.
+"""How like people's noise is that of holdfast? Measured on questions of `noiseqa/`, typed or spoken to a recogniser.
 
 Each maker of errors changes as many words of a question as its typist did, so that the share of changed words is the
 same. Compared are the changed words (a classifier tells people's from the maker's: AUC 50 is alike, 100 is unlike), the
@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from noiseqa_questions import Question, paragraphs, questions
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import wasserstein_distance
-from typing_alignment import is_near, operations
 
 from holdfast.edits.random_edits import RandomEdits
 from holdfast.edits.speech_edit import Speech
@@ -34,6 +32,8 @@ from holdfast.edits.words import Words, is_content_word
 from holdfast.encoding import encode_sentences
 from holdfast.files import write_json
 from holdfast.models import load_sentence_transformer
+from noiseqa_questions import Question, paragraphs, questions
+from typing_alignment import is_near, operations
 
 Maker = Callable[[str, int, random.Random], str]
 PEOPLE = "people"
@@ -81,7 +81,7 @@ def spoken(text: str, count: int, rng: random.Random) -> str:
     return text if made is None else made.text
 
 
-def unheard(text: str, count: int, rng: random.Random) -> str:
+def unheard(text: str, count: int, rng: random.Random) -> str:  # noqa: ARG001
     return Speech().plain(text)
 
 
@@ -92,7 +92,12 @@ MAKERS: dict[str, dict[str, Maker]] = {
         "audit's errors": audited,
         "long words": wild,
     },
-    "asr": {"speech": spoken, "case, marks, numbers only": unheard, "random edits": random_edits, "audit's errors": audited},
+    "asr": {
+        "speech": spoken,
+        "case, marks, numbers only": unheard,
+        "random edits": random_edits,
+        "audit's errors": audited,
+    },
 }
 """By version of the questions; the first is to be nearer to people's than the others."""
 
@@ -112,7 +117,18 @@ def count_changed(clean: str, changed: str, version: str = "keyboard") -> int:
     return sum(max(1, len(old)) for old, _ in changes(clean, changed))
 
 
-OPERATIONS = ("capital", "split or join", "delete", "single", "double", "insert", "insert near", "substitute", "key", "swap")
+OPERATIONS = (
+    "capital",
+    "split or join",
+    "delete",
+    "single",
+    "double",
+    "insert",
+    "insert near",
+    "substitute",
+    "key",
+    "swap",
+)
 
 
 def features(clean: str, changed: str) -> list[list[float]]:
@@ -181,7 +197,9 @@ def measure(found: list[Question], data: Path, version: str, model: str, seeds: 
     for name, make in MAKERS[version].items():
         versions[name] = [
             [
-                make(each.clean, count, random.Random(f"{seed}/{name}/{number}")) if count or version == "asr" else each.clean
+                make(each.clean, count, random.Random(f"{seed}/{name}/{number}"))
+                if count or version == "asr"
+                else each.clean
                 for number, (each, count) in enumerate(zip(found, counts, strict=True))
             ]
             for seed in range(seeds)
@@ -210,19 +228,25 @@ def measure(found: list[Question], data: Path, version: str, model: str, seeds: 
     return {
         "questions": len(found),
         "changed": len(changed),
-        "share": {n: float(np.mean([sum(count_changed(q.clean, t, version) for q, t in zip(found, ts, strict=True)) for ts in each]))
-                  / total for n, each in versions.items()},
+        "share": {name: np.mean([words_changed(found, texts, version) for texts in each]) / total
+                  for name, each in versions.items()},
         "clean": 100 * float(right([each.clean for each in found]).mean()),
         "rows": {name: compared(name, hits, cosines, words, version) for name in versions},
         "nearer": {name: nearer(name, hits, cosines, version) for name in list(MAKERS[version])[1:]},
     }  # fmt: skip
 
 
+def words_changed(found: list[Question], made: list[str], version: str) -> int:
+    return sum(count_changed(each.clean, text, version) for each, text in zip(found, made, strict=True))
+
+
 def compared(name: str, hits: Any, cosines: Any, words: Any, version: str) -> dict[str, Any]:
     row: dict[str, Any] = {"recall@1": 100 * float(hits[name].mean()), "cosine": float(cosines[name].mean())}
     if name != PEOPLE:
         row["wasserstein"] = wasserstein_distance(cosines[name].ravel(), cosines[PEOPLE].ravel())
-        row["recall difference"] = _interval(lambda rows: 100 * (hits[name] - hits[PEOPLE])[rows].mean(), len(hits[name]))
+        row["recall difference"] = _interval(
+            lambda rows: 100 * (hits[name] - hits[PEOPLE])[rows].mean(), len(hits[name])
+        )
         row["cosine difference"] = _interval(
             lambda rows: (cosines[name] - cosines[PEOPLE])[:, rows].mean(), cosines[name].shape[1]
         )
@@ -238,7 +262,7 @@ def compared(name: str, hits: Any, cosines: Any, words: Any, version: str) -> di
 
 
 def nearer(name: str, hits: Any, cosines: Any, version: str) -> dict[str, list[float]]:
-    """By how much the noise of holdfast is nearer to people's than those of ``name``; above 0 is nearer, with intervals."""
+    """By how much holdfast's noise is nearer to people's than that of ``name`` (above 0: nearer), with intervals."""
     own = next(iter(MAKERS[version]))
 
     def recall(rows: Any) -> float:
@@ -285,7 +309,8 @@ def show(result: dict[str, Any]) -> None:
     for name, row in result["rows"].items():
         table.add_row(
             name, f"{100 * result['share'][name]:.2f} %", f"{row['recall@1']:.1f}", _text(row.get("recall difference")),
-            f"{row['cosine']:.3f}", _text(row.get("cosine difference"), 3), f"{row['wasserstein']:.4f}" if "wasserstein" in row else "", _text(row.get("auc")),
+            f"{row['cosine']:.3f}", _text(row.get("cosine difference"), 3),
+            f"{row['wasserstein']:.4f}" if "wasserstein" in row else "", _text(row.get("auc")),
         )  # fmt: skip
     console = Console(width=140)
     console.print(f"{result['questions']} questions, {result['changed']} changed; recall@1 clean {result['clean']:.1f}")

@@ -19,7 +19,9 @@ SENTENCES = [
     "Which doctor wrote that nobody should drink cold water after an important examination?",
 ]
 BY_STRENGTH = ("typing", "speech", "ocr", "whitespace", "typos")
-ANY_TEXT = st.one_of(st.text(max_size=60), st.sampled_from(["", " ", "a", "שלום עולם", "한국어 문장", "नमस्ते", "７", "ß", "İ", "\x85"]))
+ANY_TEXT = st.one_of(
+    st.text(max_size=60), st.sampled_from(["", " ", "a", "שלום עולם", "한국어 문장", "नमस्ते", "７", "ß", "İ", "\x85"])
+)
 
 
 def edit_named(name: str) -> Edit:
@@ -32,7 +34,7 @@ def edit_named(name: str) -> Edit:
 @pytest.mark.parametrize("name", NOISE)
 def test_each_name_is_that_of_its_edit_which_keeps_the_meaning(name: str) -> None:
     edit = edit_named(name)
-    assert (edit.NAME, edit.SIDE) == (name, "hold")
+    assert (name, "hold") == (edit.NAME, edit.SIDE)
     assert (edit.LANGUAGE == ENGLISH) == (name == "speech")
     assert edit.ABOUT
     assert not edit.ABOUT.endswith(".")
@@ -247,5 +249,3 @@ def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatc
     sound_alikes.cache_clear()
     with pytest.raises(UserError, match=f"pip install {library}"):
         noise_edits(["speech"])
-
-

@@ -59,7 +59,9 @@ def table(*rows: str) -> TypingRates:
     base = ["mixture\t\tmisspelling\t0.5", "mixture\t\tslip\t0.5"]
     base += [f"risk\t\t{frequency} {length}\t0.125" for frequency in ("function", "other") for length in LENGTHS]
     base += [f"{kind}/count\t{length}\t1\t1.0" for kind in (MISSPELLING, SLIP) for length in LENGTHS]
-    return TypingRates.parse("\n".join(["table\tkey\toutcome\tshare", *base, *(row.replace(" ", "\t") for row in rows)]))
+    return TypingRates.parse(
+        "\n".join(["table\tkey\toutcome\tshare", *base, *(row.replace(" ", "\t") for row in rows)])
+    )
 
 
 def drawn(rates: TypingRates, kind: str, word: str, count: int = 60) -> set[str | None]:
@@ -82,11 +84,13 @@ def drawn(rates: TypingRates, kind: str, word: str, count: int = 60) -> set[str 
         (["slip/operation  delete 1.0", "slip/letter delete a 1.0"], SLIP, "cabin", {"cbin", "cabi"}),
         (["slip/operation  substitute 1.0", "slip/place substitute first 1.0"], SLIP, "pan", {"oan", "lan"}),
         (
-            ["misspelling/operation 1-3 substitute 1.0", "misspelling/substitute a e 1.0", "misspelling/place substitute first 1.0"],
+            ["misspelling/operation 1-3 substitute 1.0", "misspelling/substitute a e 1.0",
+             "misspelling/place substitute first 1.0"],
             MISSPELLING, "Aax", {"Eax"},
         ),
         (
-            ["misspelling/operation 1-3 insert 1.0", "misspelling/insert t|last e 1.0", "misspelling/place insert last 1.0"],
+            ["misspelling/operation 1-3 insert 1.0", "misspelling/insert t|last e 1.0",
+             "misspelling/place insert last 1.0"],
             MISSPELLING, "cat", {"cate"},
         ),
         (["slip/operation  delete 1.0"], SLIP, "a", {None}),
@@ -132,7 +136,13 @@ def test_spaces_apostrophes_capitals_and_final_marks_are_lost_at_the_tables_rate
     assert made(lost, "Rome?") == "rome"
     doubled = TypingRates({**rates.groups, ("slip/capital", ""): {"doubled": 1.0}})
     assert made(doubled, "Rome?") == "ROme?"
-    wrong = TypingRates({**rates.groups, ("mixture", ""): {MISSPELLING: 1.0, SLIP: 0.0}, (f"{MISSPELLING}/apostrophe", ""): {"lost": 1.0}})
+    wrong = TypingRates(
+        {
+            **rates.groups,
+            ("mixture", ""): {MISSPELLING: 1.0, SLIP: 0.0},
+            (f"{MISSPELLING}/apostrophe", ""): {"lost": 1.0},
+        }
+    )
     assert made(wrong, "dog's") == "dogs"
 
 
@@ -170,7 +180,9 @@ def test_operations_on_questions_that_the_rates_never_saw_are_nearer_to_peoples_
 
     def shares(texts: list[str]) -> Counter[str]:
         rows = [row for each, text in zip(found, texts, strict=True) for row in module.features(each.clean, text)]
-        totals = dict(zip(module.OPERATIONS, map(sum, list(zip(*rows, strict=True))[-len(module.OPERATIONS) :]), strict=True))
+        totals = dict(
+            zip(module.OPERATIONS, map(sum, list(zip(*rows, strict=True))[-len(module.OPERATIONS) :]), strict=True)
+        )
         return Counter({name: total / sum(totals.values()) for name, total in totals.items()})  # type: ignore[misc]
 
     people = shares([each.changed for each in found])

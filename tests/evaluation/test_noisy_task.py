@@ -48,9 +48,7 @@ def test_each_noise_has_a_row_of_its_own_beside_the_clean_one(
     assert average(rows[1:]) is None  # a noisy row is never taken for the clean one
 
 
-def test_a_sample_is_the_same_rows_with_and_without_noise(
-    stsb: Path, make_encoder_model: Callable[..., Any]
-) -> None:
+def test_a_sample_is_the_same_rows_with_and_without_noise(stsb: Path, make_encoder_model: Callable[..., Any]) -> None:
     clean, other = evaluate_tasks(make_encoder_model(), ["stsb"], data=stsb, limit=20, noises=[TYPING])
     assert (other["n"], other["sample"]) == (20, clean["sample"])
     assert other["items"]["gold"] == clean["items"]["gold"]
@@ -58,7 +56,11 @@ def test_a_sample_is_the_same_rows_with_and_without_noise(
 
 def test_the_space_has_no_noisy_row(stsb: Path, make_encoder_model: Callable[..., Any]) -> None:
     rows = evaluate_tasks(make_encoder_model(), ["stsb", "space"], data=stsb, noises=[TYPING])
-    assert [(row["task"], row.get("noise")) for row in rows] == [("stsb", None), ("stsb", "typing=0.3"), ("space", None)]
+    assert [(row["task"], row.get("noise")) for row in rows] == [
+        ("stsb", None),
+        ("stsb", "typing=0.3"),
+        ("space", None),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["nested", "dev", "trec", "mrpc"])

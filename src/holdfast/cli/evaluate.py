@@ -30,7 +30,7 @@ class EvaluateSettings:
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
         noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
-            whitespace, full-stop or typos (synthetic), each with =STRENGTH, the share of words changed; joined by commas.
+            whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
             It changes the second sentences of pairs and the test texts of transfer tasks.
         output: Write the result to this file.
     """

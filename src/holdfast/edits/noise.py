@@ -94,8 +94,8 @@ def noisy(texts: Sequence[str], kind: str, strength: float | None = None, seed: 
 
     The number of changed words of a text of n words is drawn from a binomial distribution, so that ``strength`` is the
     share of words changed over all texts, short ones included. Noise that changes whole texts (case, a full stop)
-    changes a share ``strength`` of them. Speech without a word misheard still has neither case nor punctuation. A text's
-    noise depends on the seed, the kind, the strength and the text: equal texts get equal noise.
+    changes a share ``strength`` of them. Speech without a word misheard still has neither case nor punctuation. The
+    noise of a text depends on the seed, the kind, the strength and the text: equal texts get equal noise.
 
     Args:
         texts: any texts, without prompts.
