@@ -29,6 +29,9 @@ class EvaluateSettings:
         precision: fp32 or bf16.
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
+            whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
+            It changes the second sentences of pairs and the test texts of transfer tasks.
         output: Write the result to this file.
     """
 
@@ -38,6 +41,7 @@ class EvaluateSettings:
     precision: Literal["fp32", "bf16"] = "fp32"
     text: Literal["raw", "senteval"] = "raw"
     pooling: str | None = None
+    noise: Annotated[str | None, Spelling(metavar="KIND[=X],...")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -53,6 +57,7 @@ holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --out
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
     from holdfast.distributed import own_device, process_group
+    from holdfast.edits.noise import Noise
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.input_limits import cut_lines
@@ -61,6 +66,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     from holdfast.progress import stage
 
     names = task_names(settings.tasks)
+    noises = Noise.parse(settings.noise) if settings.noise is not None else []
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
@@ -76,6 +82,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 precision=settings.precision,
                 progress=encoding.update,
                 started=lambda task: _announce(encoding, task),
+                noises=noises,
             )
         if not rows:  # not the first of several processes
             return
@@ -86,7 +93,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             encoder,
             rows,
             options=evaluation_options(
-                names, text=settings.text, precision=settings.precision, pooling=settings.pooling
+                names, text=settings.text, precision=settings.precision, pooling=settings.pooling, noises=noises
             ),
             identity=model_identity(folder),
             command=call.command,
@@ -108,10 +115,15 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
 
     out = console()
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
-    if any("spearman" in row["metrics"] for row in rows):
-        out.print(sts_table(rows))
-    if any("accuracy" in row["metrics"] for row in rows):
-        out.print(transfer_table(rows))
+    for noise in dict.fromkeys(row.get("noise") for row in rows):
+        own = [row for row in rows if row.get("noise") == noise]
+        if noise is not None:
+            out.print(f"in noise, {noise}:", markup=False, highlight=False)
+            own = [{**row, "split": row["split"].removesuffix(f" {noise}")} for row in own]
+        if any("spearman" in row["metrics"] for row in own):
+            out.print(sts_table(own))
+        if any("accuracy" in row["metrics"] for row in own):
+            out.print(transfer_table(own))
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.evaluation.noisy_task import SEED as SEED_OF_NOISE
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
 from holdfast.input_limits import input_protocol
@@ -14,6 +15,8 @@ from holdfast.results import new_result
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from holdfast.edits.noise import Noise
+
 
 def evaluation_options(
     tasks: Sequence[str],
@@ -22,6 +25,7 @@ def evaluation_options(
     precision: str = "fp32",
     pooling: str | None = None,
     limit: int | None = None,
+    noises: Sequence[Noise] = (),
 ) -> dict[str, Any]:
     """Return the options of an evaluation, the first part of the protocol of its result.
 
@@ -31,8 +35,11 @@ def evaluation_options(
         precision: precision of the encoder.
         pooling: pooling of a raw masked LM, if one was given.
         limit: number of rows of each part of a task, if only some were measured.
+        noises: the noise in which the tasks were measured, too.
     """
-    options = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    options: dict[str, Any] = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    if noises:
+        options |= {"noise": [str(noise) for noise in noises], "noise_seed": SEED_OF_NOISE}
     return options if limit is None else {**options, "limit": limit}
 
 
