@@ -35,7 +35,7 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert items["audit-quality"]["n"] == 30
     assert items["audit-adversarial-typos"]["metrics"]["examples"] == 6
     for row in result["results"]:
-        if row["task"] not in TASKS:
+        if row["task"] not in TASKS or row["split"] in ("title", "sentence"):
             continue
         assert row["verdict"] in verdicts.VERDICTS[:3], row
         assert row["headline"] in row["metrics"]
