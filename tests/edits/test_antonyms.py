@@ -79,6 +79,7 @@ def test_a_word_becomes_its_opposite(edit, text, made):
         "She is no longer here.",
         "He fell asleep.",
         "It is a right.",
+        "It was the biggest win in years.",
         "The light is on.",
         "as soon as possible",
         "It is 3 metres high and 20 feet tall.",

@@ -110,6 +110,8 @@ def test_names_of_the_texts_come_first():
         "St. James was here.",
         "a turkey sandwich",
         "They march in may.",
+        "how to cook turkey",
+        "where is milan born in may",
         "the Native American people",
         "Jack London's book",
         "Air France",
