@@ -248,4 +248,4 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.2 < nearer["meaning"] < 0.6
     assert 0.3 < nearer["negation"] < 0.8
     assert items["audit-meaning"]["verdict"] == "breaks"
-    assert items["audit-zero-width"]["metrics"]["stability"] < 0.999
+    assert items["audit-leetspeak"]["metrics"]["stability"] < 0.95

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import small_edits
 from audited import by_task, run, some_texts
-from small_edits import MOVES, Not, SwappedEnds
+from small_edits import MOVES, Not, ScrambledHalf, SwappedEnds
 
 from holdfast.audit import audit_edits, move_items
 from holdfast.audit.edited_copies import HoldBeside, ReadTexts, moved_pairs
@@ -152,6 +152,14 @@ def test_the_hold_edit_is_of_like_size() -> None:
     assert pair.beside == "typos"
     (pair,) = moved_pairs(texts, Not(), HoldBeside(texts, [SyntheticTypos()], []), most=9, deadline=float("inf"))
     assert pair.hold.share == pair.move.share == pytest.approx(1 / 11)
+
+
+def test_a_hold_edit_leaves_three_quarters_of_the_words() -> None:
+    texts = read(["The elephant watches another elephant near gardens today"])
+    swap = ScrambledHalf()
+    (pair,) = moved_pairs(texts, swap, HoldBeside(texts, [SyntheticTypos()], []), most=9, deadline=float("inf"))
+    assert pair.move.share == pytest.approx(4 / 8)
+    assert pair.hold.share == pytest.approx(2 / 8)
 
 
 def test_a_change_of_form_stands_beside_where_no_word_can_be_changed() -> None:
