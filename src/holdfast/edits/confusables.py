@@ -117,8 +117,8 @@ def fold_confusables(text: str) -> str:
     Greek letters are symbols, too: beside fewer than two small Latin letters ("TNFα", "σx") one is folded only if that
     gives an English function word ("ιt"), or another word of the text is disguised.
 
-    Letters of the Latin script itself that look like ASCII letters (ɡ, ɑ, ı) are folded too, unless the text holds
-    other letters of phonetic spelling or, for ı, of Turkish, or has ı in more than a third of its words.
+    Letters of the Latin script itself that look like ASCII letters (ɡ, ɑ) are folded too, unless the text holds other
+    letters of phonetic spelling; the Turkish ı only if another word of the text is disguised.
 
     Args:
         text: a text in NFC or NFKC.
@@ -133,9 +133,9 @@ def fold_confusables(text: str) -> str:
     latin = sum(any(c.isascii() and c.isalpha() for c in word) for _, word in words)
     foreign = [_word(begin, word) for begin, word in words if not word.isascii()]
     honest = Counter(script for word in foreign if not word.listed for script in word.scripts)
-    kept = _honest_latin(text, [word for _, word in words])
     disguised = [_is_disguised(word, latin, honest) for word in foreign]
     symbols = not any(found and not _is_greek_symbol(word) for word, found in zip(foreign, disguised, strict=True))
+    kept = _honest_latin(text) | frozenset(_DOTLESS_I if symbols else "")
     parts, end = [], 0
     for word, found in zip(foreign, disguised, strict=True):
         folds = found and not (symbols and _is_greek_symbol(word))
@@ -187,10 +187,9 @@ def _is_greek_symbol(word: _Word) -> bool:
     return "".join(latin_readings().get(c, c) for c in word.text).lower() not in STOP_WORDS
 
 
-def _honest_latin(text: str, words: list[str]) -> frozenset[str]:
-    """Return the Latin letters outside ASCII that the text uses as themselves, though they look like ASCII letters."""
+def _honest_latin(text: str) -> frozenset[str]:
+    """Return the Latin letters outside ASCII that a text with phonetic spelling uses as themselves."""
     readings = latin_readings()
     if any("\u0250" <= c <= "\u02af" and c not in readings for c in text):
         return frozenset(c for c in text if c in readings and _is_latin(c))
-    turkish = not _TURKISH.isdisjoint(text) or 3 * sum(_DOTLESS_I in word for word in words) > len(words)
-    return frozenset(_DOTLESS_I) if turkish else frozenset()
+    return frozenset()

@@ -82,6 +82,7 @@ def _is_emoji(character: str) -> bool:
 
 # --- NFKC --------------------------------------------------------------------------------------------------------
 
+_ORDINALS = "ªº"
 _WORD_OR_WHITE = re.compile(r"\S+|\s+")
 
 
@@ -108,6 +109,8 @@ def _says_more(character: str) -> bool:
     characters that look like a Latin letter, which the letter of their NFKC form does not (the Greek ϲ becomes ς)."""
     if (letter := latin_readings().get(character)) is not None:
         return latin_readings().get(unicodedata.normalize("NFKC", character)) != letter
+    if character in _ORDINALS:
+        return True
     kind, _, rest = unicodedata.decomposition(character).partition(" ")
     digit = unicodedata.digit(character, None) is not None
     return kind == "<fraction>" or (kind in ("<super>", "<sub>") and digit) or (kind == "<compat>" and rest[:5] == "0020 ")
