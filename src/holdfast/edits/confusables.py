@@ -171,6 +171,8 @@ def _is_latin(character: str) -> bool:
 def _is_disguised(word: _Word, latin: int, honest: Mapping[str, int]) -> bool:
     """Return True if the letters outside Latin stand for Latin ones."""
     of_latin = [c for c in word.text if c.isalpha() and (c.isascii() or _is_latin(c))]
+    if not any(_is_letter_like(c) for c in word.text if not c.isascii() and not _is_latin(c)):
+        return False
     in_use = sum(honest.get(script, 0) for script in word.scripts)
     if of_latin or len(word.scripts) > 1:
         if not word.readable or in_use > latin:
