@@ -29,8 +29,8 @@ _DOTLESS_I = "ı"
 def latin_readings() -> Mapping[str, str]:
     """Return the ASCII letter that a character looks like, by character; ASCII characters are not listed.
 
-    Left out are digits of other scripts, mathematical operators, and characters that NFKC turns into ASCII ("ａ" is an a
-    anyway, and "ſ" is an s, though it looks like an f).
+    Left out are digits of other scripts, mathematical operators, and characters that NFKC turns into ASCII ("ａ" is an
+    a anyway, and "ſ" is an s, though it looks like an f).
 
     Raises:
         UserError: confusable-homoglyphs is not installed.

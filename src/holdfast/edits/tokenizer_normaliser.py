@@ -66,7 +66,7 @@ def with_normaliser(model: SentenceTransformer, *, name: str = "the model") -> S
         backend.normalizer = _before(backend, name)
         module.tokenizer = backend
         return model
-    tokenizer = getattr(module, "tokenizer", None)
+    tokenizer: Any = getattr(module, "tokenizer", None)
     if not getattr(tokenizer, "is_fast", False) or not hasattr(module, "input_formatter"):
         raise UserError(f"{name}: normalising needs a fast tokeniser (a tokenizer.json), which this model lacks")
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
