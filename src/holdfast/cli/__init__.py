@@ -51,7 +51,8 @@ class _Stopped(KeyboardInterrupt):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default with the arguments of this process, and return its exit code.
 
-    0: success; 1: a gate failed (`check`, `audit --fail-if`); 2: user error; 130: interrupted; 143: terminated; 141: standard output was closed by the reader.
+    0: success; 1: a gate failed (`check`, `audit --fail-if`); 2: user error; 130: interrupted; 143: terminated; 141:
+    standard output was closed by the reader.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     stopped = "stopped" + _CONTINUE.get(words[0], "")

@@ -95,7 +95,7 @@ def read_baseline(path: Path | None) -> ComparedResult | None:
 
 def end(checks: Sequence[Check], notes: Sequence[str], options: GateOptions, call: Call, *, suite: str) -> None:
     """Report the outcomes of a gate; exit with code 1 if a condition failed."""
-    from holdfast.audit.gate.reports import annotations, failed_line, summary_line, write_junit
+    from holdfast.audit.gate.reports import failed_line, github_annotations, summary_line, write_junit
 
     if options.junit is not None:
         write_junit(options.junit, checks, suite=suite)
@@ -109,7 +109,7 @@ def end(checks: Sequence[Check], notes: Sequence[str], options: GateOptions, cal
         ]:
             out.print(line, markup=False, highlight=False, soft_wrap=True)
     if options.github if options.github is not None else bool(os.environ.get("GITHUB_ACTIONS")):
-        for line in annotations(checks, " ".join(suite.split()[:2])):
+        for line in github_annotations(checks, " ".join(suite.split()[:2])):
             print(line, file=sys.stderr if call.as_json else sys.stdout)
     if any(each.failed for each in checks):
         raise typer.Exit(FAILED)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.audit.gate.baseline_differences import AgainstBaseline, BaselineDifference
-from holdfast.audit.gate.conditions import P, Condition, parse_condition
+from holdfast.audit.gate.conditions import Condition, P, parse_condition
 from holdfast.audit.gate.measurements import Measured, check_item, measured, value_of
 from holdfast.errors import UserError
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult

@@ -1,4 +1,4 @@
-"""Which direction of a metric is worse: the only table of it."""
+"""Directions of metrics: the only table of which values are better."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class Measured:
 def measured(result: Mapping[str, Any]) -> dict[str, Measured]:
     """Return the rows of a result by name.
 
-    The name of an item of an audit is that on the card (``typos``, ``case.lower``); that of another row is its task, its
-    split unless it is the whole of the data, the recipe of an attack, and the form of the vectors, joined by dots.
+    The name of an item of an audit is that on the card (``typos``, ``case.lower``); that of another row is its task,
+    its split unless it is the whole of the data, the recipe of an attack, and the form of the vectors, with dots.
 
     Raises:
         UserError: the result has no rows.

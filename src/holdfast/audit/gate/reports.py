@@ -24,7 +24,7 @@ def summary_line(checks: Sequence[Check]) -> str:
     return line + (f", {skipped:,} not comparable" if skipped else "")
 
 
-def annotations(checks: Sequence[Check], title: str = "holdfast check") -> Iterator[str]:
+def github_annotations(checks: Sequence[Check], title: str = "holdfast check") -> Iterator[str]:
     """Yield a workflow command of GitHub Actions for each failed condition.
 
     See "Workflow commands for GitHub Actions" in GitHub's documentation; special characters are percent-encoded.
