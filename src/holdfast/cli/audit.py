@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.gate.gate_options import GateOptions
 from holdfast.cli.app import AUDIT
-from holdfast.cli.check import close_gate, gate_of
 from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.diff import marked
+from holdfast.cli.gate import close_gate, gate_of
 from holdfast.cli.verbs import Call, verb
 from holdfast.model_lookup import CALL
 

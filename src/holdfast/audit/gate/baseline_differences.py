@@ -89,12 +89,11 @@ def _by_task(names: Mapping[tuple[Any, ...], str], row: Mapping[str, Any]) -> st
 
 
 def _by_intervals(metric: str, row: Measured | None, baseline: Measured | None) -> BaselineDifference | str:
+    if row is None or baseline is None:
+        return f"the {'result' if row is None else 'baseline'} has no such item"
     for each, where in ((row, "the result"), (baseline, "the baseline")):
-        if each is None:
-            return f"{where} has no such item"
         if metric not in each.metrics:
             return f"not measured in {where}: {each.reason}"
-    assert row is not None and baseline is not None
     ends = [each.metrics.get(f"{metric}_{end}") for each in (row, baseline) for end in ("low", "high")]
     if any(end is None for end in ends):
         return "no values of single texts that both have, and no intervals"
