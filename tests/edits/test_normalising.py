@@ -59,6 +59,8 @@ def test_an_honest_text_stays_as_it_is(text: str) -> None:
         (f"{RLO}lla{PDF} the same", "all the same"),
         (f"{LRI}all{PDI} the {LRO}same{PDF}", "all the same"),
         ("he\ufe0fllo", "hello"),
+        ("hydro∣y n\u0be6vel wi\U0001d7cfl", "hydroly novel will"),  # a sign and digits between letters
+        ("th\u0435 fai\u04cfed", "the failed"),  # as in TextBugger's list; Unicode's has i
     ],
 )
 def test_a_text_is_written_as_it_is_read(written: str, read: str) -> None:

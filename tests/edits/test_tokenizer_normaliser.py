@@ -25,6 +25,8 @@ EVADED = {
     "ιt was on thе ρоst": "it was on the post",
     "a \u0261irl": "a girl",
     "ｗｏｒｌｄ": "world",
+    "hydro∣y n\u0be6vel wi\U0001d7cfl": "hydroly novel will",
+    "th\u0435 fai\u04cfed": "the failed",
     "\u03f2ity": "city",
     "z\u200be\u200cr\u200do w\u2060i\u00add\ufefft\u034fh": "zero width",
     f"{LRI}all{PDI}": "all",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from holdfast.edits.confusables import fold_confusables, latin_readings, script_of
+from holdfast.edits.confusables import fold_confusables, fold_inside_words, latin_readings, script_of
 from holdfast.edits.display_order import in_display_order
 
 JOINERS = "\u200b\u200c\u200d"
@@ -48,7 +48,8 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text if text.isprintable() else _visible(text)
-    return fold_confusables(_compatible(_visible(in_display_order(text))))
+    compatible = _compatible(fold_inside_words(_visible(in_display_order(text))))
+    return fold_inside_words(fold_confusables(compatible))
 
 
 def _visible(text: str) -> str:
