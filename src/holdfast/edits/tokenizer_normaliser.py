@@ -173,7 +173,8 @@ def _disguised(readings: Mapping[str, str], scripts: Mapping[str, str]) -> str:
     in_word = rf"(?<!{unread})(?!{run}*{unread})"
     letters = rf"(?!{_class(symbols)})(?:{in_word}{mixed}|(?={_class(foreign)}){without_honest}{has('[A-Za-z]')})"
     greek = rf"(?={_class(symbols)})(?:(?!ı){in_word}{two_small}|{without_honest}{has(_class(foreign))})"
-    return "|".join([rf"(?=[{alike}])(?:{letters}|{greek})", *_function_words(readings, symbols)])
+    # One look at the character first: most places of a text are none of these.
+    return rf"(?=[{alike}])(?:{'|'.join([letters, greek, *_function_words(readings, symbols)])})"
 
 
 def _up_to(before: str, between: str, most: int = _LONGEST) -> str:
