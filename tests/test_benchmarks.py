@@ -43,6 +43,7 @@ def test_all_benchmarks_are_run_with_what_is_given_and_others_left_out() -> None
         "edit_samples",
         "fit_typing",
         "noise_likeness",
+        "normaliser",
         "synonym_validity",
     }
     assert {benchmark.name for benchmark in ALL} == scripts - others

@@ -267,3 +267,26 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.3 < nearer["negation"] < 0.8
     assert items["audit-meaning"]["verdict"] == "breaks"
     assert items["audit-leetspeak"]["metrics"]["stability"] < 0.95
+
+
+def test_the_gate_of_an_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Faults are told before the audit; a met condition ends it with code 1, after the result was written."""
+    words = ["audit", "lm", "--texts", "mine.txt", "--examples", "2", "--output", "gated.json"]
+    for given, message in (
+        (["--fail-if", "typos.stability ~ 1"], "column 17"),
+        (["--fail-if", "typos.stability worse than baseline"], "needs a baseline: --against"),
+        (["--junit", "gate.xml"], "--junit needs conditions"),
+        (["--against", "none.json"], "none.json"),
+    ):
+        assert main([*words, *given]) == 2
+        assert message in capsys.readouterr().err
+        assert not Path("gated.json").exists()
+    assert main([*words, "--fail-if", "typos.stability > -9", "--junit", "gate.xml"]) == 1
+    assert "failed: typos.stability > -9: typos.stability is" in capsys.readouterr().out
+    assert 'failures="1"' in Path("gate.xml").read_text()
+    again = [*words[:-1], "again.json", "--against", "gated.json"]
+    assert main([*again, "--fail-if", "typo.stability < 9"]) == 2
+    assert "did you mean 'typos'" in capsys.readouterr().err
+    assert not Path("again.json").exists()
+    assert main([*again, "--json"]) == 0, "the same model is not worse"
+    capsys.readouterr()

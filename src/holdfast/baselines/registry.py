@@ -68,6 +68,13 @@ BASELINES: dict[str, Baseline] = {
         needs=("model", "corpus"),
         takes=("options", *_FITTED),
     ),
+    "normalised": Baseline(
+        "texts normalised",
+        "the model itself, with a tokeniser that undoes invisible characters and look-alikes",
+        "Unicode Technical Standard 39, Unicode Security Mechanisms (confusables); Unicode Standard Annex 15 (NFKC).",
+        needs=("model",),
+        takes=("pooling",),
+    ),
 }
 POOLED = ("cls", "mean", "first-last", "first-last-layer1")
 """The baselines that are a pooling; whitening and flow can use any of them."""
