@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -113,6 +114,22 @@ def test_a_router_gets_the_side(tmp_path: Path, make_masked_lm: Callable[..., Pa
     agree(queries, plain.encode_query(TEXTS))
     agree(documents, plain.encode_document(TEXTS))
     assert np.abs(queries - documents).max() > 1e-2
+
+
+class TwiceForQueries(torch.nn.Module):
+    """A module that is told the side by a keyword, as modules of one's own can be."""
+
+    forward_kwargs = frozenset({"task"})
+
+    def forward(self, features: dict[str, torch.Tensor], task: str | None = None) -> dict[str, torch.Tensor]:
+        return {**features, "sentence_embedding": features["sentence_embedding"] * (1 + (task == "query"))}
+
+
+def test_modules_are_told_the_side(prompted: Callable[..., Path]) -> None:
+    model = load(prompted(prompts={}))
+    model.append(TwiceForQueries())
+    agree(encode_sentences(model, TEXTS, role="query"), model.encode_query(TEXTS))
+    agree(encode_sentences(model, TEXTS, role="query"), 2 * encode_sentences(model, TEXTS))
 
 
 def test_no_choice_is_one_line(prompted: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
