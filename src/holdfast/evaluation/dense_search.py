@@ -22,8 +22,7 @@ _DOCUMENTS_AT_ONCE = 2048
 class NearestDocuments:
     """The k most similar documents of each query among the documents that were added.
 
-    Of documents with equal similarity (to `DECIMALS` decimals) the earlier one comes first, so that the order depends
-    neither on the size of the blocks nor on the machine's number of threads.
+    Of documents with equal similarity (to `DECIMALS` decimals) the earlier one comes first, whatever the block.
 
     Args:
         queries: vectors of Q queries, (Q, d).

@@ -80,8 +80,13 @@ def _is_of_scores(row: Mapping[str, Any]) -> bool:
 
 
 def _keys_of(row: Mapping[str, Any]) -> list[RowKey]:
-    """Return the key of a row, or a key for each metric of a row of retrieval, by its collection and its system."""
+    """Return the key of a row, or a key for each metric of a row of retrieval, by its collection and its system.
+
+    A row of BM25 has none: it is the same for all models.
+    """
     if row["task"] == RETRIEVAL:
+        if str(row.get("system")).startswith("bm25"):
+            return []
         names = [str(row.get("data", "")), str(row.get("system", ""))]
         recipe = " ".join(name for name in names if name and name != ENCODER.name)
         return [RowKey(row["task"], row["split"], recipe, metric) for metric in row["items"]]
