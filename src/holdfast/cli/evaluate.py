@@ -12,13 +12,14 @@ from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.settings import ARGUMENT, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 
 if TYPE_CHECKING:
     from holdfast.progress import Stage
 
 
 @dataclass(frozen=True)
-class EvaluateSettings:
+class EvaluateSettings(RolePromptOptions):
     """Settings of an evaluation.
 
     Attributes:
@@ -65,7 +66,9 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())
+            encoder = load_sentence_transformer(
+                settings.model, pooling=settings.pooling, device=own_device(), prompts=settings
+            )
         began = time.monotonic()
         with stage(call.progress, "encoding", unit="sentences") as encoding:
             rows = evaluate_tasks(

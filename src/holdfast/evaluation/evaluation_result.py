@@ -10,6 +10,7 @@ from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROS
 from holdfast.input_limits import input_protocol
 from holdfast.models import read_as
 from holdfast.results import new_result
+from holdfast.text_prompts import prompt_protocol
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -61,6 +62,7 @@ def evaluation(
             **_methods([row["task"] for row in rows]),
             **input_protocol(encoder),
             **read_as(encoder),
+            **prompt_protocol(encoder),
         },
         seed=None,
         results=rows,
