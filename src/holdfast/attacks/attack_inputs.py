@@ -25,12 +25,12 @@ from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, match_classes
 from holdfast.data.registry import Labelled, ScoredPairs, hidden_labels_note, is_local, load_labelled, load_pairs
 from holdfast.data.tasks import Task, task_named
-from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.model_lookup import CALL, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.progress import stage
+from holdfast.text_prompts import prompt_of
 from holdfast.user_functions import VectorFunction, load_function
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
         limit = None if classifier.max_tokens >= UNLIMITED else classifier.max_tokens
         return count_cut(classifier.tokenizer, [example.texts for example in examples], limit)
     if isinstance(target, EncoderTarget) and not isinstance(target.model, VectorFunction):
-        prompt = default_prompt(target.model) or ""
+        prompt = prompt_of(target.model) or ""
         texts = [prompt + example.text for example in examples]
         return count_cut(target.model.tokenizer, texts, input_limit(target.model))
     return None

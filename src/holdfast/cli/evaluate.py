@@ -13,6 +13,7 @@ from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.settings import ARGUMENT, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EvaluateSettings:
+class EvaluateSettings(RolePromptOptions):
     """Settings of an evaluation.
 
     Attributes:
@@ -82,7 +83,9 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())
+            encoder = load_sentence_transformer(
+                settings.model, pooling=settings.pooling, device=own_device(), prompts=settings
+            )
             index = _index(settings)
         retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()

@@ -13,6 +13,7 @@ from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROS
 from holdfast.input_limits import input_protocol
 from holdfast.models import read_as
 from holdfast.results import new_result
+from holdfast.text_prompts import prompt_protocol
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -68,6 +69,7 @@ def evaluation(
             **(retrieval_protocol(encoder, retrieval) if retrieval is not None else {}),
             **input_protocol(encoder),
             **read_as(encoder),
+            **prompt_protocol(encoder),
         },
         seed=None,
         results=rows,

@@ -19,7 +19,6 @@ from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
-from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
@@ -35,6 +34,7 @@ from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
+from holdfast.text_prompts import prompt_of
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
@@ -90,7 +90,7 @@ def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
 
 def _default_prompt_line(spec: str, model: SentenceTransformer, kind: type[Objective]) -> str:
     """Return a message if training does not use the model's default prompt; empty if it has none."""
-    prompt = default_prompt(model)
+    prompt = prompt_of(model)
     if not prompt:
         return ""
     message = f"{spec} puts its default prompt {prompt!r} before every text, and training sees sentences without it"
