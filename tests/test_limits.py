@@ -25,9 +25,9 @@ from holdfast.input_limits import (
     UNLIMITED,
     Cuts,
     count_cut,
+    count_tokens,
     cut_line,
     cut_lines,
-    cut_rows,
     input_limit,
     input_protocol,
     limited_to,
@@ -129,7 +129,7 @@ def test_an_encoder_reads_as_far_as_its_positions_go(saved: Callable[..., Path],
     cuts = Cuts()
     vectors = encode_sentences(model, texts, cuts=cuts)
     np.testing.assert_allclose(vectors, vectors[[1, 1, 1]], atol=1e-5)
-    assert cuts.record() == {"texts": 2, "of": 3, "tokens": limit}
+    assert (cuts.texts, cuts.of, cuts.tokens, cuts.read, cuts.lost) == (2, 3, limit, 3 * limit, 502 - limit + 1)
 
 
 @pytest.mark.parametrize("limit", [48, 10])
@@ -226,8 +226,13 @@ def test_static_vectors_have_no_limit(static: SentenceTransformer) -> None:
         assert input_limit(static) is None
     cuts = Cuts()
     encode_sentences(static, ["dog", "cat dog " * 5000, "dog"], cuts=cuts)
-    assert cuts.record() == {"texts": 0, "of": 2, "tokens": None}
-    assert count_cut(static.tokenizer, ["dog " * 5000], None).record() == {"texts": 0, "of": 1, "tokens": None}
+    assert cuts.record() == {"texts": 0, "of": 2, "tokens": None, "lost_percent": 0.0}
+    assert count_cut(static.tokenizer, ["dog " * 5000], None).record() == {
+        "texts": 0,
+        "of": 1,
+        "tokens": None,
+        "lost_percent": 0.0,
+    }
 
 
 def test_a_limit_for_a_while(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
@@ -259,11 +264,30 @@ COUNTS = [*range(1, 14), 300]
 
 def test_the_cut_texts_are_counted_and_each_once(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
     model = make_encoder_model()
-    cuts = Cuts(kept=set())
+    cuts = Cuts(kept={})
     with limited_to(model, 10):
         encode_sentences(model, [*words(COUNTS), *words(COUNTS)], cuts=cuts)
-    assert cuts.record() == {"texts": 6, "of": len(COUNTS), "tokens": 10}
-    assert cuts.kept == {text for text in words(COUNTS) if len(text.split()) > 8}
+    lost = {count: max(0, count - 8) for count in COUNTS}  # the model reads [CLS], eight words and [SEP]
+    percent = round(100 * sum(lost.values()) / sum(count + 2 for count in COUNTS), 2)
+    assert cuts.record() == {"texts": 6, "of": len(COUNTS), "tokens": 10, "lost_percent": percent}
+    assert cuts.kept == {words([count])[0]: (min(count, 8) + 2, lost[count]) for count in COUNTS}
+    some = words([2, 9, 9, 300])
+    assert cuts.among(some).record() == {
+        "texts": 2, "of": 3, "tokens": 10, "lost_percent": round(100 * (1 + 292) / (4 + 11 + 302), 2)
+    }  # fmt: skip
+
+
+def test_the_unread_end_of_a_very_long_text_is_estimated(
+    make_encoder_model: Callable[..., SentenceTransformer],
+) -> None:
+    """Only the beginning is tokenised; the tokens of the rest follow from its characters."""
+    model = make_encoder_model()
+    cuts, counted = Cuts(), Cuts()
+    with limited_to(model, 10):
+        encode_sentences(model, words([50_000]), cuts=cuts)
+    count_cut(model.tokenizer, words([50_000]), 10, counted)
+    assert cuts.read == 10
+    assert cuts.lost == counted.lost == pytest.approx(50_000 - 8, rel=0.01)
 
 
 def test_the_prompt_is_part_of_what_is_read(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
@@ -286,36 +310,46 @@ def test_a_tokeniser_that_keeps_nothing_of_what_it_cut(make_encoder_model: Calla
     texts = words(COUNTS)
     lists = dict(fast(texts, truncation=True, max_length=10))
     tensors = dict(fast(texts, truncation=True, max_length=10, padding=True, return_tensors="pt"))
-    assert cut_rows(slow, texts, lists, 10) == cut_rows(slow, texts, tensors, 10) == [8, 9, 10, 11, 12, 13]
+    counted = [count_tokens(slow, texts, encoded, 10) for encoded in (lists, tensors)]
+    assert counted[0] == counted[1]
+    assert counted[0].lost == {8: 1, 9: 2, 10: 3, 11: 4, 12: 5, 13: 292}
+    assert counted[0].read == [min(count + 2, 10) for count in COUNTS]
     assert asked == [*texts[7:], *texts[7:]]
-    assert cut_rows(slow, texts, lists, None) == []
+    assert count_tokens(slow, texts, lists, None).lost == {}
 
 
 def test_pairs_are_counted_whole(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
     fast = make_encoder_model().tokenizer
     pairs = [(a, b) for a in words([1, 3, 5, 9]) for b in words([1, 3, 5, 9])]
-    long = [row for row, (a, b) in enumerate(pairs) if len(a.split()) + len(b.split()) > 7]
+    lengths = [len(a.split()) + len(b.split()) for a, b in pairs]
+    long = {row: length - 7 for row, length in enumerate(lengths) if length > 7}
+    percent = round(100 * sum(long.values()) / sum(length + 3 for length in lengths), 2)
     cuts = Cuts()
     encoded = tokenise(fast, pairs, 10, cuts)
     special = fast.num_special_tokens_to_add(True)
     assert special == 3
-    assert cuts.record() == {"texts": len(long), "of": 16, "tokens": 10}
+    assert cuts.record() == {"texts": len(long), "of": 16, "tokens": 10, "lost_percent": percent}
     assert count_cut(fast, pairs, 10).record() == cuts.record()
     slow = SimpleNamespace(num_special_tokens_to_add=fast.num_special_tokens_to_add, tokenize=fast.tokenize)
-    assert cut_rows(slow, pairs, encoded, 10) == long
+    assert count_tokens(slow, pairs, encoded, 10).lost == long
 
 
 def test_more_texts_than_are_tokenised_at_once(make_encoder_model: Callable[..., SentenceTransformer]) -> None:
     texts = [f"{'dog ' * (9 if i % 3 == 0 else 2)}" for i in range(1100)]
-    assert count_cut(make_encoder_model().tokenizer, texts, 10).record() == {"texts": 367, "of": 1100, "tokens": 10}
+    counted = count_cut(make_encoder_model().tokenizer, texts, 10)
+    assert (counted.texts, counted.of, counted.tokens, counted.lost) == (367, 1100, 10, 367)
 
 
 def test_what_is_said_of_cut_texts() -> None:
-    def counted(texts: int, of: int) -> dict[str, Any]:
-        return {"texts": texts, "of": of, "tokens": 128}
+    def counted(texts: int, of: int, lost: float = 0.02) -> dict[str, Any]:
+        return {"texts": texts, "of": of, "tokens": 128, "lost_percent": lost}
 
-    assert cut_line(counted(12, 2758)) == "12 of 2,758 texts are longer than 128 tokens and were cut"
-    assert cut_line(counted(1, 1)) == "1 of 1 text is longer than 128 tokens and was cut"
+    long = "are longer than 128 tokens and were cut"
+    assert cut_line(counted(12, 2758, 4.26)) == f"12 of 2,758 texts {long}: 4.3 % of all tokens are lost"
+    assert (
+        cut_line(counted(1, 1, 60.0))
+        == "1 of 1 text is longer than 128 tokens and was cut: 60.0 % of all tokens are lost"
+    )
     assert cut_line(counted(0, 5)) is cut_line(None) is None
     rows = [
         {"task": "stsb", "split": "dev", "truncated": counted(1, 9)},
@@ -324,6 +358,6 @@ def test_what_is_said_of_cut_texts() -> None:
         {"task": "space-attacked", "split": "all", "recipe": "pwws", "truncated": counted(2, 9)},
     ]
     assert cut_lines(rows) == [
-        "stsb dev: 1 of 9 texts is longer than 128 tokens and was cut",
-        "space-attacked all pwws: 2 of 9 texts are longer than 128 tokens and were cut",
+        "stsb dev: 1 of 9 texts is longer than 128 tokens and was cut: less than 0.1 % of all tokens are lost",
+        f"space-attacked all pwws: 2 of 9 texts {long}: less than 0.1 % of all tokens are lost",
     ]

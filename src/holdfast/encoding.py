@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from holdfast.data.batching import CPU_TOKENS_PER_BATCH, GPU_TOKENS_PER_BATCH, plan_batches
 from holdfast.errors import UserError, did_you_mean
-from holdfast.input_limits import Cuts, cut_rows, input_limit
+from holdfast.input_limits import Cuts, TokenCounts, count_tokens, input_limit
 from holdfast.models import evaluating, own_forward
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened
@@ -222,11 +222,13 @@ def _token_lengths(
         rows = by_characters[start : start + _LENGTHS_AT_ONCE]
         part = [sentences[row] for row in rows]
         features = preprocess_texts(model, part, role)
-        cut = cut_rows(model.tokenizer, [prompt + sentence for sentence in part], features, limit)
-        cuts.add([whole[row] for row in rows], cut, limit)
+        counts = count_tokens(model.tokenizer, [prompt + sentence for sentence in part], features, limit)
+        texts = [whole[row] for row in rows]
+        cuts.add(texts, counts.of_whole(part, texts), limit)
         mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2 or mask.shape[0] != len(rows):
-            cuts.add([whole[row] for row in by_characters[start + _LENGTHS_AT_ONCE :]], [], limit)
+            rest = [whole[row] for row in by_characters[start + _LENGTHS_AT_ONCE :]]
+            cuts.add(rest, TokenCounts([0] * len(rest), {}), limit)
             return [len(sentence) for sentence in sentences]
         for row, length in zip(rows, mask.sum(dim=1).tolist(), strict=True):
             lengths[row] = int(length)

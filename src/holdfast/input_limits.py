@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UserError
+from holdfast.shortening import shortened_for
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -175,6 +176,27 @@ def lowered_line(requested: int, limit: int | None, spec: str) -> str | None:
 # --- truncated texts ---------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class TokenCounts:
+    """The tokens of a batch of texts.
+
+    Attributes:
+        read: tokens that the model reads of each text, special ones included.
+        lost: tokens beyond the limit, by the row of the truncated text.
+    """
+
+    read: Sequence[int]
+    lost: Mapping[int, int]
+
+    def of_whole(self, shortened: Sequence[str], whole: Sequence[str]) -> TokenCounts:
+        """Return the counts of texts of which only a part was tokenised, estimated by their numbers of characters."""
+        lost = {
+            row: tokens + round((self.read[row] + tokens) * (len(whole[row]) / len(shortened[row]) - 1))
+            for row, tokens in self.lost.items()
+        }
+        return TokenCounts(self.read, lost)
+
+
 @dataclass
 class Cuts:
     """A count of truncated texts.
@@ -183,34 +205,53 @@ class Cuts:
         tokens: maximum number of tokens of the model; None: no limit.
         of: number of counted texts.
         texts: number of truncated texts among them.
-        kept: the truncated texts; None: only their number is counted.
+        read: number of tokens read, special ones included.
+        lost: number of tokens beyond the limit.
+        kept: (tokens read, tokens lost) of each counted text; None: they are not kept.
     """
 
     tokens: int | None = None
     of: int = 0
     texts: int = 0
-    kept: set[Text] | None = None
+    read: int = 0
+    lost: int = 0
+    kept: dict[Text, tuple[int, int]] | None = None
 
-    def add(self, texts: Sequence[Text], rows: Sequence[int], tokens: int | None) -> None:
-        """Count ``texts``, of which those in ``rows`` were truncated at ``tokens``."""
+    def add(self, texts: Sequence[Text], counts: TokenCounts, tokens: int | None) -> None:
+        """Count ``texts``, truncated at ``tokens``."""
         self.tokens = tokens
         self.of += len(texts)
-        self.texts += len(rows)
+        self.texts += len(counts.lost)
+        self.read += sum(counts.read)
+        self.lost += sum(counts.lost.values())
         if self.kept is not None:
-            self.kept.update(texts[row] for row in rows)
+            self.kept.update(
+                (text, (read, counts.lost.get(row, 0)))
+                for row, (text, read) in enumerate(zip(texts, counts.read, strict=True))
+            )
 
-    def record(self) -> dict[str, int | None]:
-        """Return the count for results: ``{texts, of, tokens}``."""
-        return {"texts": self.texts, "of": self.of, "tokens": self.tokens}
+    def among(self, texts: Iterable[Text]) -> Cuts:
+        """Return the count of some distinct texts among those of ``kept``."""
+        found = [(self.kept or {}).get(text, (0, 0)) for text in set(texts)]
+        lost = [lost for _, lost in found if lost]
+        return Cuts(self.tokens, len(found), len(lost), sum(read for read, _ in found), sum(lost))
+
+    def record(self) -> dict[str, int | float | None]:
+        """Return the count for results: ``{texts, of, tokens, lost_percent}``, the last of all tokens of the texts."""
+        share = round(100 * self.lost / (self.read + self.lost), 2) if self.lost else 0.0
+        return {"texts": self.texts, "of": self.of, "tokens": self.tokens, "lost_percent": share}
 
 
 def cut_line(truncated: Mapping[str, Any] | None) -> str | None:
     """Return a message on the truncated texts of a `Cuts.record` and the limit; None if none was truncated."""
     if not truncated or not truncated["texts"]:
         return None
-    cut, of, tokens = (truncated[name] for name in ("texts", "of", "tokens"))
+    cut, of, tokens, lost = (truncated[name] for name in ("texts", "of", "tokens", "lost_percent"))
     are, were = ("is", "was") if cut == 1 else ("are", "were")
-    return f"{cut:,} of {of:,} text{'s' * (of != 1)} {are} longer than {tokens:,} tokens and {were} cut"
+    texts = f"text{'s' * (of != 1)}"
+    share = "less than 0.1" if lost < 0.1 else f"{lost:.1f}"
+    cut_there = f"{are} longer than {tokens:,} tokens and {were} cut"
+    return f"{cut:,} of {of:,} {texts} {cut_there}: {share} % of all tokens are lost"
 
 
 def cut_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -223,19 +264,40 @@ def cut_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def cut_rows(tokenizer: Any, texts: Sequence[Text], encoded: Mapping[str, Any], limit: int | None) -> list[int]:
-    """Return the rows of a tokenised batch of texts, or pairs, that were truncated at ``limit`` tokens."""
-    if limit is None:
-        return []
+def count_tokens(tokenizer: Any, texts: Sequence[Text], encoded: Mapping[str, Any], limit: int | None) -> TokenCounts:
+    """Return the tokens of a tokenised batch of texts, or pairs, that was truncated at ``limit`` tokens.
+
+    Without token ids or an attention mask (bags of words) the numbers of tokens are zero.
+    """
+    read = _tokens_read(encoded, len(texts))
     encodings = getattr(encoded, "encodings", None)
+    if limit is None:
+        return TokenCounts(read, {})
     if encodings is not None:  # a fast tokeniser keeps the truncated part
-        return [row for row, encoding in enumerate(encodings) if encoding.overflowing]
-    if "attention_mask" not in encoded:
-        return []
-    mask = encoded["attention_mask"]
-    masks: list[list[int]] = mask.tolist() if hasattr(mask, "tolist") else mask
-    full = [row for row, real in enumerate(masks) if sum(real) >= limit]
-    return [row for row in full if _tokens_of(tokenizer, texts[row]) > limit]
+        cut = {row: encoding.overflowing for row, encoding in enumerate(encodings) if encoding.overflowing}
+        if not any(_is_pair(texts[row]) for row in cut):  # the parts of pairs are given in all combinations
+            return TokenCounts(read, {row: sum(map(_plain_tokens, parts)) for row, parts in cut.items()})
+        full = list(cut)
+    else:
+        full = [row for row, tokens in enumerate(read) if tokens >= limit]
+    whole = {row: _tokens_of(tokenizer, texts[row]) for row in full}
+    return TokenCounts(read, {row: tokens - limit for row, tokens in whole.items() if tokens > limit})
+
+
+def _is_pair(text: Text) -> bool:
+    return not isinstance(text, str) and len(text) > 1
+
+
+def _plain_tokens(encoding: Any) -> int:
+    """Return the number of tokens of an encoding that are not special."""
+    return int(encoding.special_tokens_mask.count(0))
+
+
+def _tokens_read(encoded: Mapping[str, Any], texts: int) -> list[int]:
+    mask = encoded.get("attention_mask")
+    if mask is None or (hasattr(mask, "ndim") and (mask.ndim != 2 or len(mask) != texts)):
+        return [0] * texts
+    return [int(tokens) for tokens in mask.sum(axis=1)] if hasattr(mask, "sum") else [sum(row) for row in mask]
 
 
 def _tokens_of(tokenizer: Any, text: Text) -> int:
@@ -253,11 +315,15 @@ def count_cut(tokenizer: Any, texts: Sequence[Text], limit: int | None, cuts: Cu
     """
     cuts = Cuts() if cuts is None else cuts
     if limit is None or not callable(tokenizer):
-        cuts.add(texts, [], limit)
+        cuts.add(texts, TokenCounts([0] * len(texts), {}), limit)
         return cuts
     for start in range(0, len(texts), _AT_ONCE):
         part = texts[start : start + _AT_ONCE]
         columns = [list(column) for column in zip(*((t,) if isinstance(t, str) else t for t in part), strict=True)]
+        whole = columns[0]
+        if len(columns) == 1:
+            columns = [shortened_for(tokenizer, whole, limit)]
         encoded = tokenizer(*columns, truncation=True, max_length=limit, verbose=False)
-        cuts.add(part, cut_rows(tokenizer, part, encoded, limit), limit)
+        counts = count_tokens(tokenizer, part, encoded, limit)
+        cuts.add(part, counts.of_whole(columns[0], whole) if len(columns) == 1 else counts, limit)
     return cuts

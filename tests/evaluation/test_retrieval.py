@@ -226,8 +226,10 @@ def test_a_task_of_an_evaluation(tmp_path: Path, make_encoder_model: Callable[..
     model = make_encoder_model(pooling="mean")
     rows = evaluate_tasks(model, ["retrieval:pets"], data=tmp_path)
     assert [row["split"] for row in rows] == ["queries", "queries-keyboard"]
-    assert rows[0]["truncated"] == {"texts": 0, "of": 3, "tokens": 48}
-    assert rows[0]["truncated_documents"] == {"texts": 1, "of": 5, "tokens": 48}
+    assert rows[0]["truncated"] == {"texts": 0, "of": 3, "tokens": 48, "lost_percent": 0.0}
+    truncated = rows[0]["truncated_documents"]
+    assert (truncated["texts"], truncated["of"], truncated["tokens"]) == (1, 5, 48)
+    assert truncated["lost_percent"] > 30.0
     collection = read_collection(tmp_path / "pets")
     documents = encode_sentences(model, list(collection.documents()))
     for row, queries in zip(rows, collection.queries, strict=True):

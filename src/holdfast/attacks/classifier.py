@@ -19,7 +19,7 @@ from holdfast.backbone import is_bert_shaped, one_token_alone
 from holdfast.data.class_names import ClassNames
 from holdfast.encoding import Progress, encode_sentences, measuring
 from holdfast.errors import UserError, one_of
-from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, cut_rows, input_limit
+from holdfast.input_limits import UNLIMITED, Cuts, checked_limit, count_tokens, input_limit
 from holdfast.loading import loading
 from holdfast.model_folder import read_json
 from holdfast.model_lookup import resolve_model
@@ -149,12 +149,16 @@ def tokenise(
     Truncated texts are added to ``cuts``.
     """
     columns = [list(column) for column in zip(*texts, strict=True)]
+    whole = columns[0]
     if len(columns) == 1:  # the truncation of each text of a pair depends on the other one
-        columns = [shortened_for(tokenizer, columns[0], max_tokens)]
+        columns = [shortened_for(tokenizer, whole, max_tokens)]
     # Long texts are truncated on purpose, so the tokeniser's warning is switched off.
     encoded = tokenizer(*columns, truncation=True, max_length=max_tokens, verbose=False)
     if cuts is not None:
-        cuts.add(texts, cut_rows(tokenizer, texts, encoded, max_tokens), max_tokens)
+        counts = count_tokens(tokenizer, texts, encoded, max_tokens)
+        if len(columns) == 1:
+            counts = counts.of_whole(columns[0], whole)
+        cuts.add(texts, counts, max_tokens)
     return dict(encoded)
 
 

@@ -84,7 +84,11 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
             encoder = load_sentence_transformer(
-                settings.model, pooling=settings.pooling, device=own_device(), prompts=settings
+                settings.model,
+                pooling=settings.pooling,
+                device=own_device(),
+                prompts=settings,
+                sides_only=all(map(is_retrieval, names)),
             )
             index = _index(settings)
         retrieval = RetrievalOptions(index, systems, settings.qrels)
@@ -135,7 +139,11 @@ def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
 
     if settings.index is None:
         return None
-    return load_sentence_transformer(settings.index, pooling=settings.pooling, device=own_device())
+    given = ("prompt", "prompt_name", "no_prompt", "document_prompt", "document_prompt_name")
+    prompts = RolePromptOptions(**{name: getattr(settings, name) for name in given})
+    return load_sentence_transformer(
+        settings.index, pooling=settings.pooling, device=own_device(), prompts=prompts, sides_only=True
+    )
 
 
 def _index_identity(index: str) -> dict[str, Any]:

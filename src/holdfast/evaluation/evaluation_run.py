@@ -75,9 +75,9 @@ def evaluate_tasks(
 ) -> list[dict[str, Any]]:
     """Return a row of results per task: similarity first, then transfer, then the shape of the space, then retrieval.
 
-    Each row has the number of texts that exceed the model's length limit: ``truncated: {texts, of, tokens}``. If
-    several processes have joined (`holdfast.distributed`), they share the encoding; only the first process
-    computes scores, and the others return no rows.
+    Each row counts the texts that exceed the model's length limit: ``truncated: {texts, of, tokens, lost_percent}``.
+    If several processes have joined (`holdfast.distributed`), they share the encoding; only the first process computes
+    scores, and the others return no rows.
 
     Args:
         model: any SentenceTransformer.

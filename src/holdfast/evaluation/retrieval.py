@@ -27,6 +27,7 @@ from holdfast.evaluation.retrieval_systems import ENCODER, Correct, RetrievalSys
 from holdfast.input_limits import Cuts
 from holdfast.launch import is_first_process
 from holdfast.precision import ResolvedPrecision
+from holdfast.text_prompts import Role
 
 if TYPE_CHECKING:
     from holdfast.user_functions import SentenceEncoder
@@ -97,7 +98,8 @@ def evaluate_retrieval(
 ) -> list[dict[str, Any]]:
     """Return a row of results for each system and each file of queries.
 
-    The similarity is the model's own (`similarity_fn_name`), cosine if it names none. Documents are read, encoded and
+    Queries and documents are encoded with the prompts and routes of their sides. The similarity is that of the model
+    (`similarity_fn_name`), cosine if it names none. Documents are read, encoded and
     searched in blocks, so that memory holds neither their texts nor their vectors; the search is exact. Of documents
     with equal similarity the earlier one in the file comes first. Queries without a relevant document are left out.
 
@@ -154,7 +156,7 @@ class _DenseSearch:
     ) -> None:
         self._model, self._index = model, model if index is None else index
         self._precision, self._shared = precision, shared
-        self._cuts, self._document_cuts = Cuts(kept=set()), Cuts()
+        self._cuts, self._document_cuts = Cuts(kept={}), Cuts()
 
     def rank(
         self, collection: Collection, queries: Sequence[str], progress: Progress | None
@@ -181,17 +183,15 @@ class _DenseSearch:
         return dict(zip(queries, nearest.positions, strict=True))
 
     def _encoded(
-        self, model: SentenceEncoder, texts: Sequence[str], role: str, cuts: Cuts, progress: Progress
+        self, model: SentenceEncoder, texts: Sequence[str], role: Role, cuts: Cuts, progress: Progress
     ) -> Vectors:
         return encode_sentences(
-            model, texts, precision=self._precision, progress=progress, shared=self._shared, cuts=cuts
+            model, texts, role=role, precision=self._precision, progress=progress, shared=self._shared, cuts=cuts
         )
 
     def truncated(self, queries: Sequence[str]) -> dict[str, Any]:
         """Return the entries of a row on cut texts: of its distinct queries, and of the documents."""
-        distinct = set(queries)
-        cut = Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.kept or set())))
-        return {"truncated": cut.record(), "truncated_documents": self._document_cuts.record()}
+        return {"truncated": self._cuts.among(queries).record(), "truncated_documents": self._document_cuts.record()}
 
 
 def similarity_of(model: SentenceEncoder) -> str:

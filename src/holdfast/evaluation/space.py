@@ -133,7 +133,7 @@ def evaluate_space(
     Returns:
         A result row ``{task: "space", split: "dev", n, metrics: {alignment, uniformity}, positives, …}``; n is the
         number of distinct sentences and ``positives`` the number of pairs with a score of at least 4. If the model
-        encoded the sentences, the row has the number that were cut: ``truncated: {texts, of, tokens}``.
+        encoded the sentences, the row has the number that were cut: ``truncated: {texts, of, tokens, lost_percent}``.
 
     Raises:
         UserError: there is no STS-B dev data, or the model gives vectors that are zero or not finite.

@@ -102,9 +102,10 @@ def evaluate_sts(
 
     Returns:
         For each task ``{task, split, n, metrics: {spearman, pearson}, subsets, data_sha256, source, items: {gold,
-        similarity}, truncated: {texts, of, tokens}}``; correlations are x100; ``subsets`` holds ``{name: {n, spearman,
-        pearson}}`` for the years that have subsets; ``items`` are the pairs' scores and cosines, in the data's order;
-        ``truncated`` has the number of distinct sentences that exceed the model's length limit.
+        similarity}, truncated: {texts, of, tokens, lost_percent}}``; correlations are x100; ``subsets`` holds ``{name:
+        {n, spearman, pearson}}`` for the years that have subsets; ``items`` are the pairs' scores and cosines, in the
+        data's order; ``truncated`` counts the distinct sentences that exceed the model's
+        length limit.
 
     Raises:
         UserError: a task is unknown, data is missing or damaged, or the correlation is undefined (vectors that are not

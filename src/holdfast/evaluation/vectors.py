@@ -30,8 +30,7 @@ class Encoded:
 
     def truncated(self, texts: Iterable[str]) -> dict[str, Any]:
         """Return the number of cut texts among some distinct texts, in the form of `Cuts.record`."""
-        distinct = set(texts)
-        return Cuts(self._cuts.tokens, len(distinct), len(distinct & (self._cuts.kept or set()))).record()
+        return self._cuts.among(texts).record()
 
 
 def encode_once(
@@ -48,7 +47,7 @@ def encode_once(
     divide the work (see `encode_sentences`).
     """
     distinct = list(dict.fromkeys(sentences))
-    cuts = Cuts(kept=set())
+    cuts = Cuts(kept={})
     vectors = encode_sentences(model, distinct, precision=precision, progress=progress, shared=shared, cuts=cuts)
     return Encoded(distinct, vectors, cuts)
 
@@ -77,7 +76,7 @@ def score_tasks(
     shared: bool = False,
     started: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the row of each task, with the number of cut texts: ``truncated: {texts, of, tokens}``.
+    """Return the row of each task, with the number of cut texts: ``truncated: {texts, of, tokens, lost_percent}``.
 
     With ``shared``, the processes that have joined share the encoding; only the first process computes scores, and the
     others return no rows. ``started`` is called with a task's id when its scoring starts; see `encode_once`.

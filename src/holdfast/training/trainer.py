@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
-from holdfast.input_limits import Cuts, cut_rows, input_limit
+from holdfast.input_limits import Cuts, count_tokens, input_limit
 from holdfast.objectives import Objective
 from holdfast.runs.resumable import Resumable
 from holdfast.training.sampling import EpochOrder, epoch_batches
@@ -26,6 +26,8 @@ from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, spl
 
 OBJECTIVE_FILE = "objective.safetensors"
 _CUT = "cut_texts"
+_COUNTS = ("texts", "of", "read", "lost")
+"""The counts of `Cuts`, as stored in the state."""
 
 
 class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
@@ -98,20 +100,19 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
     def cut_texts(self, tokens: int) -> Cuts:
         """Return how many texts were truncated at ``tokens`` in the training of this process; repeats count again."""
         counted = self._counted()
-        return Cuts(tokens, counted["of"], counted["texts"])
+        return Cuts(tokens, counted["of"], counted["texts"], counted["read"], counted["lost"])
 
     def _counted(self) -> dict[str, int]:
         """Return the counts, which are stored in the trainer's state and thus in its checkpoints."""
-        counted: dict[str, int] = self.state.stateful_callbacks.setdefault(_CUT, {"texts": 0, "of": 0})
+        counted: dict[str, int] = self.state.stateful_callbacks.setdefault(_CUT, dict.fromkeys(_COUNTS, 0))
         return counted
 
     def _count_cut(self, inputs: dict[str, Any]) -> None:
         """Move the counts from a batch to the state, when it is trained on: the next batch is already loaded."""
         counted = self._counted()
         for name in [name for name in inputs if name.endswith(_CUT)]:
-            cut, of = inputs.pop(name)
-            counted["texts"] += cut
-            counted["of"] += of
+            for count, value in zip(_COUNTS, inputs.pop(name), strict=True):
+                counted[count] += value
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         parameters = [*model.parameters(), *self.objective.own_parameters()]
@@ -228,9 +229,9 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
 
 def _counting_cut(model: Any, inputs: list[str], **named: Any) -> Any:
-    """Tokenise a column of a batch, and add the number of truncated texts and the number of texts."""
+    """Tokenise a column of a batch, and add its `_COUNTS`."""
     features = model.preprocess(inputs, **named)
     prompt = named.get("prompt") or ""
-    cut = cut_rows(model.tokenizer, [f"{prompt}{text}" for text in inputs], features, input_limit(model))
-    features[_CUT] = (len(cut), len(inputs))
+    counts = count_tokens(model.tokenizer, [f"{prompt}{text}" for text in inputs], features, input_limit(model))
+    features[_CUT] = (len(counts.lost), len(inputs), sum(counts.read), sum(counts.lost.values()))
     return features
