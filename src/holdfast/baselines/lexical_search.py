@@ -25,7 +25,7 @@ def require_bm25() -> None:
 
 
 def rank_by_bm25(documents: Iterable[str], queries: Sequence[str], k: int) -> Positions:
-    """Return the positions of the k best documents of each query, (queries, k): those that share a word with it, then -1.
+    """Return the positions of the k best documents of each query, (queries, k), -1 where none shares a word with it.
 
     The settings are the defaults of bm25s (`BM25_RECORD`). On a tie the earlier document comes first.
 
@@ -41,4 +41,5 @@ def rank_by_bm25(documents: Iterable[str], queries: Sequence[str], k: int) -> Po
         return np.full((len(queries), k), -1, dtype=np.int64)
     index.index(words, show_progress=False)
     asked = bm25s.tokenize(list(queries), return_ids=False, show_progress=False)
-    return np.stack([best_positions(np.asarray(index.get_scores(query), dtype=np.float64), k) for query in asked])
+    nothing = np.zeros(index.scores["num_docs"])
+    return np.stack([best_positions(index.get_scores(query).astype(float) if query else nothing, k) for query in asked])

@@ -14,8 +14,12 @@ from holdfast.errors import UserError
 if TYPE_CHECKING:
     from symspellpy import SymSpell
 
-SPELLING_RECORD = "SymSpell (symspellpy), its English dictionary of 82,765 words and the words of the documents; at most 2 "
-SPELLING_RECORD += "edits a word, the nearest and then the most frequent; words with a capital are left alone, but for the first"
+SPELLING_RECORD = (
+    "SymSpell (symspellpy), its English dictionary of 82,765 words and the words of the documents; at most 2 "
+)
+SPELLING_RECORD += (
+    "edits a word, the nearest and then the most frequent; words with a capital are left alone, but for the first"
+)
 
 EDITS = 2
 """Largest number of edits (insert, delete, replace, transpose) between a word and its correction."""
@@ -23,7 +27,9 @@ ADDED_WORDS = 200_000
 """Number of words of the documents, most frequent first, that are added to the dictionary: it stays in memory."""
 
 _DICTIONARY = "frequency_dictionary_en_82_765.txt"
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+# Words with digits or underscores are matched whole too, so that no part of them is taken for a word.
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
 def require_symspell() -> None:
@@ -50,7 +56,7 @@ def spelling_correction(documents: Iterable[str]) -> Callable[[str], str]:
     def corrected(match: re.Match[str]) -> str:
         word = match[0]
         starts_text = not match.string[: match.start()].strip()
-        if not (word.islower() or (starts_text and word[1:].islower())):
+        if not _LETTERS.fullmatch(word) or not (word.islower() or (starts_text and word[1:].islower())):
             return word
         return _nearest(dictionary, word)
 
@@ -67,7 +73,7 @@ def _dictionary(documents: Iterable[str]) -> SymSpell:
     dictionary = symspellpy.SymSpell(max_dictionary_edit_distance=EDITS)
     if not dictionary.load_dictionary(Path(symspellpy.__file__).parent / _DICTIONARY, term_index=0, count_index=1):
         raise UserError(f"symspellpy has no {_DICTIONARY}: install it again, pip install 'holdfast[retrieval]'")
-    words = Counter(word.lower() for text in documents for word in _WORD.findall(text))
+    words = Counter(word.lower() for text in documents for word in _WORD.findall(text) if _LETTERS.fullmatch(word))
     for word, count in words.most_common(ADDED_WORDS):
         dictionary.create_dictionary_entry(word, count)
     return dictionary
@@ -80,5 +86,5 @@ def _nearest(dictionary: SymSpell, word: str) -> str:
     found = dictionary.lookup(word.lower(), Verbosity.TOP, max_edit_distance=EDITS)
     if not found:
         return word
-    term = found[0].term
+    term = str(found[0].term)
     return term[:1].upper() + term[1:] if word[:1].isupper() else term

@@ -31,8 +31,8 @@ class EvaluateSettings(RolePromptOptions):
             (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
-        systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (queries are corrected before
-            they are encoded); bm25+spelling.
+        systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (the encoder on corrected
+            queries); bm25+spelling.
         index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
@@ -64,7 +64,7 @@ holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems 
 """,
 )
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
-    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, its space, and retrieval."""
+    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
     from holdfast.baselines.retrieval_baselines import retrieval_systems
     from holdfast.distributed import own_device, process_group
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options

@@ -61,7 +61,8 @@ class NearestDocuments:
         import torch
 
         scores = self._similarity(torch.from_numpy(queries), torch.from_numpy(documents))
-        return np.round(scores.numpy().astype(np.float64), DECIMALS)
+        rounded: npt.NDArray[np.float64] = np.round(scores.double().numpy(), DECIMALS)
+        return rounded
 
     def _merge(self, rows: slice, scores: npt.NDArray[np.float64]) -> None:
         """Merge the scores (queries, n) of the next documents into the best ones of some queries.

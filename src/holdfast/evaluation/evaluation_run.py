@@ -88,8 +88,8 @@ def evaluate_tasks(
         progress: called with (sentences done, distinct sentences) while encoding.
         started: called with a task's id when its vectors are ready and its scoring starts.
         limit: measure on about this number of rows of each part of a task, the same rows for every model, and record
-            this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. "space" and
-            retrieval are not sampled.
+            this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. Retrieval
+            and "space" are not sampled.
         retrieval: options of retrieval, which has a row for each file of queries (see `evaluate_retrieval`).
 
     Raises:
@@ -110,9 +110,7 @@ def evaluate_tasks(
     if loaded:
         rows += score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
     for collection in collections:
-        rows += evaluate_retrieval(
-            model, collection, options, precision=precision, progress=progress, shared=True
-        )
+        rows += evaluate_retrieval(model, collection, options, precision=precision, progress=progress, shared=True)
     return rows
 
 

@@ -175,8 +175,8 @@ class _DenseSearch:
             documents = self._encoded(self._index, block, "document", self._document_cuts, report)
             if documents.shape[1] != vectors.shape[1]:
                 raise UserError(
-                    f"the documents have {documents.shape[1]} dimensions, the queries {vectors.shape[1]}: --index takes "
-                    "the encoder that the index was made with, of the same dimensions as the model"
+                    f"documents have {documents.shape[1]} dimensions and queries {vectors.shape[1]}: --index takes an "
+                    "encoder with as many as the model"
                 )
             nearest.add(documents)
             done += len(block)
