@@ -33,6 +33,7 @@ RANGES: Mapping[str, Range] = {
     "seed": Range(0, 2**32 - 1),  # numpy's generators take unsigned 32-bit seeds
     **dict.fromkeys(("max_steps", "eval_steps", "save_steps"), _STEPS),
     **dict.fromkeys(("examples", "test_examples", "sentences", "words", "limit", "pairs", "max_chars"), _COUNT),
+    "texts_per_item": _COUNT,
     **dict.fromkeys(("batch_size", "accumulate", "side_by_side", "call_batch", "max_words", "dimensions", "k"), _SIZE),
     **dict.fromkeys(("draws", "keep_checkpoints", "vocabulary", "intermediate", "evaluations"), _SIZE),
     "batch_tokens": Range(1, 10**8),
@@ -42,6 +43,7 @@ RANGES: Mapping[str, Range] = {
     **dict.fromkeys(("layers", "heads", "jobs", "processes", "seeds"), Range(1, 1000)),
     "epochs": Range(0, 10**6, above=True),
     "hours": Range(0, 10**5, above=True),
+    "max_seconds": Range(0, 10**7),  # 0: no limit
     "learning_rate": Range(0, 1e20, above=True),  # a rate that is too large is reported by the loss, with the step
     "threshold": Range(-1, 1),
     "margin": Range(0, 1000),

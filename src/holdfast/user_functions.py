@@ -96,6 +96,7 @@ class VectorFunction:
     Attributes:
         device: device of the vectors; the function may compute them anywhere.
         tokenizer: None: truncated texts and unknown words cannot be detected.
+        before_call: called before each call of the function; it may raise an error to stop.
     """
 
     device = "cpu"
@@ -103,6 +104,7 @@ class VectorFunction:
 
     def __init__(self, function: Function, *, name: str, call_batch: int = CALL_BATCH) -> None:
         self.name = name
+        self.before_call: Callable[[], None] | None = None
         self._function = Batched(function, name=name, call_batch=call_batch)
 
     @classmethod
@@ -125,7 +127,11 @@ class VectorFunction:
         """Return the vectors of n different texts, (n, d); ``progress`` gets (texts done, n) after each call."""
         vectors = np.empty((0, 0), dtype=np.float32)
         done = 0
-        for places, rows in self._function.outputs(texts, limit=limit):
+        calls = self._function.outputs(texts, limit=limit)
+        while done < len(texts):
+            if self.before_call is not None:
+                self.before_call()
+            places, rows = next(calls)
             if not done:
                 vectors = np.empty((len(texts), rows.shape[1]), dtype=np.float32)
             vectors[places] = rows

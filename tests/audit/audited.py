@@ -29,6 +29,7 @@ TASKS = [
     *("audit-typos", "audit-noise", "audit-synonyms", "audit-fillers", "audit-adversarial-typos"),
     *("audit-adversarial-synonyms", "audit-advsts-typos", "audit-advsts", "audit-neighbours"),
 ]
+"""Tasks of every audit, in their order; between them are those of the families of edits, and of labelled sets."""
 
 
 def some_texts(count: int, seed: int = 0) -> list[str]:
@@ -37,6 +38,10 @@ def some_texts(count: int, seed: int = 0) -> list[str]:
     while len(found) < count:
         found["The " + " ".join(rng.choices(SEEN, k=rng.randint(5, 9))) + "."] = None
     return list(found)
+
+
+def tasks_of(result: dict[str, Any]) -> list[str]:
+    return [row["task"] for row in result["results"] if row["task"] in TASKS]
 
 
 def by_task(result: dict[str, Any]) -> dict[str, dict[str, Any]]:

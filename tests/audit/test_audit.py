@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audited import SEEN, TASKS, by_task, run, some_texts
+from audited import SEEN, TASKS, by_task, run, some_texts, tasks_of
 
 from holdfast.audit import AuditSettings, adversarial_items, audit, audited_texts, verdicts
 from holdfast.cli import main
@@ -29,12 +29,14 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
     message = capsys.readouterr()
     result = read_result(here / "audit.json")
     assert result["kind"] == "audit"
-    assert [row["task"] for row in result["results"]] == TASKS
+    assert tasks_of(result) == TASKS
     items = by_task(result)
     assert items["audit-typos"]["n"] == 40
     assert items["audit-quality"]["n"] == 30
     assert items["audit-adversarial-typos"]["metrics"]["examples"] == 6
     for row in result["results"]:
+        if row["task"] not in TASKS:
+            continue
         assert row["verdict"] in verdicts.VERDICTS[:3], row
         assert row["headline"] in row["metrics"]
         for name, value in row["metrics"].items():
@@ -45,7 +47,7 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
         assert items[task]["verdict"] == "holds"
         assert items[task]["metrics"]["stability"] == pytest.approx(1.0, abs=1e-4)
     examples = result["examples"]
-    assert {row["item"] for row in examples} == set(TASKS) - {"audit-vectors", "audit-quality", "audit-noise"}
+    assert {row["item"] for row in examples} >= set(TASKS) - {"audit-vectors", "audit-quality", "audit-noise"}
     for row in examples:
         if row["changed"] and row["recipe"] not in ("lower", "upper"):
             text = Words.of(row["original"])
@@ -61,9 +63,11 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"{items['audit-typos']['metrics']['stability']:.3f}" in message.out
     assert message.out.count("holds") >= 3
     assert message.out.rstrip().endswith("harden lm --corpus your-texts.txt --output hardened")
-    assert "13/13 nearest neighbours" in message.err
-    for row in worst_examples(result):
-        assert f"{row['item']}: {row['recipe']} #{row['number']}  succeeded" in message.out
+    assert "7/7 nearest neighbours" in message.err
+    lines = message.out.splitlines()
+    assert len(lines) <= 40, "one screen"
+    for row in worst_examples(result)[:4]:
+        assert sum(line.startswith(row["item"].removeprefix("audit-") + "  ") for line in lines) >= 1
     assert main(["show", "audit.json", "--recipe", "random-typos", "--outcome", "all", "--limit", "1"]) == 0
     assert "audit-typos: random-typos #" in capsys.readouterr().out
 
@@ -90,7 +94,7 @@ def test_an_audit_needs_nothing_but_the_model(
     items = by_task(run("st", data=None, texts=None))
     absent = {task: row["told"] for task, row in items.items() if row["verdict"] == "absent"}
     scored = {"audit-quality", "audit-advsts-typos", "audit-advsts"}
-    assert set(absent) == {*scored, "audit-synonyms", "audit-adversarial-synonyms"}
+    assert absent.keys() & set(TASKS) == {*scored, "audit-synonyms", "audit-adversarial-synonyms"}
     assert "--data" in absent["audit-quality"]
     assert "wordnet-base" in absent["audit-synonyms"]
     assert "wordnet-base" in absent["audit-adversarial-synonyms"]
@@ -212,13 +216,14 @@ def test_the_texts_that_are_printed() -> None:
         row = {"item": item, "number": number, "changed": exchanged, "words": 10, "queries": 9, "outcome": outcome}
         return {**row, "before": {"value": 1.0}, "after": {"value": after}}
 
-    rows_ = [{"task": "a", "verdict": "breaks"}, {"task": "b", "verdict": "bends"}, {"task": "c", "verdict": "holds"}]
+    verdicts_ = (("a", "breaks"), ("b", "bends"), ("c", "holds"))
+    rows_ = [{"task": task, "verdict": verdict, "headline": None, "metrics": {}} for task, verdict in verdicts_]
     examples = [example("a", i, 1 + i % 3, 0.1 * i) for i in range(9)]
     examples.append(example("a", 0, 3, 0.0))  # the same text again, changed more
     examples += [example("a", 99, 1, 0.0, "failed"), example("b", 1, 2, 0.0), example("b", 2, 1, 0.3)]
     examples.append(example("c", 3, 1, 0.0))
     result = {"results": rows_, "examples": examples, "model": "a b"}
-    assert [(row["item"], row["number"]) for row in worst_examples(result)] == [("a", 0), ("a", 3), ("a", 6), ("b", 2)]
+    assert [(row["item"], row["number"]) for row in worst_examples(result)] == [("a", 0), ("b", 2), ("a", 3), ("a", 6)]
     assert "holdfast harden 'a b' --corpus" in advice(result)
     assert "harden the model behind it" in advice({**result, "model": "call:a:b"})
     assert "holds" in advice({**result, "results": rows_[2:]})

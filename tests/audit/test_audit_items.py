@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 from collections.abc import Callable
@@ -43,15 +42,21 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
     def verdict(pull: float, *, surface: bool, rate: float = 0.0) -> str:
         metrics = {"pull": pull, "neighbour_changed": rate, "stability": 0.5}
         space = SimpleNamespace(
-            texts=["The dog"], move=lambda copies, progress: SimpleNamespace(copies=copies),
+            move=lambda copies: SimpleNamespace(copies=copies),
             metrics=lambda moved, seed: metrics, examples=lambda moved, recipe: [], items=lambda moved: {},
         )  # fmt: skip
-        progress = SimpleNamespace(encoding=contextlib.nullcontext)
-        context: Any = SimpleNamespace(space=space, settings=SimpleNamespace(seed=1), progress=progress)
+        context: Any = SimpleNamespace(
+            space=space,
+            settings=SimpleNamespace(seed=1),
+            few_texts=SimpleNamespace(texts=["The dog"]),
+            encoded=lambda copies: copies,
+        )
         if surface:
-            return str(random_change_items.surface_item(context, "audit-case", "upper").row["verdict"])
+            (item,) = random_change_items.surface_items(context, "audit-case", "upper").measure()
+            return str(item.row["verdict"])
         moved: Any = SimpleNamespace(copies=[1])
-        return str(random_change_items._exchange_item(context, "audit-typos", "typos", moved, "a word").row["verdict"])
+        item = random_change_items._exchange_item(context, "audit-typos", "typos", moved, "a word", "synthetic noise")
+        return str(item.row["verdict"])
 
     expected = ["holds", "bends", "bends", "breaks"]
     assert [verdict(pull, surface=False) for pull in (1.0, 1.01, 2.0, 2.01)] == expected

@@ -44,6 +44,7 @@ class TestTextBlob:
         assert tagger.tags(words) == tags
         assert tagger.tags([]) == []
         assert "TextBlob" in tagger.source
+        assert tagger.penn_tags("He walks to 3 dogs .".split()) == ["PRP", "VBZ", "TO", "CD", "NNS", "."]
 
     def test_one_tag_for_each_word_whatever_it_is(self) -> None:
         assert len(TextBlobTagger().tags(["mo vie", "", "a/b", "\N{CYRILLIC SMALL LETTER A}x", "..."])) == 5
@@ -84,6 +85,7 @@ class TestNLTK:
     def test_tags(self, data: Path) -> None:
         tagger = NLTKTagger()
         assert tagger.tags("the dog runs".split()) == ["DET", "NOUN", "VERB"]
+        assert tagger.penn_tags("the dog runs".split()) == ["DT", "NN", "VBZ"]
         assert tagger.tags([]) == []
         assert tagger.source.startswith("NLTK")
         assert nltk_tagger_data() == data
@@ -117,22 +119,23 @@ def _added(module: Any) -> list[str]:
 class Pipeline:
     """What is used of spaCy's: a document of words with parts of speech."""
 
-    def __init__(self, tags: dict[str, str]) -> None:
-        self.vocab, self._tags = object(), tags
+    def __init__(self, tags: dict[str, str], penn: dict[str, str], lang: str = "en") -> None:
+        self.vocab, self._tags, self._penn, self.lang = object(), tags, penn, lang
 
     def __call__(self, document: Any) -> Any:
         for token in document:
             token.pos_ = self._tags.get(token.text, "")
+            token.tag_ = self._penn.get(token.text, "")
         return document
 
 
 class Document(list[Any]):
     def __init__(self, vocab: object, words: list[str]) -> None:
-        super().__init__(types.SimpleNamespace(text=word, pos_="") for word in words)
+        super().__init__(types.SimpleNamespace(text=word, pos_="", tag_="") for word in words)
 
     def has_annotation(self, name: str) -> bool:
-        assert name == "POS"
-        return any(token.pos_ for token in self)
+        field = {"POS": "pos_", "TAG": "tag_"}[name]
+        return any(getattr(token, field) for token in self)
 
 
 class TestSpacy:
@@ -140,7 +143,10 @@ class TestSpacy:
     def spacy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A package of that name; against the real one (3.8) the same adapter was tried by hand."""
         tags = {"A": "DET", "word": "NOUN", "runs": "AUX", "Ann": "PROPN", "and": "CCONJ", "that": "SCONJ"}
-        pipelines = {"good": Pipeline({**tags, "to": "PART", "!": "PUNCT", "$": "SYM"}), "blank": Pipeline({})}
+        tags |= {"to": "PART", "!": "PUNCT", "$": "SYM"}
+        penn = {"A": "DT", "word": "NN", "runs": "VBZ"}
+        pipelines = {"good": Pipeline(tags, penn), "blank": Pipeline({}, penn)}
+        pipelines |= {"french": Pipeline(tags, penn, lang="fr"), "coarse": Pipeline(tags, {})}
 
         def load(name: str, exclude: list[str]) -> Pipeline:
             if name not in pipelines:
@@ -161,6 +167,14 @@ class TestSpacy:
         assert tagger.tags(words) == "DET NOUN VERB NOUN CONJ ADP PRT . X X".split()
         assert tagger.tags([]) == []
         assert tagger.source == "spaCy 9.9 good"
+        assert tagger.penn_tags("A word runs".split()) == ["DT", "NN", "VBZ"]
+
+    @pytest.mark.parametrize("name", ["french", "coarse"])
+    def test_a_pipeline_without_penn_tags(self, name: str) -> None:
+        tagger = SpacyTagger(name)
+        assert not tagger.penn
+        with pytest.raises(UserError, match=f"spaCy 9.9 {name} gives no Penn Treebank tags: .*textblob"):
+            tagger.penn_tags(["A"])
 
     def test_no_such_pipeline(self) -> None:
         with pytest.raises(UserError, match="spacy download nowhere"):

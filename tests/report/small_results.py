@@ -113,6 +113,20 @@ def audit(model: str = "runs/a") -> dict[str, Any]:
     return result("audit", model, rows, examples=examples)
 
 
+def audit_of_both_sides(model: str, stability: float, nearer: float) -> dict[str, Any]:
+    hold = {"stability": stability, "stability_low": stability - 0.1, "stability_high": stability + 0.1}
+    move = {"p_hold_nearer": nearer, "p_hold_nearer_low": nearer - 0.1, "p_hold_nearer_high": nearer + 0.1}
+    told = {"told": "in words", "verdict": "bends"}
+    rows = [
+        row("audit-typos", 50, "all", hold, headline="stability", side="hold", group="synthetic noise", **told),
+        row(
+            "audit-typing", 50, "all", {"stability": stability - 0.2}, headline="stability", group="human noise", **told
+        ),
+        row("audit-meaning", 50, "all", move, headline="p_hold_nearer", side="move", group="meaning", **told),
+    ]
+    return result("audit", model, rows)
+
+
 def train(
     folder: Path, *, method: str = "robustembed", records: list[dict[str, Any]] | None = None, **more: Any
 ) -> str:
@@ -216,6 +230,7 @@ def everything(folder: Path) -> list[str]:
         "attack-a": attack("runs/a", 60.0),
         "attack-c": attack("runs/c", 30.0),
         "audit": audit(),
+        "sides": audit_of_both_sides("runs/b", 0.9, 0.4),
         "space": space(),
         "compare": compare(),
         "transfer": transfer(),

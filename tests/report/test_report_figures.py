@@ -6,9 +6,10 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from small_results import attack, audit, evaluate, everything, result, space, train, write
+from small_results import attack, audit, audit_of_both_sides, evaluate, everything, result, space, train, write
 
 from holdfast.errors import UserError
+from holdfast.report.audit_figures import noise_bars, sides_chart
 from holdfast.report.axes import around, decimals_of, linear, logarithmic, tick_labels
 from holdfast.report.contents import make_contents
 from holdfast.report.elements import Chart
@@ -115,11 +116,28 @@ def test_coordinates_that_are_none_are_refused(tmp_path: Path, points: object) -
         pairs_charts(sources)
 
 
+def test_audits_are_drawn_with_hold_against_move_and_peoples_noise_beside_synthetic(tmp_path: Path) -> None:
+    sources, colours = read(tmp_path, audit_of_both_sides("a", 0.9, 0.4), audit_of_both_sides("b", 0.7, 0.8))
+    chart = sides_chart(sources, colours)
+    assert chart is not None
+    assert [(mark.label, round(mark.x, 3), mark.y) for mark in chart.marks] == [("a", 0.8, 0.4), ("b", 0.6, 0.8)]
+    assert ((0.0, 0.5), (1.0, 0.5)) in [line.points for line in chart.lines]
+    bars = noise_bars(sources, colours)
+    assert bars is not None
+    assert [(name, [bar.value for bar in own]) for name, own in bars.groups] == [
+        ("typing (human noise)", [pytest.approx(0.7), pytest.approx(0.5)]),
+        ("typos (synthetic noise)", [0.9, 0.7]),
+    ]
+    old, colours = read(tmp_path / "old", audit())
+    assert sides_chart(old, colours) is None, "no move edits"
+    assert noise_bars(old, colours) is None
+
+
 def test_audits_and_step_costs(tmp_path: Path) -> None:
     sources, colours = read(tmp_path, audit())
     bars = audit_bars(sources, colours)
     assert bars is not None
-    assert [(name, own[0].value) for name, own in bars.groups] == [("adversarial typos", 90.0)]
+    assert [(name, own[0].value) for name, own in bars.groups] == [("adversarial-typos", 90.0)]
     (run,) = read_sources([train(tmp_path / "run")])
     assert seconds_per_step(run) == pytest.approx((81.0 - 3 * 2.0) / 75)
     steps = step_bars([run], {"run": "c0"})
@@ -167,7 +185,19 @@ def test_every_figure_is_well_formed_and_holds_every_point(tmp_path: Path) -> No
     contents = make_contents(read_sources(everything(tmp_path)), examples=10)
     kinds = {figure.id.rstrip("0123456789-") for figure in contents.figures}
     assert kinds == {
-        *("alignment-uniformity", "pairs", "success", "queries", "audit-success", "dev", "loss", "rise", "step-cost"),
+        *(
+            "alignment-uniformity",
+            "pairs",
+            "success",
+            "queries",
+            "audit-success",
+            "hold-move",
+            "noise",
+            "dev",
+            "loss",
+            "rise",
+            "step-cost",
+        ),
     }
     for figure in contents.figures:
         tree = ET.fromstring(str(draw(figure)))

@@ -15,6 +15,7 @@ from small_results import (
     STS,
     attack,
     audit,
+    audit_of_both_sides,
     compare,
     evaluate,
     finetune,
@@ -28,7 +29,7 @@ from small_results import (
 
 from holdfast import report
 from holdfast.report import tables
-from holdfast.report.cards import audit_card, hardening_table
+from holdfast.report.cards import audit_cards, hardening_table
 from holdfast.report.contents import make_contents
 from holdfast.report.elements import Table, TableCell
 from holdfast.report.export import as_csv, as_latex, as_markdown
@@ -138,12 +139,22 @@ def test_space_and_distances(tmp_path: Path) -> None:
 
 def test_the_report_card(tmp_path: Path) -> None:
     (source,) = read(tmp_path, audit())
-    table = audit_card(source)
+    (table,) = audit_cards(source)
     assert [(cells[0].text, cells[1].verdict, cells[2].plain) for cells in table.rows] == [
-        ("case (lower)", "holds", "0.990 0.980–1.000"),
-        ("adversarial typos", "breaks", "90.0 75.0–100.0"),
+        ("adversarial-typos", "breaks", "90.0 75.0–100.0"),
+        ("case.lower", "holds", "0.990 0.980–1.000"),
         ("synonyms", "absent", "–"),
     ]
+
+
+def test_the_report_card_has_two_sides(tmp_path: Path) -> None:
+    (source,) = read(tmp_path, audit_of_both_sides("a", 0.9, 0.4))
+    hold, move = audit_cards(source)
+    assert [cells[0].text for cells in hold.rows] == ["typing", "typos"]
+    assert [(cells[0].text, cells[2].plain) for cells in move.rows] == [("meaning", "0.400 0.300–0.500")]
+    assert hold.title.endswith("should hold")
+    assert move.title.endswith("should move")
+    assert hold.id != move.id
 
 
 def test_before_and_after_a_hardening(tmp_path: Path) -> None:
@@ -166,7 +177,7 @@ def test_before_and_after_a_hardening(tmp_path: Path) -> None:
     (source,) = read(tmp_path, result("harden", "new", rows))
     assert texts(hardening_table(source)) == [
         [
-            *("adversarial typos", "success rate", "28.6 19.4–37.8", "8.2 3.1–14.3"),
+            *("adversarial-typos", "success rate", "28.6 19.4–37.8", "8.2 3.1–14.3"),
             *("-20.4 -29.0 to -12.2", "<0.0001", "bends", "holds"),
         ],
         ["vectors", "different texts", "0.017", "0.020", "–", "–", "holds", "holds"],

@@ -240,6 +240,7 @@ class RetrievalTarget(EncoderTarget):
         corpus: the texts searched; a text is not its own neighbour.
         k: number of neighbours.
         progress: called with (texts done, distinct texts) while the corpus is encoded.
+        vectors: the vectors of a corpus of distinct texts, if they are known.
     """
 
     def __init__(
@@ -250,12 +251,13 @@ class RetrievalTarget(EncoderTarget):
         corpus: Sequence[str],
         k: int = 5,
         progress: Progress | None = None,
+        vectors: Vectors | None = None,
     ) -> None:
         super().__init__(model, source=source)
         self.k = k
         self._corpus = list(dict.fromkeys(corpus))
         self._number = {text: i for i, text in enumerate(self._corpus)}
-        self._vectors = self.encoded(self._corpus, progress=progress)
+        self._vectors = self.encoded(self._corpus, progress=progress) if vectors is None else vectors.copy()
         for rows in self._blocks(len(self._vectors)):  # in blocks, to limit the fp64 memory
             self._vectors[rows] = units_of(self._vectors[rows])
         self._near: dict[int, npt.NDArray[np.intp]] = {}

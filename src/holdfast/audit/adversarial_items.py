@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.attacks.attack_progress import AttackProgress
+from holdfast.attacks.attack_settings import SIDE_BY_SIDE
 from holdfast.attacks.encoder_targets import DriftTarget, EncoderTarget, RetrievalTarget, ScoredPairTarget, fitted_scale
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Attempt, Example
@@ -14,12 +19,19 @@ from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.recipes.typos import Typos
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
+from holdfast.audit.item_names import item_name
 from holdfast.audit.item_rows import Item, NotMeasured, absent, item
+from holdfast.audit.time_budget import TimeIsUp, stopped_at
 from holdfast.audit.verdicts import of_rate
 from holdfast.data.registry import ScoredPairs
+from holdfast.edits.words import Words
 
 NEIGHBOURS = 5
 MARGIN = 1.0
+_QUERIES_PER_WORD = 6
+"""About the queries that an attack makes per word of a text; PWWS asks more, typing errors fewer."""
+_FIT_SHARE, _LEAST_FIT = 0.3, 200
+"""The share of a step's time that the fit of a scale may take, and the pairs that it needs in any case."""
 
 
 def typos_item(context: AuditContext) -> Item:
@@ -29,6 +41,7 @@ def typos_item(context: AuditContext) -> Item:
 
 def synonyms_item(context: AuditContext) -> Item:
     """Attack with WordNet synonyms until a text's vector is half-way to other texts."""
+    context.require_english()
     return _drift_item(context, "audit-adversarial-synonyms", context.linguistics.synonym_attack(), "synonyms for")
 
 
@@ -46,7 +59,9 @@ def neighbours_item(context: AuditContext) -> Item:
     texts = context.space.texts
     if len(texts) <= 2 * NEIGHBOURS:
         raise NotMeasured(f"needs more than {2 * NEIGHBOURS} texts, to have enough neighbours")
-    target = RetrievalTarget(context.model, source=context.settings.model, corpus=texts, k=NEIGHBOURS)
+    target = RetrievalTarget(
+        context.model, source=context.settings.model, corpus=texts, k=NEIGHBOURS, vectors=context.vectors.vectors(texts)
+    )
 
     def describe(metrics: dict[str, float]) -> str:
         rate = metrics["success_rate"]
@@ -66,13 +81,14 @@ def scores_items(context: AuditContext) -> list[Item]:
     }
     pairs = local_sts("dev", context.settings.data)
     target, examples = (None, []) if pairs is None else _scored(context, pairs)
+    half = replace(context, deadline=time.monotonic() + (context.deadline - time.monotonic()) / 2)
     items = []
-    for task, recipe in recipes.items():
+    for own, (task, recipe) in zip((half, context), recipes.items(), strict=True):
         try:
             attack = recipe()
             if target is None:
                 raise NotMeasured(sts_missing(context.settings.data))
-            items.append(_attack_item(context, task, attack, target, examples, _describe_scores, "dev", correlations))
+            items.append(_attack_item(own, task, attack, target, examples, _describe_scores, "dev", correlations))
         except NotMeasured as reason:
             items.append(absent(task, str(reason), "dev"))
     return items
@@ -88,7 +104,8 @@ def _scored(context: AuditContext, pairs: ScoredPairs) -> tuple[ScoredPairTarget
     else:  # the scale must not be fitted on attacked pairs
         rng.shuffle(rows)
         fitted_on, fit_rows, rows = pairs, sorted(rows[: len(rows) // 2]), rows[len(rows) // 2 :]
-    attacked = sorted(rng.sample(rows, min(context.settings.examples, len(rows))))
+    fit_rows = _fitting(context, fitted_on, fit_rows)
+    attacked = sorted(rng.sample(rows, min(context.examples, len(rows))))
     scale = fitted_scale(
         context.model,
         [fitted_on.sentences1[row] for row in fit_rows],
@@ -108,6 +125,16 @@ def _scored(context: AuditContext, pairs: ScoredPairs) -> tuple[ScoredPairTarget
     return target, [Example(row, texts[row], 1, pairs.scores[row]) for row in attacked]
 
 
+def _fitting(context: AuditContext, pairs: ScoredPairs, rows: list[int]) -> list[int]:
+    """Return the pairs on which the scale is fitted: as many as can be encoded in a part of the step's time."""
+    seconds = 2 * context.seconds_of(pairs.sentences1)
+    left = context.deadline - time.monotonic()
+    if seconds * len(rows) <= _FIT_SHARE * left:
+        return rows
+    count = max(_LEAST_FIT, int(_FIT_SHARE * left / seconds))
+    return sorted(random.Random(f"{context.settings.seed}/fit").sample(rows, min(count, len(rows))))
+
+
 def _describe_scores(metrics: dict[str, float]) -> str:
     rate, margin = metrics["success_rate"], f"{MARGIN:g} of 5 points"
     message = f"{rate:.0f} % of similarities can be moved {margin} further from the gold score"
@@ -121,22 +148,43 @@ def _describe_scores(metrics: dict[str, float]) -> str:
 
 def _examples(context: AuditContext) -> list[Example]:
     """Return the first texts as examples; their order is random."""
-    chosen = list(zip(context.space.numbers, context.space.texts, strict=True))[: context.settings.examples]
+    chosen = list(zip(context.space.numbers, context.space.texts, strict=True))[: context.examples]
     return [Example(number, (text,)) for number, text in chosen]
 
 
 def _attempts(
     context: AuditContext, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]
 ) -> list[Attempt]:
-    """Attack examples; return all attempts in the order of the examples."""
+    """Attack examples until the deadline of the step; return the attempts in the order of the examples.
+
+    If the time seems short, the examples are attacked one after the other, and the one under attack at the deadline
+    does not count: of examples attacked side by side those that end first are the successes. If the time ends all the
+    same while several are under attack, only those before the first that did not end count.
+    """
     settings = context.settings
-    engine = Engine(target, context.linguistics.resources, bf16=settings.precision == "bf16", seed=settings.seed)
+    side_by_side = SIDE_BY_SIDE if _seems_enough(context, examples) else 1
+    engine = Engine(
+        target,
+        context.linguistics.resources,
+        bf16=settings.precision == "bf16",
+        seed=settings.seed,
+        side_by_side=side_by_side,
+    )
     by_number: dict[int, Attempt] = {}
-    with AttackProgress(context.progress.console, context.progress.label, len(examples), engine.under_way) as progress:
+    shown = AttackProgress(context.progress.console, context.progress.label, len(examples), engine.under_way)
+    with shown, contextlib.suppress(TimeIsUp), stopped_at(context.model, context.deadline):
         for attempt in engine.run(recipe, examples):
             by_number[attempt.number] = attempt
-            progress.add(attempt)
-    return [by_number[example.number] for example in examples]
+            shown.add(attempt)
+    ended = itertools.takewhile(lambda example: example.number in by_number, examples)
+    return [by_number[example.number] for example in ended]
+
+
+def _seems_enough(context: AuditContext, examples: Sequence[Example]) -> bool:
+    """Return True if all examples can be attacked in half of the time left, by a rough estimate of the queries."""
+    texts = [example.text for example in examples]
+    queries = _QUERIES_PER_WORD * sum(len(Words.of(text).words) for text in texts)
+    return queries * context.seconds_of(texts) < 0.5 * (context.deadline - time.monotonic())
 
 
 def _attack_item(
@@ -151,6 +199,12 @@ def _attack_item(
 ) -> Item:
     """Attack examples, and create an item: ``describe`` turns its metrics into words, ``more`` adds metrics."""
     attempts = _attempts(context, recipe, target, examples)
+    left_out = len(examples) - len(attempts)
+    if left_out:
+        name = item_name({"task": task, "split": split})
+        context.budget.left_out.append(f"{name}: {left_out} of {len(examples)} texts not attacked")
+    if not attempts:
+        raise NotMeasured(f"no attack ended within the budget of {context.budget.seconds:g} s (--max-seconds)")
     metrics = {**summarise(attempts, has_classes=False, seed=context.settings.seed), **(more(attempts) if more else {})}
     rows = [attempt.row() for attempt in attempts]
     skipped = skip_reasons(attempts)
@@ -169,6 +223,9 @@ def _attack_item(
         recipe=recipe.NAME,
         constants=dict(vars(recipe)),
         skipped=skipped,
+        side="hold",
+        group="adversarial",
+        **({"left_out": left_out} if left_out else {}),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,16 +11,28 @@ from holdfast.attacks.recipes.pwws import PWWS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_progress import AuditProgress
-from holdfast.audit.audit_settings import AuditSettings
+from holdfast.audit.audit_settings import EXAMPLES, TEXTS_PER_ITEM, AuditSettings
+from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import NotMeasured
-from holdfast.audit.vector_movement import Space
+from holdfast.audit.language import Language
+from holdfast.audit.shared_vectors import SharedVectors
+from holdfast.audit.time_budget import TimeBudget
+from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
+from holdfast.edits.edit_table import EditTable
 from holdfast.edits.wordnet import can_inflect
+from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.edits.tagging import Tagger
+    from holdfast.edits.wordnet import WordNet
     from holdfast.user_functions import SentenceEncoder
+
+
+_COUNTED = 100
+"""Texts whose mean number of words stands for that of all."""
 
 
 class Linguistics:
@@ -45,6 +58,20 @@ class Linguistics:
         self.resources.require(self._named)
         rows = availability(names, data=settings.data)
         self._missing = {row.resource: row.detail for row in rows if not row.here and row.resource not in self._named}
+
+    def tagger(self) -> Tagger:
+        """Return the part-of-speech tagger.
+
+        Raises:
+            UserError: there is none; the message says how to get one.
+        """
+        if "tagger" in self._missing:
+            raise UserError(f"needs a part-of-speech tagger: {self._missing['tagger']}")
+        return self.resources.tagger
+
+    def wordnet(self) -> WordNet | None:
+        """Return WordNet, or None if it is not at hand."""
+        return None if "wordnet" in self._missing else self.resources.wordnet
 
     def synonym_attack(self) -> PWWS:
         """Return the recipe of adversarial synonyms.
@@ -103,6 +130,14 @@ class AuditContext:
         space: the vectors of the texts that have a valid vector.
         linguistics: the resources.
         progress: the progress display.
+        vectors: the vectors of all texts, changed ones included.
+        texts: the texts, each split where the model stops reading.
+        edits: the edits.
+        language: the language of the texts.
+        budget: the time budget.
+        seconds_per_text: the time that a text takes, measured on the first pass.
+        texts_per_item: the largest number of texts of a changed item.
+        deadline: the time, by `time.monotonic`, at which the current step stops.
         record: entries that the items add to the protocol.
     """
 
@@ -111,4 +146,45 @@ class AuditContext:
     space: Space
     linguistics: Linguistics
     progress: AuditProgress
+    vectors: SharedVectors
+    texts: ReadTexts
+    edits: EditTable
+    language: Language
+    budget: TimeBudget
+    seconds_per_text: float = 0.0
+    texts_per_item: int = TEXTS_PER_ITEM
+    deadline: float = float("inf")
     record: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def examples(self) -> int:
+        """The number of texts to attack, if the time suffices."""
+        return self.settings.examples if self.settings.examples is not None else EXAMPLES
+
+    @property
+    def few_texts(self) -> NumberedTexts:
+        """The texts of a changed item: the first ones of the space."""
+        return self.space.first(self.texts_per_item)
+
+    def seconds_of(self, texts: Sequence[str]) -> float:
+        """Return about how long one of these texts takes: by words, and no longer than an audited text."""
+        ratio = _mean_words(texts) / max(1.0, _mean_words(self.space.texts))
+        return self.seconds_per_text * min(1.0, ratio)
+
+    def require_english(self) -> None:
+        """Refuse an item whose changes need English texts.
+
+        Raises:
+            NotMeasured: the texts are in another language.
+        """
+        if not self.language.is_english:
+            raise NotMeasured(f"needs English texts, these are in {self.language.code}")
+
+    def encoded(self, copies: Sequence[Copy]) -> list[Copy]:
+        """Return the copies that were encoded before the time was up."""
+        return [copy for copy in copies if copy.text in self.vectors]
+
+
+def _mean_words(texts: Sequence[str]) -> float:
+    some = texts[:_COUNTED]
+    return sum(len(Words.of(text).words) for text in some) / max(1, len(some))

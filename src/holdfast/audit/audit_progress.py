@@ -12,7 +12,7 @@ from holdfast.progress import Stage, stage
 
 
 class AuditProgress:
-    """Display of the current item, the rate and time left of long encodings, and the verdict of each item."""
+    """Display of the current step, the rate and time left of long encodings, and the verdicts of each step."""
 
     def __init__(self, console: Console | None, total: int) -> None:
         self.console = console or Console(quiet=True)
@@ -21,22 +21,22 @@ class AuditProgress:
 
     @property
     def label(self) -> str:
-        """The label of the current item."""
+        """The label of the current step."""
         return self._item.label
 
     def begin(self, name: str) -> None:
-        """Start the next item."""
+        """Start the next step."""
         self._number += 1
         self._item = Stage(self.console, f"{self._number}/{self._total} {name}")
         self._item.open(announce=False)
 
     def end(self, verdict: str) -> None:
-        """Print the verdict of the item."""
+        """Print the verdict of the step, or what it did."""
         self.close()
         self.console.print(f"{self.label}: {verdict}  {self._item.elapsed:.1f} s", highlight=False, markup=False)
 
     def close(self) -> None:
-        """Stop the display of the item; also called after an error."""
+        """Stop the display of the step; also called after an error."""
         self._item.close()
 
     @contextlib.contextmanager

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.audit import adversarial_items, changed_copies, random_change_items, vector_items
+from holdfast.audit import adversarial_items, audit_steps, changed_copies, vector_items
 from holdfast.audit.audit_context import AuditContext, Linguistics
+from holdfast.audit.audit_edits import edits_of
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import POOL, Texts, choose_texts
-from holdfast.audit.item_rows import Item, NotMeasured, absent
+from holdfast.audit.edited_copies import ReadTexts
+from holdfast.audit.item_rows import Item
+from holdfast.audit.language import Language, language_of
+from holdfast.audit.shared_vectors import SharedVectors
+from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
@@ -34,46 +38,12 @@ if TYPE_CHECKING:
     from holdfast.user_functions import SentenceEncoder
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step after the check of the vectors.
-
-    Attributes:
-        name: the name in the progress display, and the key of its seconds in the result.
-        rows: ``(task, split)`` of its result rows.
-        measure: the function that measures the items.
-    """
-
-    name: str
-    rows: Sequence[tuple[str, str]]
-    measure: Callable[[AuditContext], list[Item]]
-
-
-def _step(name: str, task: str, measure: Callable[[AuditContext], Item], split: str = "all") -> _Step:
-    """Create a step with one item."""
-    return _Step(name, [(task, split)], lambda context: [measure(context)])
-
-
-def _surface_step(name: str, task: str, split: str = "all") -> _Step:
-    return _step(name, task, functools.partial(random_change_items.surface_item, task=task, split=split), split)
-
-
-_STEPS = (
-    _step("quality", "audit-quality", vector_items.quality_item, "dev"),
-    _surface_step("small letters", "audit-case", "lower"),
-    _surface_step("capitals", "audit-case", "upper"),
-    _surface_step("full stop", "audit-full-stop"),
-    _surface_step("trailing blank", "audit-blank"),
-    _Step("typing errors", [("audit-typos", "all"), ("audit-noise", "all")], random_change_items.typos_items),
-    _step("synonyms", "audit-synonyms", random_change_items.synonyms_item),
-    _step("likely other words", "audit-fillers", random_change_items.fillers_item),
-    _step("adversarial typing errors", "audit-adversarial-typos", adversarial_items.typos_item),
-    _step("adversarial synonyms", "audit-adversarial-synonyms", adversarial_items.synonyms_item),
-    _Step(
-        "adversarial scores", [("audit-advsts-typos", "dev"), ("audit-advsts", "dev")], adversarial_items.scores_items
-    ),
-    _step("nearest neighbours", "audit-neighbours", adversarial_items.neighbours_item),
-)
+_PILOT = 32
+"""Texts whose encoding tells how long all will take."""
+_FIRST_PASS_SHARE = 0.25
+"""Share of the time budget for the vectors of the unchanged texts."""
+_LEAST_TEXTS = 100
+"""Texts that are encoded even if they do not fit into this share."""
 
 
 def audit(
@@ -92,6 +62,7 @@ def audit(
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
+    budget = TimeBudget(settings.max_seconds, began)
     with stage(console, "reading the texts", announce=False):
         folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
@@ -100,17 +71,28 @@ def audit(
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
     else:  # the precision of a function is fixed: a second query would give the same answer
         settings = replace(settings, precision="fp32")
-    progress = AuditProgress(console, 1 + len(_STEPS))
-    progress.console.print(_describe_texts(texts, settings), highlight=False, markup=False)
+    progress = AuditProgress(console, 3 + len(audit_steps.ATTACKS))
+    language = language_of(texts.texts, settings.language)
+    for line in filter(None, (_describe_texts(texts, settings), language.line())):
+        progress.console.print(line, highlight=False, markup=False)
     cuts = Cuts()
     with contextlib.closing(progress):
-        items, timing, context = _run_items(settings, model, texts, linguistics, progress, cuts)
+        items, timing, context = _run_items(
+            settings, model, texts, linguistics, progress, cuts, budget=budget, language=language
+        )
+    if budget.left_out:
+        progress.console.print(left_out_line(budget), highlight=False, markup=False)
     result = new_result(
         "audit",
         command=command,
         model=settings.model,
         identity=identity,
-        protocol={**_protocol(settings, texts, linguistics, context), **read_as(model)},
+        protocol={
+            **_protocol(settings, texts, linguistics, context),
+            "language": language.record(),
+            "left_out": budget.left_out,
+            **read_as(model),
+        },
         seed=settings.seed,
         results=[item.row for item in items],
         timing={"audit_seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, **timing},
@@ -147,7 +129,7 @@ def texts_of(settings: AuditSettings) -> Texts:
     return choose_texts(
         settings.texts,
         data=settings.data,
-        count=max(POOL, settings.examples),
+        count=max(POOL, settings.examples or 0, settings.texts_per_item or 0),
         max_words=settings.max_words,
         seed=settings.seed,
     )
@@ -159,10 +141,13 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
     return (
         result["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
         and result["seed"] == settings.seed
-        and all(protocol[name] == getattr(settings, name) for name in ("examples", "max_words", "pooling"))
+        and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
     )
+
+
+_MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 
 
 def _check(settings: AuditSettings) -> None:
@@ -173,10 +158,12 @@ def _check(settings: AuditSettings) -> None:
 
 def _describe_texts(texts: Texts, settings: AuditSettings) -> str:
     cut = f", {texts.cut:,} of them cut after {settings.max_words} words (--max-words)" if texts.cut else ""
-    return (
-        f"{len(texts.texts):,} of {texts.available:,} texts of {texts.source}{cut}; "
-        f"{min(settings.examples, len(texts.texts)):,} of them are attacked"
-    )
+    return f"{len(texts.texts):,} of {texts.available:,} texts of {texts.source}{cut}"
+
+
+def left_out_line(budget: TimeBudget) -> str:
+    """Return the line about what did not fit into the time budget."""
+    return f"within {budget.seconds:g} s (--max-seconds): {'; '.join(budget.left_out)}"
 
 
 def _run_items(
@@ -186,40 +173,66 @@ def _run_items(
     linguistics: Linguistics,
     progress: AuditProgress,
     cuts: Cuts,
+    *,
+    budget: TimeBudget,
+    language: Language,
 ) -> tuple[list[Item], dict[str, float], AuditContext | None]:
     """Run all items; return them, the seconds of each step, and the context (None if nothing can be compared)."""
     timing: dict[str, float] = {}
     began = time.monotonic()
     progress.begin("vectors")
+    vectors = SharedVectors(model)
+    texts = _texts_in_time(texts, vectors, cuts, budget, exact=settings.texts_per_item is not None)
     with progress.encoding() as encoded:
-        first, units = vector_items.vectors_item(model, texts.texts, encoded, cuts)
+        started = time.monotonic()
+        first, units = vector_items.vectors_item(model, texts.texts, encoded, cuts, vectors)
+    seconds_per_text = (time.monotonic() - started) / max(1, len(texts.texts) - _PILOT)
     progress.end(first.row["verdict"])
     if line := cut_line(cuts.record()):
         progress.console.print(line, highlight=False)
     timing["vectors"] = time.monotonic() - began
-    items = [first]
+    edits = edits_of(linguistics, texts.texts)
     if not vector_items.can_compare(units):
         reason = f"not measured: {first.row['told']}"
-        items += [absent(task, reason, split) for step in _STEPS for task, split in step.rows]
-        return items, timing, None
-    context = AuditContext(settings, model, _space(model, texts, units), linguistics, progress)
-    for step in _STEPS:
-        began = time.monotonic()
-        progress.begin(step.name)
-        try:
-            new = step.measure(context)
-        except NotMeasured as reason:
-            new = [absent(task, str(reason), split) for task, split in step.rows]
-        progress.end(", ".join(item.row["verdict"] for item in new))
-        timing[step.name] = time.monotonic() - began
-        items += new
-    return items, timing, context
+        return [first, *audit_steps.all_absent(edits, reason)], timing, None
+    space = _space(model, texts, units, vectors)
+    context = AuditContext(
+        settings=settings,
+        model=model,
+        space=space,
+        linguistics=linguistics,
+        progress=progress,
+        vectors=vectors,
+        texts=ReadTexts.of(space, settings.seed),
+        edits=edits,
+        language=language,
+        budget=budget,
+        seconds_per_text=seconds_per_text,
+    )
+    context = audit_steps.with_texts_per_item(context)
+    changed = audit_steps.measure_changed_texts(context, timing)
+    return [first, *changed, *audit_steps.attack(context, timing)], timing, context
 
 
-def _space(model: SentenceEncoder, texts: Texts, units: Units) -> Space:
+def _texts_in_time(texts: Texts, vectors: SharedVectors, cuts: Cuts, budget: TimeBudget, *, exact: bool) -> Texts:
+    """Return the texts whose vectors fit into a share of the time, by the time of the first few; all if ``exact``."""
+    vectors.add(texts.texts[:1], cuts=cuts)  # the first call is slower than the others
+    began = time.monotonic()
+    vectors.add(texts.texts[:_PILOT], cuts=cuts)
+    if exact or len(texts.texts) <= _PILOT:
+        return texts
+    each = (time.monotonic() - began) / (_PILOT - 1)
+    count = budget.fitting(len(texts.texts), each, _FIRST_PASS_SHARE, _LEAST_TEXTS)
+    if count < len(texts.texts):
+        budget.left_out.append(f"{count:,} of {len(texts.texts):,} texts")
+    return replace(texts, texts=texts.texts[:count], numbers=texts.numbers[:count])
+
+
+def _space(model: SentenceEncoder, texts: Texts, units: Units, vectors: SharedVectors) -> Space:
     """Create the space of the texts that have a valid vector."""
     usable = [i for i, row in enumerate(units) if row.any()]
-    return Space(model, [texts.texts[i] for i in usable], [texts.numbers[i] for i in usable], units[usable])
+    chosen, numbers = [texts.texts[i] for i in usable], [texts.numbers[i] for i in usable]
+    return Space(model, chosen, numbers, units[usable], vectors.units)
 
 
 def _protocol(
@@ -235,6 +248,8 @@ def _protocol(
             "cut": texts.cut,
         },
         "examples": settings.examples,
+        "texts_per_item": settings.texts_per_item,
+        "max_seconds": settings.max_seconds,
         "max_words": settings.max_words,
         "share_of_words": changed_copies.SHARE,
         "pooling": settings.pooling,
@@ -247,6 +262,7 @@ def _protocol(
         protocol |= {
             "drift_threshold": context.space.halfway,
             "neighbours": adversarial_items.NEIGHBOURS,
+            "drawn": {"texts": len(context.space.texts), "texts_per_item": context.texts_per_item},
             **context.record,
         }
     return protocol

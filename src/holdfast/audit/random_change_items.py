@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
 from holdfast.audit import changed_copies
 from holdfast.audit.audit_context import AuditContext
-from holdfast.audit.item_rows import Item, NotMeasured, item
-from holdfast.audit.vector_movement import Copy, Movement
+from holdfast.audit.edited_copies import edited_copies
+from holdfast.audit.item_names import task_and_split
+from holdfast.audit.item_rows import Item, item
+from holdfast.audit.planned_items import Planned, planned_copies
+from holdfast.audit.vector_movement import Movement
 from holdfast.audit.verdicts import PULL_BREAKS, PULL_HOLDS, SURFACE_BREAKS, SURFACE_HOLDS, of_harm, of_rate, worst
 from holdfast.edits.casing_and_spacing import add_trailing_space, lower_case, toggle_full_stop, upper_case
+from holdfast.edits.edit import ENGLISH, Edit
+from holdfast.edits.edit_table import FORM, OTHER_WORDS, PARAPHRASE, SYNTHETIC, group_of
+from holdfast.edits.words import Words
 from holdfast.evaluation.intervals import rate_interval
 
 SURFACE_CHANGES: dict[tuple[str, str], tuple[str, Callable[[str], str | None]]] = {
@@ -19,60 +26,102 @@ SURFACE_CHANGES: dict[tuple[str, str], tuple[str, Callable[[str], str | None]]] 
     ("audit-blank", "all"): ("a trailing space", add_trailing_space),
 }
 """The meaning-preserving changes, by task and split: a name, and the function that changes a text."""
+_SURFACE = (SURFACE_HOLDS, SURFACE_BREAKS)
 
 
-def surface_item(context: AuditContext, task: str, split: str) -> Item:
-    """Measure the effect of a meaning-preserving change."""
+def surface_items(context: AuditContext, task: str, split: str) -> Planned:
+    """Plan the item of a meaning-preserving change."""
     name, change = SURFACE_CHANGES[task, split]
-    movement = _move(context, changed_copies.changed_texts(context.space.texts, change), f"{name} changes no text")
+    copies = changed_copies.changed_texts(context.few_texts.texts, change)
     recipe = "-".join([task.removeprefix("audit-"), *([split] if split != "all" else [])])
     sentence = f"{name} moves the vector as far as {{:.2f}} replaced words would"
-    return _movement_item(context, task, split, recipe, movement, sentence, (SURFACE_HOLDS, SURFACE_BREAKS))
+
+    def measure(movement: Movement) -> list[Item]:
+        return [movement_item(context, task, split, recipe, movement, sentence, _SURFACE, FORM)]
+
+    return planned_copies(context, copies, measure, f"{name} changes no text")
 
 
-def typos_items(context: AuditContext) -> list[Item]:
-    """Measure the effect of random typing errors, and how often a mistyped text is nearest to its original."""
-    seed = context.settings.seed
-    copies = changed_copies.exchanged_words(context.space, changed_copies.typing_error, kind="typos", seed=seed)
-    movement = _move(context, copies)
-    return [
-        _exchange_item(context, "audit-typos", "random-typos", movement, "a mistyped word"),
-        _noise_item(context, movement),
-    ]
+def typos_items(context: AuditContext) -> Planned:
+    """Plan the items of random typing errors: their effect, and how often a mistyped text is nearest to its own."""
+    copies = changed_copies.exchanged_words(
+        context.few_texts,
+        changed_copies.typing_error,
+        kind="typos",
+        seed=context.settings.seed,
+        deadline=context.deadline,
+    )
+
+    def measure(movement: Movement) -> list[Item]:
+        typos = _exchange_item(context, "audit-typos", "random-typos", movement, "a mistyped word", SYNTHETIC)
+        return [typos, _noise_item(context, movement)]
+
+    return planned_copies(context, copies, measure)
 
 
-def synonyms_item(context: AuditContext) -> Item:
-    """Measure the effect of random synonyms."""
+def synonyms_items(context: AuditContext) -> Planned:
+    """Plan the item of random synonyms."""
+    context.require_english()
     exchange, source = context.linguistics.synonym()
     context.record["random_synonyms"] = source
-    copies = changed_copies.exchanged_words(context.space, exchange, kind="synonyms", seed=context.settings.seed)
-    movement = _move(context, copies, "no text has a word with a synonym")
-    return _exchange_item(context, "audit-synonyms", "random-synonyms", movement, "a synonym")
+    copies = changed_copies.exchanged_words(
+        context.few_texts, exchange, kind="synonyms", seed=context.settings.seed, deadline=context.deadline
+    )
+
+    def measure(movement: Movement) -> list[Item]:
+        return [_exchange_item(context, "audit-synonyms", "random-synonyms", movement, "a synonym", PARAPHRASE)]
+
+    return planned_copies(context, copies, measure, "no text has a word with a synonym")
 
 
-def fillers_item(context: AuditContext) -> Item:
-    """Measure the effect of words replaced by probable fillers of a masked language model."""
+def fillers_items(context: AuditContext) -> Planned:
+    """Plan the item of words replaced by probable fillers of a masked language model."""
+    if context.settings.masked_lm is None:  # the default one is English; a named one may know the language
+        context.require_english()
     masked_lm = context.linguistics.masked_lm()
-    movement = _move(context, changed_copies.filled_words(context.space, masked_lm, seed=context.settings.seed))
-    return _exchange_item(context, "audit-fillers", "random-fillers", movement, "a masked LM's likely word")
+    copies = changed_copies.filled_words(
+        context.few_texts, masked_lm, seed=context.settings.seed, deadline=context.deadline
+    )
+
+    def measure(movement: Movement) -> list[Item]:
+        name = "a masked LM's likely word"
+        return [_exchange_item(context, "audit-fillers", "random-fillers", movement, name, OTHER_WORDS)]
+
+    return planned_copies(context, copies, measure)
 
 
-def _move(
-    context: AuditContext, copies: Sequence[Copy], without_copies: str = "no text has a word that may be changed"
-) -> Movement:
-    """Encode copies and compare them with the texts; ``without_copies`` is the reason if there are none."""
-    if not copies:
-        raise NotMeasured(without_copies)
-    with context.progress.encoding() as progress:
-        return context.space.move(copies, progress)
+def edit_items(context: AuditContext, edit: Edit) -> Planned:
+    """Plan the item of an edit that keeps the meaning: noise of people and machines, evasion, paraphrases."""
+    if edit.LANGUAGE == ENGLISH:
+        context.require_english()
+    copies = edited_copies(
+        context.texts,
+        edit,
+        strength=changed_copies.SHARE,
+        most=context.texts_per_item,
+        deadline=context.deadline,
+    )
+    task, split = task_and_split(edit.NAME)
+    sentence, limits = (
+        f"{edit.ABOUT}: the vector moves by {{:.1f}} times the share of the words",
+        (PULL_HOLDS, PULL_BREAKS),
+    )
+    if group_of(edit) == FORM:  # it should have no effect at all, however many words it touches
+        copies = [replace(copy, share=1 / max(1, len(Words.of(copy.text).words))) for copy in copies]
+        sentence, limits = f"{edit.ABOUT} moves the vector as far as {{:.2f}} replaced words would", _SURFACE
+
+    def measure(movement: Movement) -> list[Item]:
+        return [movement_item(context, task, split, edit.NAME, movement, sentence, limits, group_of(edit))]
+
+    return planned_copies(context, copies, measure, f"no text can be changed: {edit.ABOUT}")
 
 
-def _exchange_item(context: AuditContext, task: str, recipe: str, movement: Movement, name: str) -> Item:
+def _exchange_item(context: AuditContext, task: str, recipe: str, movement: Movement, name: str, group: str) -> Item:
     sentence = f"{name} moves the vector by {{:.1f}} times its share of the words"
-    return _movement_item(context, task, "all", recipe, movement, sentence, (PULL_HOLDS, PULL_BREAKS))
+    return movement_item(context, task, "all", recipe, movement, sentence, (PULL_HOLDS, PULL_BREAKS), group)
 
 
-def _movement_item(
+def movement_item(
     context: AuditContext,
     task: str,
     split: str,
@@ -80,6 +129,7 @@ def _movement_item(
     movement: Movement,
     sentence: str,
     thresholds: tuple[float, float],
+    group: str,
 ) -> Item:
     """Create an item from moved copies; ``sentence`` is a format for the pull, ``thresholds`` judge it."""
     space = context.space
@@ -94,6 +144,8 @@ def _movement_item(
         f"{sentence.format(pull)}; {changed:.0f} % of texts get another nearest neighbour",
         headline="stability",
         examples=space.examples(movement, recipe),
+        side="hold",
+        group=group,
         items=space.items(movement),
     )
 
@@ -108,4 +160,10 @@ def _noise_item(context: AuditContext, movement: Movement) -> Item:
     metrics = {"found": found, "found_low": low, "found_high": high, "chance": chance}
     verdict, count = of_rate(100.0 - found), len(movement.copies)
     items = {"text": context.space.numbers_of(movement), "correct": movement.found.astype(int).tolist()}
-    return item("audit-noise", "all", count, metrics, verdict, message, headline="found", items=items)
+    return item(
+        *("audit-noise", "all", count, metrics, verdict, message),
+        headline="found",
+        side="hold",
+        group=SYNTHETIC,
+        items=items,
+    )

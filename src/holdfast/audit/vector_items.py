@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,11 @@ from holdfast.attacks.encoder_targets import mean_cosine
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing
 from holdfast.audit.item_rows import Item, NotMeasured, item
-from holdfast.audit.vector_movement import Units, unit_vectors
+from holdfast.audit.planned_items import NOT_ENCODED, Planned
+from holdfast.audit.shared_vectors import SharedVectors
+from holdfast.audit.vector_movement import Units
 from holdfast.audit.verdicts import ANISOTROPIC, BATCH_HOLDS, Verdict, of_quality, worst
+from holdfast.data.registry import ScoredPairs
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.intervals import spearman_interval
@@ -29,15 +33,22 @@ _CONSTANT = 1.0 - 1e-6  # vectors with a higher mean cosine count as equal
 
 
 def vectors_item(
-    model: SentenceEncoder, texts: Sequence[str], progress: Progress | None, cuts: Cuts | None = None
+    model: SentenceEncoder,
+    texts: Sequence[str],
+    progress: Progress | None,
+    cuts: Cuts | None = None,
+    vectors: SharedVectors | None = None,
 ) -> tuple[Item, Units]:
     """Check that the vectors are finite, non-zero, distinct, and independent of the other texts in the batch.
 
     Returns:
         The item, whose verdict is "breaks" if nothing else can be measured or a text has no valid vector, and the
-        normalised vectors of the texts, (n, d), with zeros for invalid ones. Truncated texts are added to ``cuts``.
+        normalised vectors of the texts, (n, d), with zeros for invalid ones. Truncated texts are added to ``cuts``, and
+        the vectors to ``vectors``.
     """
-    units = unit_vectors(model, texts, progress, cuts)
+    vectors = SharedVectors(model) if vectors is None else vectors
+    vectors.add(texts, progress, cuts=cuts, portion=len(texts))
+    units = vectors.units(texts)
     valid = units[units.any(axis=1)]
     missing = len(texts) - len(valid)
     metrics = {"without_vector": float(missing)}
@@ -80,17 +91,25 @@ def _batch_sensitivity(model: SentenceEncoder, texts: Sequence[str]) -> float:
     return max(0.0, float(1.0 - cosines.min())) if len(cosines) else 0.0
 
 
-def quality_item(context: AuditContext) -> Item:
-    """Compute Spearman, alignment and uniformity on STS-B dev, if present; dev keeps the test set unseen."""
+def quality_items(context: AuditContext) -> Planned:
+    """Plan Spearman, alignment and uniformity on STS-B dev, if present; dev keeps the test set unseen."""
     pairs = local_sts("dev", context.settings.data)
     if pairs is None:
         raise NotMeasured(sts_missing(context.settings.data))
-    sentences = list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2)))
-    with context.progress.encoding() as progress:
-        vectors = encode_sentences(context.model, sentences, progress=progress)
-    row = {sentence: index for index, sentence in enumerate(sentences)}
-    first = vectors[[row[sentence] for sentence in pairs.sentences1]]
-    second = vectors[[row[sentence] for sentence in pairs.sentences2]]
+    order = list(range(len(pairs.scores)))
+    random.Random(f"{context.settings.seed}/quality").shuffle(order)
+    texts = [
+        (place, text) for place, row in enumerate(order) for text in (pairs.sentences1[row], pairs.sentences2[row])
+    ]
+    return Planned(texts, lambda: [_quality_item(context, pairs)])
+
+
+def _quality_item(context: AuditContext, pairs: ScoredPairs) -> Item:
+    known = context.vectors
+    if not all(text in known for text in (*pairs.sentences1, *pairs.sentences2)):
+        raise NotMeasured(NOT_ENCODED)
+    first, second = (known.vectors(sentences) for sentences in (pairs.sentences1, pairs.sentences2))
+    vectors = known.vectors(list(dict.fromkeys((*pairs.sentences1, *pairs.sentences2))))
     try:
         scored = score_pairs(pairs, first, second, items=True)
         metrics = {**scored["metrics"], "uniformity": uniformity(vectors)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from holdfast.attacks.encoder_targets import mean_cosine
 from holdfast.attacks.examples import Attempt
+from holdfast.edits.edit import Change
 from holdfast.edits.words import Words
-from holdfast.encoding import Progress, encode_sentences
+from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.evaluation.intervals import mean_interval, rate_interval
 from holdfast.input_limits import Cuts
 
@@ -38,12 +39,14 @@ class Copy:
         text: the changed text.
         changed: ``(place, old word, new word)`` of the replaced words.
         share: share of changed words; for changes that are not of words, the share of one word.
+        spans: the changed parts, of a copy that an `Edit` made.
     """
 
     index: int
     text: str
     changed: tuple[tuple[int, str, str], ...]
     share: float
+    spans: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,15 @@ class Movement:
     neighbours: npt.NDArray[np.intp]
 
 
+@dataclass(frozen=True)
+class NumberedTexts:
+    """Texts to be changed, with their positions in the source, and the model that reads them."""
+
+    model: SentenceEncoder
+    texts: list[str]
+    numbers: list[int]
+
+
 class Space:
     """The vectors of n distinct texts.
 
@@ -72,10 +84,19 @@ class Space:
         texts: n texts.
         numbers: their positions in the source, used as identifiers in results.
         units: their normalised vectors, (n, d), as returned by `unit_vectors`.
+        encode: returns the normalised vectors of texts; None: they are encoded now.
     """
 
-    def __init__(self, model: SentenceEncoder, texts: list[str], numbers: list[int], units: Units) -> None:
+    def __init__(
+        self,
+        model: SentenceEncoder,
+        texts: list[str],
+        numbers: list[int],
+        units: Units,
+        encode: Callable[[Sequence[str]], Units] | None = None,
+    ) -> None:
         self.model, self.texts, self.numbers, self.units = model, texts, numbers, units
+        self._encode = encode or (lambda texts: unit_vectors(model, texts))
         self.mean_cosine = mean_cosine(units)
         self._nearest = np.empty(len(units), dtype=np.intp)
         for rows in _blocks(len(units)):
@@ -83,6 +104,10 @@ class Space:
             own = np.arange(len(units))[rows]
             cosines[np.arange(len(own)), own] = -np.inf
             self._nearest[rows] = cosines.argmax(axis=1)
+
+    def first(self, count: int) -> NumberedTexts:
+        """Return the first texts."""
+        return NumberedTexts(self.model, self.texts[:count], self.numbers[:count])
 
     @property
     def halfway(self) -> float:
@@ -93,10 +118,17 @@ class Space:
         """Return ``(c - r) / (1 - r)``, r the mean cosine of distinct texts: 1 if unmoved, 0 at the mean distance."""
         return (cosines - self.mean_cosine) / (1.0 - self.mean_cosine)
 
-    def move(self, copies: Sequence[Copy], progress: Progress | None = None) -> Movement:
-        """Encode m copies and compare them with the texts."""
+    def cosines(self, copies: Sequence[Copy]) -> npt.NDArray[np.float64]:
+        """Return the cosine of each of m copies with its text, (m,), rounded to 5 decimals."""
+        own = self.units[[copy.index for copy in copies]]
+        units = self._encode([copy.text for copy in copies])
+        cosines: npt.NDArray[np.float64] = np.round((own * units).sum(axis=1), 5)
+        return cosines
+
+    def move(self, copies: Sequence[Copy]) -> Movement:
+        """Compare m copies with the texts."""
         own = np.array([copy.index for copy in copies], dtype=np.intp)
-        units = unit_vectors(self.model, [copy.text for copy in copies], progress)
+        units = self._encode([copy.text for copy in copies])
         parts = [self._compare(units[rows], own[rows]) for rows in _blocks(len(copies))]
         to_own, found, neighbours = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Movement(copies, np.round(to_own, 5), found, neighbours)
@@ -162,7 +194,7 @@ class Space:
                 passes=1,
             )
             neighbours = [self.texts[before], self.texts[after]] if before != after else []
-            rows.append({**attempt.row(), "neighbours": neighbours})
+            rows.append({**attempt.row(), "neighbours": neighbours, **spans_of(copy)})
         return rows
 
 
@@ -172,11 +204,21 @@ def _blocks(count: int) -> Iterator[slice]:
         yield slice(start, start + ROWS_AT_ONCE)
 
 
+def spans_of(copy: Copy) -> dict[str, list[list[int | str]]]:
+    """Return ``{spans: [[begin, end, new], ...]}`` for the row of an example; empty if an `Edit` did not make it."""
+    return {"spans": [list(change) for change in copy.spans]} if copy.spans else {}
+
+
 def unit_vectors(
     model: SentenceEncoder, texts: Sequence[str], progress: Progress | None = None, cuts: Cuts | None = None
 ) -> Units:
     """Return normalised fp32 vectors as (n, d) fp64; a row of zeros if the vector is zero or not finite."""
-    vectors = encode_sentences(model, texts, progress=progress, cuts=cuts).astype(np.float64)
+    return normalised(encode_sentences(model, texts, progress=progress, cuts=cuts))
+
+
+def normalised(encoded: Vectors) -> Units:
+    """Return vectors (n, d) normalised in fp64; a row of zeros if the vector is zero or not finite."""
+    vectors = encoded.astype(np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     usable = np.isfinite(norms) & (norms > 0.0)
     units: Units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=usable)

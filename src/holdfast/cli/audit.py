@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.audit.audit_settings import AuditSettings
+from holdfast.audit.item_names import item_name
+from holdfast.audit.verdicts import VERDICTS
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, table, work_quietly
-from holdfast.cli.diff import marked
+from holdfast.cli.diff import one_line
 from holdfast.cli.verbs import Call, verb
 from holdfast.model_lookup import CALL
 
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _SHOWN = {"breaks": 3, "bends": 1}
-"""Number of texts printed per item, by verdict."""
+"""Number of texts per item that may be printed, by verdict."""
+_EXAMPLES, _ROWS = 4, 22
+"""Texts that are printed, and rows per side: the card fits one screen of 40 lines."""
+_BESIDE, _LONG_LINE = 110, 300
+_SIDES: tuple[tuple[Literal["hold", "move"], str], ...] = (("hold", "should hold"), ("move", "should move"))
+_UNITS = {"success_rate": " %", "found": " %"}
+_METRICS = {"success_rate": "(attacked)", "found": "(found)", "different_texts": "(cosine)", "spearman": "(Spearman)"}
+"""What a value is, where it is neither stability nor P(hold edit nearer)."""
 
 
 @verb(
@@ -42,52 +51,92 @@ def audit(settings: AuditSettings, call: Call) -> None:
 
 
 def _print(result: Mapping[str, Any], output: Path | None) -> None:
-    """Print the report card, example texts of the items that fail, and advice."""
+    """Print the report card, lines on what is not in it, example texts of the items that fail, and advice."""
+    from holdfast.audit.card import absent_by_reason, noise_line
+
     out = console()
     out.print(result["model"])
-    out.print(audit_table(result))
-    for row in worst_examples(result):
-        out.print(marked(row))
+    out.print(card(result, wide=out.width >= _BESIDE))
+    absent = [f"{', '.join(names)} ({reason})" for reason, names in absent_by_reason(result["results"]).items()]
+    left_out = result["protocol"].get("left_out")
+    lines = (
+        f"not measured: {'; '.join(absent)}" if absent else None,
+        noise_line(result["results"]),
+        f"left out for --max-seconds: {'; '.join(left_out)}" if left_out else None,
+    )
+    for line in filter(None, lines):
+        out.print(_short(line), highlight=False, markup=False)
+    for row in worst_examples(result)[:_EXAMPLES]:
+        out.print(one_line(row))
     if output is not None:
         out.print(f"all texts: holdfast show {shlex.quote(str(output))}")
     out.print(advice(result))
 
 
-def audit_table(result: Mapping[str, Any]) -> Table:
-    """Create a table with a row per item: metric, value, interval, verdict, description."""
+def _short(line: str) -> str:
+    return line if len(line) <= _LONG_LINE else f"{line[: _LONG_LINE - 2]} …"
+
+
+def card(result: Mapping[str, Any], *, wide: bool = True) -> Table:
+    """Create the report card: what should hold beside what should move, the worst first; details are in the result.
+
+    Args:
+        result: the result of an audit.
+        wide: put the two sides beside each other; otherwise one below the other.
+    """
+    from rich.table import Table
+
+    from holdfast.audit.card import worst_first
+
+    sides = [_side(worst_first(result["results"], column), title) for column, title in _SIDES]
+    both = Table.grid(padding=(0, 2))
+    if wide:
+        both.add_row(*sides)
+    else:
+        for side in sides:
+            both.add_row(side)
+    return both
+
+
+def _side(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """Create the table of one side, with the first rows; the last line counts the others by verdict."""
+    cells = [_cells(row) for row in rows[:_ROWS]]
+    for verdict in VERDICTS:
+        if more := sum(row["verdict"] == verdict for row in rows[_ROWS:]):
+            cells.append([f"and {more} more", "", "", verdict])
+    return table([title, "value", "95 %", "verdict"], cells, right=["value", "95 %"])
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
     from holdfast.results import digits_of
 
-    cells = []
-    for row in result["results"]:
-        metrics, headline = row["metrics"], row["headline"]
-        digits = digits_of(headline, 1)
-        ends = [metrics.get(f"{headline}_{end}") for end in ("low", "high")]
-        value = f"{metrics[headline]:.{digits}f}" if headline in metrics else "-"
-        interval = "-" if None in ends else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
-        metric = "-" if headline is None else headline.replace("_", " ")
-        cells.append([item_name(row), metric, value, interval, row["verdict"], row["told"]])
-    columns = ["item", "metric", "value", "95 %", "verdict", "finding"]
-    return table(columns, cells, right=["value", "95 %"])
-
-
-def item_name(row: Mapping[str, Any]) -> str:
-    """Return the name of an item in tables."""
-    split = f" ({row['split']})" if row["split"] in ("lower", "upper") else ""
-    return str(row["task"]).removeprefix("audit-") + split
+    metrics, headline = row["metrics"], row["headline"]
+    digits = digits_of(headline, 1)
+    ends = [metrics.get(f"{headline}_{end}") for end in ("low", "high")]
+    value = f"{metrics[headline]:.{digits}f}{_UNITS.get(headline, '')}" if headline in metrics else "-"
+    interval = "" if None in ends else f"{ends[0]:.{digits}f}-{ends[1]:.{digits}f}"
+    return [f"{item_name(row)} {_METRICS.get(headline, '')}".rstrip(), value, interval, row["verdict"]]
 
 
 def worst_examples(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return example texts of each item that breaks, and one for each that bends: those with the smallest changes."""
-    examples: list[Mapping[str, Any]] = []
+    """Return example texts of each item that breaks, and one for each that bends: those with the smallest changes.
+
+    The first text of each item comes first, in the order of the card, then the second, and so on.
+    """
+    from holdfast.audit.card import worst_first
+
+    found: list[tuple[int, int, Mapping[str, Any]]] = []
+    rows = [row for column, _ in reversed(_SIDES) for row in worst_first(result["results"], column)]
     counts: dict[str, int] = {}
-    for row in result["results"]:
+    for row in rows:
         counts[row["task"]] = max(counts.get(row["task"], 0), _SHOWN.get(row["verdict"], 0))
-    for task, count in counts.items():
+    for rank, (task, count) in enumerate(counts.items()):
         succeeded = [row for row in result["examples"] if row["item"] == task and row["outcome"] == "succeeded"]
         # A text may occur in two splits of an item; it is shown once.
         distinct = {row["number"]: row for row in sorted(succeeded, key=_size, reverse=True)}
-        examples += sorted(distinct.values(), key=_size)[:count]
-    return examples
+        chosen = sorted(distinct.values(), key=_size)[:count]
+        found += [(place, rank, row) for place, row in enumerate(chosen)]
+    return [row for _, _, row in sorted(found, key=lambda each: each[:2])]
 
 
 def _size(row: Mapping[str, Any]) -> tuple[float, float, int]:

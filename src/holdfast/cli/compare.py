@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from holdfast.audit.item_names import item_name
 from holdfast.cli.app import AUDIT
-from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.error_lines import warn_changed
 from holdfast.cli.verbs import Call, verb

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LONG = 300
 """Maximum number of characters shown of a neighbour."""
+_AROUND = 40
+"""Characters shown on each side of a long unchanged part, in one line."""
 
 
 def marked(row: Mapping[str, Any]) -> Text:
@@ -31,12 +33,16 @@ def marked(row: Mapping[str, Any]) -> Text:
     if row.get("other"):
         lines.append(f"\n  with: {row['other']}", style="not bold dim")
     lines.append("\n  ", style="not bold")
-    lines.append_text(_diff(row["original"], row["adversarial"], row["changed"]))
+    lines.append_text(_diff(row))
     before, after = row["before"], row["after"]
     if before and row["adversarial"] != row["original"]:
         verdicts = f"\n  {_verdict(before)} -> {_verdict(after)}"
         queries = f", {row['queries']} queries" if row["queries"] > 1 else ""
         lines.append(verdicts + queries, style="not bold dim")
+    if held := row.get("hold"):
+        lines.append(f"\n  beside ({held['edit']}): ", style="not bold dim")
+        lines.append_text(_diff({**held, "original": row["original"], "adversarial": held["text"]}))
+        lines.append(f" {held['value']:.3f}", style="not bold dim")
     if row.get("neighbours"):
         nearest, now = ([text] for text in row["neighbours"])
     else:
@@ -60,12 +66,40 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
     return f"class {verdict['label']} (right one {value})" if "label" in verdict else value
 
 
-def _diff(original: str, adversarial: str, changes: list[list[Any]]) -> Text:
-    """Format the original with its replaced words marked; other changes are marked from the first difference on."""
-    from holdfast.edits.words import pieces
+def one_line(row: Mapping[str, Any]) -> Text:
+    """Format one example of an audit in one line: the item, the text around its changes, and the cosines."""
+    row = shown(row)
+    line = plain(f"{str(row['item']).removeprefix('audit-')}  ", "bold")
+    for piece in _pieces(row):
+        if isinstance(piece, str):
+            line.append(_clipped(piece), style="not bold")
+        else:
+            _append_change(line, *map(_clipped, piece))
+    value = f"  {row['before']['value']:.3f} -> {row['after']['value']:.3f}"
+    if held := row.get("hold"):
+        value += f", beside ({held['edit']}) {held['value']:.3f}"
+    line.append(value, style="not bold dim")
+    return line
 
+
+def _clipped(text: str) -> str:
+    """Return a text in one line, without its middle if it is long."""
+    text = " ".join(text.split("\n"))
+    return text if len(text) <= 2 * _AROUND else f"{text[:_AROUND]} […] {text[-_AROUND:]}"
+
+
+def _pieces(row: Mapping[str, Any]) -> list[str | tuple[str, str]]:
+    from holdfast.edits.words import pieces, spanned_pieces
+
+    if row.get("spans"):
+        return spanned_pieces(row["original"], row["spans"])
+    return pieces(row["original"], row["adversarial"], row.get("changed") or ())
+
+
+def _diff(row: Mapping[str, Any]) -> Text:
+    """Format the original with its changed parts marked; without a list, all from the first difference."""
     text = plain("", "not bold")
-    for piece in pieces(original, adversarial, changes):
+    for piece in _pieces(row):
         if isinstance(piece, str):
             text.append(piece)
         else:

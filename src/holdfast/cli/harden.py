@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from holdfast.audit.item_names import item_name
 from holdfast.cli.app import AUDIT
-from holdfast.cli.audit import item_name
 from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.hardening.harden_settings import HardenSettings

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.edits.words import UNIVERSAL_TAGS
 from holdfast.errors import UserError
@@ -38,21 +38,40 @@ _NLTK_TAGGER = "averaged_perceptron_tagger_eng"
 _LIGHTER = "or name a lighter tagger with --tagger textblob"
 
 
+class Tag(NamedTuple):
+    """The part of speech of a word: one of `UNIVERSAL_TAGS`, and the Penn Treebank tag, empty if there is none."""
+
+    universal: str
+    penn: str
+
+
 class Tagger:
     """A part-of-speech tagger that caches the results of recent texts.
 
     Args:
-        tag: function from words to one of `UNIVERSAL_TAGS` for each.
+        tag: function from words to a `Tag` for each.
         source: name of the tagger, for the result.
+        penn: whether the tags have a Penn Treebank tag.
     """
 
-    def __init__(self, tag: Callable[[list[str]], list[str]], source: str) -> None:
+    def __init__(self, tag: Callable[[list[str]], list[Tag]], source: str, *, penn: bool) -> None:
         self.source = source
+        self.penn = penn
         self._remembered = functools.lru_cache(maxsize=_MEMO)(lambda words: tuple(tag(list(words))))
 
     def tags(self, words: Sequence[str]) -> list[str]:
         """Return one of `UNIVERSAL_TAGS` for each word."""
-        return list(self._remembered(tuple(words)))
+        return [tag.universal for tag in self._remembered(tuple(words))]
+
+    def penn_tags(self, words: Sequence[str]) -> list[str]:
+        """Return a Penn Treebank tag for each word.
+
+        Raises:
+            UserError: the tagger has no Penn tags.
+        """
+        if not self.penn:
+            raise UserError(f"the tagger {self.source} gives no Penn Treebank tags: take --tagger textblob")
+        return [tag.penn for tag in self._remembered(tuple(words))]
 
 
 class NLTKTagger(Tagger):
@@ -74,7 +93,7 @@ class NLTKTagger(Tagger):
                 f"the data of the tagger nltk are not here: python -m nltk.downloader {_NLTK_TAGGER}, {_LIGHTER}"
             ) from error
         source = f"NLTK {metadata.version('nltk')} {_NLTK_TAGGER}"
-        super().__init__(lambda words: [_from_penn(tag) for _, tag in tagger.tag(words)], source)
+        super().__init__(lambda words: [_from_penn(tag) for _, tag in tagger.tag(words)], source, penn=True)
 
 
 class TextBlobTagger(Tagger):
@@ -89,10 +108,10 @@ class TextBlobTagger(Tagger):
             raise UserError("the tagger textblob is not installed: pip install 'holdfast[attacks]'")
         from textblob.en import parser
 
-        def tag(words: list[str]) -> list[str]:
+        def tag(words: list[str]) -> list[Tag]:
             return [_from_penn(penn) for _, penn in parser.find_tags(words)]
 
-        super().__init__(tag, f"TextBlob {metadata.version('textblob')} pattern tagger")
+        super().__init__(tag, f"TextBlob {metadata.version('textblob')} pattern tagger", penn=True)
 
 
 class SpacyTagger(Tagger):
@@ -119,10 +138,11 @@ class SpacyTagger(Tagger):
         if not _parsed(pipeline, ["A", "word"]).has_annotation("POS"):
             raise UserError(f"the spaCy pipeline {model} gives no parts of speech: take another, {_LIGHTER}")
 
-        def tag(words: list[str]) -> list[str]:
-            return [_from_ud(token.pos_) for token in _parsed(pipeline, words)] if words else []
+        def tag(words: list[str]) -> list[Tag]:
+            return [Tag(_from_ud(token.pos_), token.tag_) for token in _parsed(pipeline, words)] if words else []
 
-        super().__init__(tag, f"spaCy {metadata.version('spacy')} {model}")
+        penn = pipeline.lang == "en" and _parsed(pipeline, ["A", "word"]).has_annotation("TAG")
+        super().__init__(tag, f"spaCy {metadata.version('spacy')} {model}", penn=penn)
 
 
 def nltk_folders() -> Iterator[Path]:
@@ -146,8 +166,8 @@ def nltk_tagger_data() -> Path | None:
     return None
 
 
-def _from_penn(tag: str) -> str:
-    return PENN_TO_UNIVERSAL.get(tag, "X")
+def _from_penn(tag: str) -> Tag:
+    return Tag(PENN_TO_UNIVERSAL.get(tag, "X"), tag)
 
 
 def _parsed(pipeline: Any, words: list[str]) -> Any:

@@ -1,14 +1,15 @@
-"""Synonyms from WordNet (Miller 1995), read from its database files or from tables made of them, without NLTK.
+"""Synonyms and antonyms from WordNet (Miller 1995), read from its database files or from tables of them, without NLTK.
 
-Only the data for synonyms is kept: the words of each synset, and the exceptions of the inflection.
+Only their data is kept: the words of each synset, the pairs of antonyms, and the exceptions of the inflection.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,10 +43,27 @@ _Folder = Path | zipfile.Path
 
 @dataclass
 class _Lexicon:
-    """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``."""
+    """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``.
+
+    ``antonyms[pos]`` holds pairs of lemmas, each once in either order.
+    """
 
     senses: dict[str, dict[str, list[Synset]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
     exceptions: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+    antonyms: dict[str, dict[tuple[str, str], None]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+
+    def add_antonyms(self, words: Mapping[str, Sequence[str]], pointers: Iterable[tuple[str, str, str]]) -> None:
+        """Add pairs of antonyms.
+
+        Args:
+            words: the lower-case words of each synset, by its offset and part of speech ("00019128n").
+            pointers: the key of a synset, that of another, and the numbers of a word in each: "0102" is the first
+                word of the one and the second of the other, as in wndb(5WN).
+        """
+        for source, target, numbers in pointers:
+            pair = [words[key][int(number, 16) - 1] for key, number in ((source, numbers[:2]), (target, numbers[2:]))]
+            if all(word.isalpha() for word in pair):
+                self.antonyms[source[-1].replace("s", "a")][pair[0], pair[1]] = None
 
 
 class WordNet:
@@ -56,6 +74,7 @@ class WordNet:
             frequent sense first; a synset is a tuple of lemmas.
         exceptions: for each part of speech, the base forms of each irregular form.
         source: origin of the data, for the record.
+        antonyms: for each part of speech, pairs of lemmas; None: none are known.
     """
 
     complete = False
@@ -66,8 +85,10 @@ class WordNet:
         exceptions: Mapping[str, Mapping[str, Sequence[str]]],
         *,
         source: str,
+        antonyms: Mapping[str, Iterable[tuple[str, str]]] | None = None,
     ) -> None:
         self._senses, self._exceptions = senses, exceptions
+        self._antonyms = {pos: tuple(pairs) for pos, pairs in (antonyms or {}).items()}
         self.source = source
         self._found = functools.lru_cache(maxsize=_MEMO)(self._find)
 
@@ -79,7 +100,8 @@ class WordNet:
             path: folder or archive with the database files (``data.noun``, ``index.noun``, ``noun.exc``, …), or folder
                 with the tables ``synsets.tsv[.gz]`` (columns ``pos``, ``lemmas``: separated by ``|``) and
                 ``exceptions.tsv[.gz]`` (``pos``, ``inflected``, ``lemmas``: separated by spaces). The tables do not
-                give the frequency of senses: they are in the order of the rows.
+                give the frequency of senses: they are in the order of the rows. Antonyms need the columns ``offset``
+                and ``antonyms`` (``OFFSET+POS:NUMBERS``, separated by spaces).
 
         Raises:
             UserError: the files are missing, or one is damaged.
@@ -94,7 +116,8 @@ class WordNet:
             raise UserError(
                 f"{path} holds neither WordNet's data.noun nor synsets.tsv: name the folder with one of them"
             )
-        return cls(lexicon.senses, lexicon.exceptions, source=f"WordNet {path} ({format_})")
+        source = f"WordNet {path} ({format_})"
+        return cls(lexicon.senses, lexicon.exceptions, source=source, antonyms=lexicon.antonyms)
 
     def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
         """Return the other words in the synsets of the word's base forms: single words of letters, in the word's case.
@@ -117,6 +140,13 @@ class WordNet:
     def nearest(self, word: str, limit: int, minimum: float = 0.0) -> list[str]:
         """Return at most ``limit`` synonyms, in WordNet's order; see `holdfast.edits.synonyms.Synonyms`."""
         return self.synonyms(word)[:limit]
+
+    def antonym_pairs(self, tag: str) -> tuple[tuple[str, str], ...]:
+        """Return the pairs of antonyms, lower case, of a universal part of speech: NOUN, VERB, ADJ or ADV.
+
+        A pair holds for one sense of each word; WordNet lists it in both orders.
+        """
+        return self._antonyms.get(_POS_OF_TAG[tag], ())
 
     def bases(self, word: str, pos: str) -> list[str]:
         """Return the base forms of a lower-case word in WordNet: itself, then irregular or else regular ones."""
@@ -184,8 +214,8 @@ def _tables(path: Path) -> tuple[Path, Path] | None:
 
 
 def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
-    lexicon = _Lexicon()
-    for number, (pos, lemmas) in read_columns(synsets, ["pos", "lemmas"]):
+    lexicon, synset_words, pointers = _Lexicon(), dict[str, list[str]](), list[tuple[str, str, str]]()
+    for number, (pos, lemmas, offset, antonyms) in read_columns(synsets, ["pos", "lemmas", "offset?", "antonyms?"]):
         if pos not in "nvasr" or not pos:
             raise UserError(f"{synsets}:{number}: {pos!r} is not a part of speech of WordNet: n, v, a, s or r")
         senses = lexicon.senses["a" if pos == "s" else pos]
@@ -194,6 +224,10 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
         for word in words:
             if " " not in word:
                 senses.setdefault(word.lower(), []).append(synset)
+        key = offset + pos.replace("s", "a")
+        synset_words[key] = lemmas.lower().split("|")
+        pointers += [(key, *_pointer(item, f"{synsets}:{number}")) for item in antonyms.split()]
+    lexicon.add_antonyms(synset_words, _known(pointers, synset_words, str(synsets)))
     for number, (name, form, bases) in read_columns(exceptions, ["pos", "inflected", "lemmas"]):
         if name not in _POS_OF_FILE:
             raise UserError(f"{exceptions}:{number}: {name!r} is not a part of speech: {', '.join(_POS_OF_FILE)}")
@@ -203,13 +237,20 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
 
 def _read_database(folder: _Folder) -> _Lexicon:
     """Read database files, whose format is described in wndb(5WN)."""
-    lexicon = _Lexicon()
+    lexicon, synset_words, pointers = _Lexicon(), dict[str, list[str]](), list[tuple[str, str, str]]()
     for pos, name in _FILE_OF_POS.items():
         synsets = {}
         for location, fields in _fields(folder / f"data.{name}"):
             with_cases = fields[4 : 4 + 2 * _number(fields[3], 16, location) : 2]
             # The syntactic marker of an adjective follows it: galore(ip).
-            synsets[fields[0]] = _usable([word.partition("(")[0] for word in with_cases])
+            words = [word.partition("(")[0] for word in with_cases]
+            synsets[fields[0]] = _usable(words)
+            synset_words[fields[0] + pos] = [word.lower() for word in words]
+            pointers += [
+                (fields[0] + pos, f"{fields[at + 1]}{pos}", fields[at + 3])
+                for at in range(5 + 2 * len(words), len(fields) - 3)
+                if fields[at] == "!"
+            ]
         for location, fields in _fields(folder / f"index.{name}"):
             if "_" in fields[0]:
                 continue
@@ -222,7 +263,27 @@ def _read_database(folder: _Folder) -> _Lexicon:
                 ) from error
         for _, (form, *bases) in _fields(folder / f"{name}.exc"):
             lexicon.exceptions[pos][form] = bases
+    lexicon.add_antonyms(synset_words, _known(pointers, synset_words, str(folder)))
     return lexicon
+
+
+def _pointer(text: str, location: str) -> tuple[str, str]:
+    """Return the key of the synset and the numbers of the words of a pointer such as ``00019128n:0101``."""
+    key, _, numbers = text.partition(":")
+    if not re.fullmatch(r"\d+[nvasr]", key) or not re.fullmatch(r"[0-9a-f]{4}", numbers):
+        raise UserError(f"{location}: {text[:20]!r} is not an antonym such as 00019128n:0101: download the file again")
+    return key.replace("s", "a"), numbers
+
+
+def _known(
+    pointers: Iterable[tuple[str, str, str]], words: Mapping[str, Sequence[str]], location: str
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the pointers, each checked: its synsets are in the file, and have the words of its numbers."""
+    for source, target, numbers in pointers:
+        for key, number in ((source, numbers[:2]), (target, numbers[2:])):
+            if not 0 < int(number, 16) <= len(words.get(key, ())):
+                raise UserError(f"{location} has no word {number} in the synset {key}: download the files again")
+        yield source, target, numbers
 
 
 def _usable(words: Sequence[str]) -> Synset:

@@ -126,6 +126,16 @@ def pieces(original: str, adversarial: str, changes: Sequence[Sequence[Any]]) ->
     return [piece for piece in found if piece]
 
 
+def spanned_pieces(original: str, spans: Sequence[Sequence[Any]]) -> list[str | tuple[str, str]]:
+    """Split a text like `pieces`, for changes ``(begin, end, new)`` in characters of the original, in order."""
+    found: list[str | tuple[str, str]] = []
+    end = 0
+    for begin, until, new in spans:
+        found += [original[end:begin], (original[begin:until], new)]
+        end = until
+    return [piece for piece in (*found, original[end:]) if piece]
+
+
 def is_content_word(word: str) -> bool:
     """Return True if an attack may replace or insert a word: at least two letters, only letters, not a stop word."""
     return len(word) > 1 and word.isalpha() and word.lower() not in STOP_WORDS

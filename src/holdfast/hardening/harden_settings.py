@@ -40,7 +40,7 @@ class HardenSettings:
         save_steps: Steps between checkpoints; None: 500.
         audited: Audit the model before and after, and measure STS where its data is at hand.
         texts: Texts of the audits; None: as for `holdfast audit`.
-        examples: Texts to attack in each audit.
+        examples: Texts to attack in each audit; None: as for `holdfast audit`.
         masked_lm: Masked language model of the audits; None: as for `holdfast audit`.
     """
 
@@ -64,7 +64,7 @@ class HardenSettings:
     save_steps: int | None = None
     audited: Annotated[bool, Spelling(flag="--audit/--no-audit")] = True
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
-    examples: int = 100
+    examples: int | None = None
     masked_lm: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
 
     def sources_of_synonyms(self) -> list[Path]:

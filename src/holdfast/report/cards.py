@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.audit.card import Column, column_of, worst_first
+from holdfast.audit.item_names import item_name
 from holdfast.report.elements import Table, TableCell
 from holdfast.report.result_sources import ReportSource
 from holdfast.results import digits_of, p_shown
@@ -13,16 +15,28 @@ from holdfast.results import digits_of, p_shown
 VERDICTS = ("holds", "bends", "breaks", "absent")
 
 
-def audit_card(source: ReportSource) -> Table:
-    """Return a table of an audit's items with their numbers and verdicts."""
+def audit_cards(source: ReportSource) -> tuple[Table, ...]:
+    """Return the tables of an audit: what should hold, and what should move if that was measured; the worst first."""
+    sides: tuple[tuple[Column, str], ...] = (("hold", "should hold"), ("move", "should move"))
+    return tuple(audit_card(source, side, title) for side, title in sides if any(_of_side(source, side)))
+
+
+def _of_side(source: ReportSource, side: Column) -> list[Mapping[str, Any]]:
+    absent = [row for row in source.rows if column_of(row) == side and row["verdict"] == "absent"]
+    return [*worst_first(source.rows, side), *absent]
+
+
+def audit_card(source: ReportSource, side: Column, title: str) -> Table:
+    """Return a table of one side of an audit with numbers and verdicts."""
     rows = []
-    for row in source.rows:
+    for row in _of_side(source, side):
         headline = str(row["headline"])
         value = _number(row["metrics"], headline, headline) if headline in row["metrics"] else TableCell("–")
         name = "–" if row["headline"] is None else headline.replace("_", " ")
         rows.append((_item(row), _verdict(str(row["verdict"])), value, TableCell(name), TableCell(str(row["told"]))))
     columns = ("item", "verdict", "value", "number", "in words")
-    return Table(f"audit-{source.number}", f"Report card of {source.label}", columns, tuple(rows), words=(1, 3, 4))
+    name = f"audit-{source.number}" + ("-move" if side == "move" else "")
+    return Table(name, f"Report card of {source.label}: {title}", columns, tuple(rows), words=(1, 3, 4))
 
 
 def hardening_table(source: ReportSource) -> Table:
@@ -44,8 +58,7 @@ def hardening_table(source: ReportSource) -> Table:
 
 
 def _item(row: Mapping[str, Any]) -> TableCell:
-    name = str(row["task"]).removeprefix("audit-").replace("-", " ")
-    return TableCell(name + (f" ({row['split']})" if row["split"] in ("lower", "upper") else ""))
+    return TableCell(item_name(row))
 
 
 def _verdict(verdict: str) -> TableCell:

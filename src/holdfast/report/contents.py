@@ -9,8 +9,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from holdfast.report import figures, tables, training
-from holdfast.report.cards import VERDICTS, audit_card, hardening_table
+from holdfast.report import audit_figures, figures, tables, training
+from holdfast.report.cards import VERDICTS, audit_cards, hardening_table
 from holdfast.report.elements import Block, Card, Figure, Section, Table, colour
 from holdfast.report.examples import ShownExamples, collect_examples
 from holdfast.report.model_scores import Score, Scores, collect, with_average
@@ -120,10 +120,14 @@ def _attacked(sources: Sequence[ReportSource], colours: figures.Colours) -> Sect
 
 def _audited(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
     audits = [source for source in sources if source.kind == "audit"]
-    bars = figures.audit_bars(audits, colours)
+    drawn = (
+        audit_figures.sides_chart(audits, colours),
+        audit_figures.noise_bars(audits, colours),
+        figures.audit_bars(audits, colours),
+    )
     blocks = _blocks(
-        *(Block(source.label, _counted(source), tables=(audit_card(source),)) for source in audits),
-        Block(figures=(bars,) if bars else ()),
+        *(Block(source.label, _counted(source), tables=audit_cards(source)) for source in audits),
+        Block(figures=tuple(figure for figure in drawn if figure is not None)),
     )
     note = "Effect of small changes of a text on its vector. The verdicts (holds, bends, breaks) have the same "
     return Section("audit", "Report cards", note + "thresholds for every model; the protocol lists them.", blocks)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.edits.words import pieces
+from holdfast.edits.words import pieces, spanned_pieces
 from holdfast.errors import UserError
 from holdfast.report.result_sources import ReportSource
 from holdfast.report.tables import task_of
@@ -83,7 +83,12 @@ def collect_examples(sources: Sequence[ReportSource], most: int) -> ShownExample
 
 def _example(source: ReportSource, row: Mapping[str, Any]) -> tuple[ShownExample, bool]:
     try:
-        cut = tuple(pieces(row["original"], row["adversarial"], row.get("changed") or ()))
+        spans = row.get("spans")
+        changes = row.get("changed") or ()
+        split = (
+            spanned_pieces(row["original"], spans) if spans else pieces(row["original"], row["adversarial"], changes)
+        )
+        cut = tuple(split)
         cut = tuple(piece if isinstance(piece, str) else (str(piece[0]), str(piece[1])) for piece in cut)
     except (TypeError, ValueError) as error:
         raise UserError(f"{source.path}: an example's 'changed' is not a list of changes: {error}") from error

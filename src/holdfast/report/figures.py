@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.audit.item_names import item_name
 from holdfast.errors import UserError
 from holdfast.report.axes import decimals_of
 from holdfast.report.elements import (
@@ -100,7 +101,7 @@ def audit_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None
         for row in source.rows:
             if "success_rate" in row["metrics"]:
                 bar = _success_bar(source.label, [row["metrics"]], colours)
-                groups.setdefault(str(row["task"]).removeprefix("audit-").replace("-", " "), []).append(bar)
+                groups.setdefault(item_name(row), []).append(bar)
     if not groups:
         return None
     title = "Success of the audit's attacks"

@@ -14,6 +14,8 @@ from holdfast.results import shown
 
 # Key in the protocol of what else decides an item of an audit, besides the texts, the seed and the recipe.
 _DECIDED_BY = {"audit-advsts": "advsts", "audit-advsts-typos": "advsts", "audit-neighbours": "neighbours"}
+# Main figures that are means of a number per text, on the scale of that number; the others are shares.
+_MEANS = ("stability", "p_hold_nearer", "p_entailed_nearer")
 
 
 def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sample], list[str]]:
@@ -36,7 +38,7 @@ def audited_samples(sources: Sequence[ComparedResult]) -> tuple[dict[RowKey, Sam
         if not values[0]:
             notes.append(f"no text that all results measured: {name_of(key)}")
             continue
-        samples[key] = Means(values) if key.metric == "stability" else Shares(values)
+        samples[key] = Means(values) if key.metric in _MEANS else Shares(values)
     if not samples:
         if excluded:
             raise UserError(f"all items that the audits share have different settings: {excluded[0]}")
@@ -91,7 +93,8 @@ def _check_audited(sources: Sequence[ComparedResult]) -> None:
 
 def _audit_key(row: Mapping[str, Any]) -> RowKey:
     items, recipe = row.get("items", ()), str(row["recipe"]) if "recipe" in row else None
-    names = {"gold": "spearman", "stability": "stability", "correct": "found"}
+    nearer = "p_entailed_nearer" if "p_entailed_nearer" in row["metrics"] else "p_hold_nearer"
+    names = {"gold": "spearman", "stability": "stability", "correct": "found", "nearer": nearer}
     metric = next((metric for name, metric in names.items() if name in items), "success_rate")
     return RowKey(row["task"], row["split"], recipe, metric)
 
@@ -100,5 +103,5 @@ def _by_text(source: ComparedResult, row: Mapping[str, Any]) -> Mapping[Any, flo
     """Return, by text, the values whose mean is the main figure of an item."""
     if "items" not in row:
         return outcomes_of(source, "item", row["task"])
-    values = row["items"]["stability" if "stability" in row["items"] else "correct"]
+    values = next(row["items"][name] for name in ("stability", "nearer", "correct") if name in row["items"])
     return dict(zip(row["items"]["text"], values, strict=True))

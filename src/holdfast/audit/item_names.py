@@ -1,0 +1,22 @@
+"""The names of audit items, as the report card prints them and as conditions on them name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_PREFIX = "audit-"
+_WHOLE = ("all", "dev", "test", "trial")
+"""Splits that are not part of an item's name: those of data sets, and "all"."""
+
+
+def item_name(row: Mapping[str, Any]) -> str:
+    """Return the name of a row of an audit's result: ``typos``, ``case.lower``, ``negation``."""
+    split = str(row["split"])
+    return str(row["task"]).removeprefix(_PREFIX) + ("" if split in _WHOLE else f".{split}")
+
+
+def task_and_split(name: str) -> tuple[str, str]:
+    """Return the task and the split of the item with this name, the inverse of `item_name` for changed texts."""
+    kind, _, variant = name.partition(".")
+    return _PREFIX + kind, variant or "all"

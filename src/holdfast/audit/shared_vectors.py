@@ -1,0 +1,90 @@
+"""The vectors of all texts of an audit: each distinct text is encoded once, whichever items need it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.audit.vector_movement import Units, normalised
+from holdfast.encoding import Progress, Vectors, encode_sentences
+
+if TYPE_CHECKING:
+    from holdfast.input_limits import Cuts
+    from holdfast.user_functions import SentenceEncoder
+
+PORTION = 1024
+"""Texts encoded between two looks at the clock: enough to be sorted into full batches."""
+
+
+class SharedVectors:
+    """The vectors of texts, in fp32, by text.
+
+    Args:
+        model: any SentenceTransformer, or a function.
+    """
+
+    def __init__(self, model: SentenceEncoder) -> None:
+        self._model = model
+        self._places: dict[str, tuple[int, int]] = {}  # the block and the row
+        self._blocks: list[Vectors] = []
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._places
+
+    def add(
+        self,
+        texts: Iterable[str],
+        progress: Progress | None = None,
+        *,
+        deadline: float = float("inf"),
+        portion: int = PORTION,
+        cuts: Cuts | None = None,
+    ) -> bool:
+        """Encode the texts that are not known, in their order, in portions.
+
+        Args:
+            texts: the texts.
+            progress: called with (texts done, texts to encode).
+            deadline: no portion begins after this time, by `time.monotonic`.
+            portion: texts per portion.
+            cuts: counter of truncated texts.
+
+        Returns:
+            True if all were encoded before the deadline.
+        """
+        new = [text for text in dict.fromkeys(texts) if text not in self._places]
+        for start in range(0, len(new), portion):
+            if time.monotonic() > deadline:
+                return False
+            part = new[start : start + portion]
+            block = len(self._blocks)
+            self._blocks.append(
+                encode_sentences(self._model, part, progress=_shifted(progress, start, len(new)), cuts=cuts)
+            )
+            self._places |= {text: (block, row) for row, text in enumerate(part)}
+        return True
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of texts as the model gives them, (n, d) float32; unknown texts are encoded first."""
+        self.add(texts)
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([self._blocks[block][row] for block, row in map(self._places.__getitem__, texts)])
+
+    def units(self, texts: Sequence[str]) -> Units:
+        """Return the normalised vectors of texts, (n, d); zeros for a vector that is zero or not finite."""
+        return normalised(self.vectors(texts))
+
+
+def _shifted(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return a progress function for a portion of ``total`` texts, with ``before`` texts before it."""
+    if progress is None:
+        return None
+
+    def report(done: int, _portion: int) -> None:
+        progress(before + done, total)
+
+    return report

@@ -1,0 +1,71 @@
+"""The base of the edits that follow the grammar of English."""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from holdfast.edits.edit import ENGLISH, Edit, Edited, edited
+from holdfast.edits.inflection import require_lemminflect
+from holdfast.edits.sentences import Sentence, SentenceReader
+from holdfast.edits.tagging import Tagger
+from holdfast.errors import UserError
+
+Changes = tuple[tuple[int, int, str], ...]
+"""The changed parts of one way to edit a text: begin, end and new characters of each."""
+
+
+class GrammaticalEdit(Edit):
+    """An edit of one sentence of a text by rules of grammar.
+
+    Attributes:
+        INFLECTS: whether the edit needs lemminflect.
+        REPEATS: whether it can be applied several times to a text.
+
+    Args:
+        tagger: the tagger, which must give Penn Treebank tags.
+
+    Raises:
+        UserError: the tagger has no Penn tags, or lemminflect, which the edit needs, is not installed.
+    """
+
+    LANGUAGE = ENGLISH
+    INFLECTS: ClassVar[bool] = True
+    REPEATS: ClassVar[bool] = False
+
+    def __init__(self, tagger: Tagger) -> None:
+        if not tagger.penn:
+            raise UserError(f"the tagger {tagger.source} gives no Penn Treebank tags: take --tagger textblob")
+        if self.INFLECTS:
+            require_lemminflect(f"edits of the kind {self.kind}")
+        self._reader = SentenceReader(tagger)
+
+    @abstractmethod
+    def ways(self, sentence: Sentence) -> Sequence[Changes]:
+        """Return the ways to edit a sentence, which are equally good; empty if there is none."""
+
+    def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
+        """Return the text with one sentence edited, drawn from those to which the rules apply; otherwise None.
+
+        An edit with `REPEATS` is applied several times where ``strength`` asks for more changed words than one.
+        """
+        sentences = list(self._reader.sentences(text))
+        rng.shuffle(sentences)
+        wanted = max(1, round(strength * sum(len(sentence) for sentence in sentences))) if self.REPEATS else 1
+        changes: list[tuple[int, int, str]] = []
+        for sentence in sentences:
+            ways = list(self.ways(sentence))
+            rng.shuffle(ways)
+            for way in ways:
+                if wanted > 0 and not any(_overlap(one, other) for one in way for other in changes):
+                    changes += [change for change in way if text[change[0] : change[1]] != change[2]]
+                    wanted -= 1
+            if wanted <= 0:
+                break
+        return edited(text, *changes) if changes else None
+
+
+def _overlap(one: tuple[int, int, str], other: tuple[int, int, str]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]

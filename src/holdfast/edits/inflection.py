@@ -1,0 +1,63 @@
+"""Forms of English verbs, by the library lemminflect (optional, in the extra ``attacks``)."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+
+from holdfast.errors import UserError
+
+
+def require_lemminflect(what: str) -> None:
+    """Raise `UserError` if lemminflect is not installed; ``what`` names the edits that need it."""
+    if importlib.util.find_spec("lemminflect") is None:
+        raise UserError(f"{what} need lemminflect, which is not installed: pip install 'holdfast[attacks]'")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def lemma(verb: str) -> str | None:
+    """Return the base form of a verb in any form; None if it is not in the dictionary."""
+    import lemminflect
+
+    found = lemminflect.getAllLemmas(verb, upos="VERB").get("VERB", ())
+    return found[0] if found else None
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def forms(base: str, tag: str) -> tuple[str, ...]:
+    """Return the forms of a verb for a Penn tag (VBD, VBN, VBZ, VBG), the usual one first; only of known verbs."""
+    import lemminflect
+
+    return tuple(lemminflect.getInflection(base, tag=tag, inflect_oov=False))
+
+
+def inflected(base: str, tag: str) -> str | None:
+    """Return the usual form of a verb for a Penn tag; None if the verb is not in the dictionary."""
+    found = forms(base, tag)
+    return found[0] if found else None
+
+
+def is_form(verb: str, tag: str) -> bool:
+    """Return True if a verb can have this Penn tag (VB, VBD, VBN, VBZ, VBG)."""
+    base = lemma(verb)
+    return base is not None and (verb == base if tag in {"VB", "VBP"} else verb in forms(base, tag))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def is_known_noun(word: str) -> bool:
+    """Return True if the dictionary has the word as a noun or its plural."""
+    import lemminflect
+
+    return bool(lemminflect.getAllLemmas(word, upos="NOUN"))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def is_plural_form(noun: str) -> bool:
+    """Return True for a noun with a plural ending or an irregular plural: "dogs", "men", but not "sheep"."""
+    import lemminflect
+
+    return (
+        noun.endswith("s")
+        or noun == "people"
+        or noun not in lemminflect.getAllLemmas(noun, upos="NOUN").get("NOUN", (noun,))
+    )

@@ -1,0 +1,119 @@
+"""English words that sound like another: by metaphone codes (jellyfish) of a frequency dictionary (symspellpy).
+
+Both libraries are optional (MIT licence). A word's metaphone code holds its consonants, so that words of one code are
+homophones (*knot*, *not*) or differ in a vowel (*leaving*, *living*).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from holdfast.errors import UserError
+
+_DICTIONARY = "frequency_dictionary_en_82_765.txt"
+_KNOWN = 30_000
+"""Number of the most frequent words that may be heard; a recogniser writes no rarer ones."""
+_BEST = 4
+_ENDINGS = ("s", "ed", "d", "ing", "es", "r", "ly")
+
+
+@dataclass(frozen=True)
+class SoundAlikes:
+    """A dictionary by sound.
+
+    Attributes:
+        rank: place of each word in the order of frequency; 0 is the most frequent.
+        code: the function that gives a word's metaphone code.
+        similarity: the similarity of two spellings, 0 to 1.
+        heard: words that may be heard by each code, and by each code without one of its sounds; frequent words first.
+    """
+
+    rank: Mapping[str, int]
+    code: Callable[[str], str]
+    similarity: Callable[[str, str], float]
+    heard: Mapping[str, Sequence[str]]
+
+    def draw(self, word: str, rng: random.Random, most: int = _KNOWN) -> str | None:
+        """Draw one of the words that sound most like a word, in lower case; None if there is none.
+
+        They are among the ``most`` frequent, and have its code, or one that differs in one sound. Of these the best are similarly spelt (which tells about
+        the vowels) and frequent.
+        """
+        code = self.code(word)
+        keys = [code, *_shorter(code)] if len(code) > 1 else [code]
+        found = dict.fromkeys(other for key in keys for other in self.heard.get(key, ()) if other != word)
+        found = {other: None for other in found if self.rank[other] < most}
+        if not found:
+            return None
+        scores = {other: self.similarity(word, other) - 0.02 * math.log(self.rank[other] + 1) for other in found}
+        best = sorted(found, key=lambda other: -scores[other])[:_BEST]
+        return rng.choice(best)
+
+    def other_form(self, word: str, rng: random.Random) -> str | None:
+        """Draw a word that differs by an ending (*claim*, *claimed*); None if the dictionary has none."""
+        forms = [word + ending for ending in _ENDINGS]
+        forms += [word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending)]
+        known = [form for form in forms if len(form) > 1 and self.rank.get(form, _KNOWN) < _KNOWN]
+        return rng.choice(known) if known else None
+
+    def apart(self, word: str, rng: random.Random) -> str | None:
+        """Draw two words that together sound like a word (*Manakintown*: *manakin town*); None if there are none."""
+        pairs = []
+        for place in range(2, len(word) - 1):
+            parts = [self._nearest(part) for part in (word[:place], word[place:])]
+            pairs += [" ".join(part for part in parts if part is not None)] if None not in parts else []
+        return rng.choice(pairs) if pairs else None
+
+    def _nearest(self, part: str) -> str | None:
+        """Return the word of the same code that is spelt most alike, the part itself if it is a word."""
+        if self.rank.get(part, _KNOWN) < _KNOWN:
+            return part
+        same = [word for word in self.heard.get(self.code(part), ()) if self.code(word) == self.code(part)]
+        return max(same, key=lambda word: self.similarity(part, word), default=None)
+
+
+@functools.cache
+def sound_alikes() -> SoundAlikes:
+    """Return the dictionary by sound, which takes half a second to build.
+
+    Raises:
+        UserError: jellyfish or symspellpy is not installed.
+    """
+    jellyfish = _library()
+    words = [line.split(" ")[0] for line in _dictionary().split("\n") if line]
+    rank = {word: place for place, word in enumerate(words)}
+    heard: dict[str, list[str]] = defaultdict(list)
+    for word in words[:_KNOWN]:
+        code = jellyfish.metaphone(word)
+        if code and word.isalpha():
+            for key in {code, *_shorter(code)} if len(code) > 1 else {code}:
+                heard[key].append(word)
+    return SoundAlikes(rank, jellyfish.metaphone, jellyfish.jaro_winkler_similarity, heard)
+
+
+def _shorter(code: str) -> list[str]:
+    """Return the code without one of its sounds, each once; codes that share one of these differ in a sound."""
+    return list(dict.fromkeys(code[:place] + code[place + 1 :] for place in range(len(code))))
+
+
+def _library() -> Any:
+    try:
+        import jellyfish
+    except ImportError:
+        raise UserError("speech errors need a library of sounds: pip install jellyfish") from None
+    return jellyfish
+
+
+def _dictionary() -> str:
+    try:
+        file = resources.files("symspellpy") / _DICTIONARY
+    except ImportError:
+        raise UserError("speech errors need a frequency dictionary: pip install symspellpy") from None
+    return file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")

@@ -1,0 +1,96 @@
+"""The figures of audits: hold against move by model, and people's noise beside synthetic noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.audit.item_names import item_name
+from holdfast.report.elements import MUTED, Bar, Bars, Chart, Line, Mark, Table, TableCell, number_cell
+from holdfast.report.result_sources import ReportSource
+
+Colours = Mapping[str, str]
+
+HUMAN, SYNTHETIC = "human noise", "synthetic noise"
+_MEANING = "audit-meaning"
+_NOISE = (HUMAN, SYNTHETIC)
+
+
+def sides_chart(sources: Sequence[ReportSource], colours: Colours) -> Chart | None:
+    """Chart the mean stability under hold edits against P(hold edit nearer than move edit); None without both."""
+    places = {}
+    for source in _audits(sources):
+        hold, move = _mean_stability(source), _nearer(source)
+        if hold is not None and move is not None:
+            places[source.label] = (hold, move)
+    if not places:
+        return None
+    title = "Hold against move"
+    marks = tuple(
+        Mark(hold, move, colours[label], "circle", f"{label}: stability {hold:.3f}, P {move:.3f}", label=label)
+        for label, (hold, move) in places.items()
+    )
+    rows = tuple(
+        (TableCell(label), number_cell(hold, 3), number_cell(move, 3)) for label, (hold, move) in places.items()
+    )
+    x_axis, y_axis = "mean stability under hold edits", "P(hold edit nearer than move edit)"
+    left = min(0.0, *(hold for hold, _ in places.values()))
+    return Chart(
+        id="hold-move",
+        title=title,
+        note="Further right, the vector holds where the meaning holds; further up, it moves where the meaning moves. "
+        "The best place is the upper right. The line is a model without any sense of the difference: P = 0.5.",
+        x_axis=x_axis,
+        y_axis=y_axis,
+        lines=(Line(((left, 0.5), (1.0, 0.5)), MUTED, dotted=True), Line(((1.0, 0.0), (1.0, 1.0)), MUTED, dotted=True)),
+        marks=marks,
+        legend=(),
+        data=Table("hold-move-data", title, ("model", x_axis, y_axis), rows),
+    )
+
+
+def noise_bars(sources: Sequence[ReportSource], colours: Colours) -> Bars | None:
+    """Chart the stability under each kind of noise, people's and synthetic, by model; None without any."""
+    groups: dict[str, list[Bar]] = {}
+    for group in _NOISE:
+        for source in _audits(sources):
+            for row in source.rows:
+                metrics = row["metrics"]
+                if row.get("group") == group and "stability" in metrics:
+                    ends = metrics.get("stability_low"), metrics.get("stability_high")
+                    value = metrics["stability"]
+                    bar = Bar(source.label, value, *ends, colours[source.label], f"{value:.3f}")
+                    groups.setdefault(f"{item_name(row)} ({group})", []).append(bar)
+    if not any(HUMAN in name for name in groups):
+        return None
+    title = "Stability under noise"
+    rows = tuple(
+        (TableCell(name), TableCell(bar.label), *(number_cell(v, 3) for v in (bar.value, bar.low, bar.high)))
+        for name, bars in groups.items()
+        for bar in bars
+    )
+    return Bars(
+        id="noise",
+        title=title,
+        note="Noise in a tenth of the words: as people and their machines make it, and typing errors drawn at random. "
+        "Higher is more robust. Whiskers: 95 % bootstrap interval.",
+        axis="stability",
+        groups=tuple((name, tuple(bars)) for name, bars in groups.items()),
+        data=Table("noise-data", title, ("noise", "model", "value", "low", "high"), rows, labels=2),
+        top=1.0,
+    )
+
+
+def _audits(sources: Sequence[ReportSource]) -> Iterator[ReportSource]:
+    return (source for source in sources if source.kind == "audit")
+
+
+def _mean_stability(source: ReportSource) -> float | None:
+    """Return the mean stability over the hold items; None if there is none."""
+    found = [row["metrics"]["stability"] for row in source.rows if "stability" in row["metrics"]]
+    return sum(found) / len(found) if found else None
+
+
+def _nearer(source: ReportSource) -> float | None:
+    """Return P(hold edit nearer) over all move edits; None if it was not measured."""
+    rows = [row["metrics"] for row in source.rows if row["task"] == _MEANING]
+    return rows[0].get("p_hold_nearer") if rows else None
