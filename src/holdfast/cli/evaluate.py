@@ -32,7 +32,7 @@ class EvaluateSettings(RolePromptOptions):
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (the encoder on corrected
-            queries); bm25+spelling.
+            queries); bm25+spelling; None: none.
         index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
@@ -44,7 +44,7 @@ class EvaluateSettings(RolePromptOptions):
     model: Annotated[str, ARGUMENT]
     tasks: str = "sts"
     data: Folder | None = None
-    systems: Annotated[str, Spelling(metavar="SYSTEMS")] = ""
+    systems: Annotated[str | None, Spelling(metavar="SYSTEMS")] = None
     index: Annotated[str | None, Spelling(metavar="MODEL")] = None
     qrels: Annotated[str | None, Spelling(metavar="SPLIT")] = None
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -78,7 +78,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     names = task_names(settings.tasks)
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
-    systems = retrieval_systems(settings.systems)
+    systems = retrieval_systems(settings.systems or "")
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
