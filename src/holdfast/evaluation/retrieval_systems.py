@@ -1,4 +1,4 @@
-"""What answers the queries in a row of retrieval: the encoder, a lexical search, or either on corrected queries."""
+"""Systems that answer the queries of a collection: the encoder, a lexical search, or either on corrected queries."""
 
 from __future__ import annotations
 
