@@ -1,11 +1,11 @@
 """Fit the rates of typing errors, `src/holdfast/edits/typing_rates.tsv`, which holds shares and no words.
 
-Misspellings: `misspellings/learners.tsv.gz` gives words and how learners wrote them. Each pair is aligned; the operations
-are counted by the length of the word, by place and by letter. How likely a word is misspelt is its number of
+Misspellings: `misspellings/learners.tsv.gz` gives words and how learners wrote them. Each pair is aligned; the
+operations are counted by the length of the word, by place and by letter. How likely a word is misspelt is its number of
 misspellings per use in `questions/` and `unlabelled/`, by frequency and length.
 
-Slips: typed questions of `noiseqa/` (every other paragraph, for choices; the others test the likeness) have both kinds of
-error. The share of misspellings is that which explains their substitutions of letters that are not neighbours on the
+Slips: typed questions of `noiseqa/` (every other paragraph, for choices; the others test the likeness) have both kinds
+of error. The share of misspellings is that which explains their substitutions of letters that are not neighbours on the
 keyboard. Slips are given the operations and counts that misspellings leave; they hit any key alike.
 
     python benchmarks/fit_typing.py --data DIR [--output FILE]
@@ -21,11 +21,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_class, length_class, place_class
+from holdfast.edits.words import Words
+from holdfast.files import write_text
 from noiseqa_questions import Question, changed_words, questions, words_apart
 from typing_alignment import Operation, is_near, operations
-
-from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_class, length_class, place_class
-from holdfast.files import write_text
 
 Groups = dict[tuple[str, str], Counter[str]]
 PRIOR = 5.0
@@ -83,7 +83,9 @@ def fit_misspellings(data: Path) -> Groups:
 
 def fit_apostrophes(data: Path) -> Counter[str]:
     """How often a misspelling of a word with an apostrophe has none."""
-    words = ((word, typed) for word, lists in rows(data / "misspellings" / "learners.tsv.gz") for typed in lists.split(" "))
+    words = (
+        (word, typed) for word, lists in rows(data / "misspellings" / "learners.tsv.gz") for typed in lists.split(" ")
+    )
     return Counter("kept" if "'" in typed or "’" in typed else "lost" for word, typed in words if "'" in word[1:-1])
 
 
@@ -122,12 +124,16 @@ def fit_slips(data: Path, groups: Groups) -> Groups:
             typed[f"{SLIP}/place", operation.name][place_class(max(operation.index, 0), len(word))] += 1
     misspelt = share(typed_far, True) / share(far, True)
     every = typed[f"{SLIP}/operation", ""]
-    near = Counter(is_near(word, each) for word, found in aligned(learners(data)) for each in found if each.name == "insert")
+    near = Counter(
+        is_near(word, each) for word, found in aligned(learners(data)) for each in found if each.name == "insert"
+    )
     known = sum_of(groups, f"{MISSPELLING}/operation")
     known["insert near"] = known["insert"] * share(near, True)  # type: ignore[assignment]
     known["insert"] -= known["insert near"]
     groups = {**groups, (f"{MISSPELLING}/operation", ""): known}
-    slips = {key: left(counts, groups[key[0].replace(SLIP, MISSPELLING), key[1]], misspelt) for key, counts in typed.items()}
+    slips = {
+        key: left(counts, groups[key[0].replace(SLIP, MISSPELLING), key[1]], misspelt) for key, counts in typed.items()
+    }
     # errors that no misspelling has: words joined or split, capitals lost or doubled
     apart = Counter(kind for question in halves for kind in words_apart(question))
     for kind in ("join", "split"):
@@ -136,6 +142,7 @@ def fit_slips(data: Path, groups: Groups) -> Groups:
     slips[f"{SLIP}/capital", ""] = left(capitals, Counter(kept=1), misspelt)
     for end in ("", " last"):
         slips[f"{SLIP}/letter", "delete" + end] = dropped(hit, used)
+    slips[f"{SLIP}/key", ""] = by_frequency(halves, pairs, groups["risk", ""], misspelt)
     marks = Counter(mark(question) for question in halves if list(changed_words(question)))
     mixture = Counter({MISSPELLING: misspelt, SLIP: 1 - misspelt})
     return {**slips, ("final mark", ""): marks, ("mixture", ""): mixture}  # type: ignore[dict-item]
@@ -149,6 +156,19 @@ def left(typed: Counter[str], misspelt: Counter[str], weight: float) -> Counter[
     """What a share ``weight`` of misspellings leaves of typed errors; no outcome below 0."""
     rest = {key: share(typed, key) - weight * share(misspelt, key) for key in sorted(typed)}
     return Counter({key: value for key, value in rest.items() if value > 0})  # type: ignore[misc]
+
+
+def by_frequency(
+    halves: list[Question], pairs: list[tuple[str, str]], risk: Counter[str], misspelt: float
+) -> Counter[str]:
+    """How likely a slip hits a key of a function word, and of another word: what misspellings leave, per key."""
+    words = [word for each in halves for word in Words.of(each.clean).words if word.isalpha()]
+    keys, risks = Counter[str](), Counter[str]()
+    for word in words:
+        keys[frequency_class(word)] += len(word) + word[0].isupper()
+        risks[frequency_class(word)] += risk[f"{frequency_class(word)} {length_class(word)}"]
+    rest = left(Counter(frequency_class(word) for word, _ in pairs), risks, misspelt)
+    return Counter({name: rest[name] / keys[name] for name in sorted(keys)})  # type: ignore[misc]
 
 
 def dropped(hit: Counter[str], used: Counter[str], prior: float = PRIOR) -> Counter[str]:
@@ -200,8 +220,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("src/holdfast/edits/typing_rates.tsv"))
     arguments = parser.parse_args()
     groups = fit_misspellings(arguments.data)
-    groups |= fit_slips(arguments.data, groups)
     groups["risk", ""] = fit_risk(arguments.data)
+    groups |= fit_slips(arguments.data, groups)
     groups[f"{MISSPELLING}/apostrophe", ""] = fit_apostrophes(arguments.data)
     write_text(arguments.output, table(groups))
     misspelt = share(groups["mixture", ""], MISSPELLING)

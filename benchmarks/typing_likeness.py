@@ -91,7 +91,18 @@ def count_changed(clean: str, changed: str) -> int:
     return sum(max(1, len(old)) for old, _ in changes(clean, changed))
 
 
-OPERATIONS = ("capital", "split or join", "delete", "single", "double", "insert", "insert near", "substitute", "key", "swap")
+OPERATIONS = (
+    "capital",
+    "split or join",
+    "delete",
+    "single",
+    "double",
+    "insert",
+    "insert near",
+    "substitute",
+    "key",
+    "swap",
+)
 
 
 def features(clean: str, changed: str) -> list[list[float]]:
@@ -201,7 +212,9 @@ def compared(name: str, hits: Any, cosines: Any, words: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"recall@1": 100 * float(hits[name].mean()), "cosine": float(cosines[name].mean())}
     if name != PEOPLE:
         row["wasserstein"] = wasserstein_distance(cosines[name].ravel(), cosines[PEOPLE].ravel())
-        row["recall difference"] = _interval(lambda rows: 100 * (hits[name] - hits[PEOPLE])[rows].mean(), len(hits[name]))
+        row["recall difference"] = _interval(
+            lambda rows: 100 * (hits[name] - hits[PEOPLE])[rows].mean(), len(hits[name])
+        )
         row["cosine difference"] = _interval(
             lambda rows: (cosines[name] - cosines[PEOPLE])[:, rows].mean(), cosines[name].shape[1]
         )

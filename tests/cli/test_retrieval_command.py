@@ -71,6 +71,21 @@ def test_a_folder_of_the_data_beside_other_tasks(capsys: pytest.CaptureFixture[s
     ]
 
 
+def test_noise_in_the_clean_queries(capsys: pytest.CaptureFixture[str]) -> None:
+    """The noise is in the queries only: BM25 reads upper case as it reads lower case, the encoder does not."""
+    words = ["evaluate", "model", "--tasks", "retrieval:pets", "--data", "data", "--systems", "bm25"]
+    assert main([*words, "--noise", "case.upper", "--output", "a.json"]) == 0
+    rows = {(row["system"], row["split"]): row for row in read_result(Path("a.json"))["results"]}
+    assert [split for _, split in rows][:3] == ["queries", "queries-keyboard", "queries case.upper=1"]
+    noisy = rows["bm25", "queries case.upper=1"]
+    assert (noisy["noise"], noisy["items"]) == ("case.upper=1", rows["bm25", "queries"]["items"])
+    assert noisy["against"]["clean"]["recall@1"]["difference"] == 0.0
+    encoder = rows["encoder", "queries case.upper=1"]
+    assert encoder["items"]["mrr@10"] == pytest.approx([1.0, 1 / 2, 1 / 3], abs=1e-6)  # only unknown words: all ties
+    assert "case.upper=1" in capsys.readouterr().out
+    assert "in noise" not in capsys.readouterr().out
+
+
 def test_documents_of_an_older_index(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["evaluate", "model", "--tasks", "retrieval:pets", "--data", "data", "--json"]
     assert main(words) == 0

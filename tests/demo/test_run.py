@@ -61,7 +61,7 @@ def test_the_demo_from_end_to_end(small: DemoSettings, capsys: pytest.CaptureFix
     assert len(rows) == 4 * 3
     for method in METHODS:
         assert result["reload_max_difference"][method] < AGREES
-        assert rows[method, "demo-noise", "word"] != rows[BEFORE, "demo-noise", "word"]
+        assert rows[method, "demo-noise", "typos"] != rows[BEFORE, "demo-noise", "typos"]
     assert {(row["classifier"], row["recipe"]) for row in result["attacks"]} == {
         (name, recipe) for name in CLASSIFIERS for recipe in ("typos", "bertattack")
     }
@@ -207,7 +207,7 @@ def rows_of(model: str, similarity: float, moved: float) -> list[dict[str, objec
         {"task": "demo-pairs", "split": "all", "metrics": {"spearman": similarity}, "subsets": subsets},
         {"task": "demo-spread", "split": "all", "metrics": {"distance": 90.0}},
     ]
-    for kind in ("character", "word"):
+    for kind in ("typing", "typos"):
         rows.append({"task": "demo-noise", "split": kind, "metrics": {"movement": moved, "found": 99.0}})
     return [{"model": model, **row} for row in rows]
 
@@ -225,8 +225,8 @@ def test_the_verdict_says_what_the_numbers_say(similarity: float, moved: float, 
     assert verdict(rows, "simcse") == [
         f"similarity {quality}",
         f"similarity of the hard pairs {quality}",
-        f"character noise {noise}",
-        f"word noise {noise}",
+        f"typing noise {noise}",
+        f"typos noise {noise}",
     ]
 
 

@@ -90,3 +90,26 @@ def test_the_eight_nearest_synonyms_are_drawn_from() -> None:
     edits = RandomEdits(("synonym",), 1.0, near)
     found = {edits.of("ship", random.Random(seed)) for seed in range(300)}
     assert found == {f"boat{letter}" for letter in "abcdefgh"}
+
+
+def test_noise_is_drawn_beside_changes_of_words_as_often_as_any_other_name() -> None:
+    edits = RandomEdits(("case.upper", "key"), 0.4)
+    text = "every curious engineer measured another bridge"
+    made = [edits.of(text, random.Random(seed)) for seed in range(200)]
+    upper = made.count(text.upper())
+    assert upper == pytest.approx(100, abs=30)
+    assert all(text.upper() == new or sum(a != b for a, b in zip(text, new, strict=True)) <= 2 for new in made)
+
+
+def test_noise_changes_as_many_words_as_the_share_of_content_words() -> None:
+    edits = RandomEdits(("whitespace",), 0.5)
+    text = "the curious engineer of the town measured a bridge"  # five content words
+    for seed in range(20):
+        new = edits.of(text, random.Random(seed))
+        assert new.split() == text.split()
+        assert sum(new.count(mark) for mark in ("  ", "\t", "\xa0")) + (new[:1] == " ") + (new[-1:] == " ") == 2
+
+
+def test_an_unknown_name_lists_words_edits_and_noise() -> None:
+    with pytest.raises(ValueError, match=r"unknown edit 'typnig'; edits: key, .*synonym, typing, speech"):
+        RandomEdits(("typnig",), 0.4)

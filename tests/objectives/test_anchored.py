@@ -150,8 +150,11 @@ class TestSlips:
         found: list[str] = objective.model.tokenizer.batch_decode(features["input_ids"], skip_special_tokens=True)
         return found
 
-    def test_they_depend_on_seed_step_and_sentence_alone(self, exact_model: Any, batch: dict[str, Any]) -> None:
-        objective = build(exact_model, tries=1)
+    @pytest.mark.parametrize("changes", [{}, {"edits": "typing,whitespace"}], ids=["words", "noise"])
+    def test_they_depend_on_seed_step_and_sentence_alone(
+        self, exact_model: Any, batch: dict[str, Any], changes: dict[str, Any]
+    ) -> None:
+        objective = build(exact_model, tries=1, **changes)
         first = self.texts(objective, batch)
         assert self.texts(objective, batch) == first
         rolled = {key: value.roll(3, 0) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
@@ -159,7 +162,7 @@ class TestSlips:
         objective.follow()
         second = self.texts(objective, batch)
         assert second != first
-        other = build(exact_model, tries=1)
+        other = build(exact_model, tries=1, **changes)
         other.load_own_state(objective.own_state())
         assert self.texts(other, batch) == second, "a resumed run goes on as before"
         other.draws[0] += 1

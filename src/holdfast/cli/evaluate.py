@@ -38,6 +38,9 @@ class EvaluateSettings(RolePromptOptions):
         precision: fp32 or bf16.
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
+        noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
+            whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
+            It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.
         output: Write the result to this file.
     """
 
@@ -50,6 +53,7 @@ class EvaluateSettings(RolePromptOptions):
     precision: Literal["fp32", "bf16"] = "fp32"
     text: Literal["raw", "senteval"] = "raw"
     pooling: str | None = None
+    noise: Annotated[str | None, Spelling(metavar="KIND[=X],...")] = None
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None
 
 
@@ -67,6 +71,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
     from holdfast.baselines.retrieval_baselines import retrieval_systems
     from holdfast.distributed import own_device, process_group
+    from holdfast.edits.noise import Noise
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
     from holdfast.evaluation.retrieval import RetrievalOptions, is_retrieval
@@ -79,6 +84,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
     measures_retrieval = any(map(is_retrieval, names))
     _check_retrieval_options(settings, measures_retrieval)
     systems = retrieval_systems(settings.systems or "")
+    noises = Noise.parse(settings.noise) if settings.noise is not None else []
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
@@ -103,6 +109,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 progress=encoding.update,
                 started=lambda task: _announce(encoding, task),
                 retrieval=retrieval,
+                noises=noises,
             )
         if not rows:  # not the first of several processes
             return
@@ -113,7 +120,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             encoder,
             rows,
             options=evaluation_options(
-                names, text=settings.text, precision=settings.precision, pooling=settings.pooling
+                names, text=settings.text, precision=settings.precision, pooling=settings.pooling, noises=noises
             ),
             identity=model_identity(folder),
             command=call.command,
@@ -175,10 +182,16 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
 
     out = console()
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
-    if any("spearman" in row["metrics"] for row in rows):
-        out.print(sts_table(rows))
-    if any("accuracy" in row["metrics"] for row in rows):
-        out.print(transfer_table(rows))
+    of_texts = [row for row in rows if row["task"] != "retrieval"]  # its table has noisy queries beside clean ones
+    for noise in dict.fromkeys(row.get("noise") for row in of_texts):
+        own = [row for row in of_texts if row.get("noise") == noise]
+        if noise is not None:
+            out.print(f"in noise, {noise}:", markup=False, highlight=False)
+            own = [{**row, "split": row["split"].removesuffix(f" {noise}")} for row in own]
+        if any("spearman" in row["metrics"] for row in own):
+            out.print(sts_table(own))
+        if any("accuracy" in row["metrics"] for row in own):
+            out.print(transfer_table(own))
     for data in dict.fromkeys(row["data"] for row in rows if row["task"] == "retrieval"):
         out.print(retrieval_table([row for row in rows if row.get("data") == data]))
     for row in rows:

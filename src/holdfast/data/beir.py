@@ -46,12 +46,14 @@ class Queries:
         ids: n different ids.
         texts: n texts.
         sha256: hash of the file.
+        noise: the noise that was put into them, ``KIND=STRENGTH``; None: the queries of the file.
     """
 
     name: str
     ids: Sequence[str]
     texts: Sequence[str]
     sha256: str
+    noise: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +11,15 @@ import numpy.typing as npt
 
 from holdfast.data.registry import ScoredPairs
 from holdfast.demo.demo_sentences import load_pairs
-from holdfast.edits.noise import character_noise, word_noise
+from holdfast.edits.noise import noisy
 from holdfast.encoding import Vectors, encode_sentences
 from holdfast.evaluation.sts import score_pairs
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-NOISES: dict[str, Callable[[str, random.Random], str]] = {"character": character_noise, "word": word_noise}
+NOISES = {"typing": 0.2, "typos": 0.2}
+"""The kinds of noise of `holdfast.edits.noise`, and the share of words that they change."""
 # Pairs whose words are nearly the same but whose meanings differ, or the reverse.
 HARD_KINDS = frozenset(
     {"negation", "roles", "antonym", "number", "quantifier", "certainty", "time", "place", "lure", "idiom"}
@@ -46,11 +45,7 @@ class Probe:
         digest = hashlib.sha256(lines.encode()).hexdigest()
         pairs = ScoredPairs("demo-pairs", "all", first, second, scores, kinds, "holdfast.demo", digest)
         sentences = list(dict.fromkeys([*first, *second]))
-        noisy = {}
-        for kind, noise in NOISES.items():
-            rng = random.Random(seed)
-            noisy[kind] = [noise(sentence, rng) for sentence in sentences]
-        return cls(pairs, sentences, noisy)
+        return cls(pairs, sentences, {kind: noisy(sentences, kind, share, seed) for kind, share in NOISES.items()})
 
 
 def measure(model: SentenceTransformer, probe: Probe) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ TRANSLITERATED: Mapping[str, str] = {
     "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "æ": "ae", "œ": "oe", "ß": "ss", "þ": "th", "ð": "d",
     "đ": "d", "ł": "l", "ı": "i", "ħ": "h",
 }  # fmt: skip
-"""How lower-case letters are written without their marks where people do not merely drop these."""
+"""Lower-case letters, and their spelling without marks where people do not merely drop these."""
 
 _WITHOUT: Mapping[str, str] = {"ø": "o", "å": "a"}
 _SCRIPTS = ("LATIN", "GREEK")

@@ -1,80 +1,127 @@
-"""Noise in a text, at a rate: typing errors inside words, and errors with whole words.
-
-Both functions depend only on the text, the rate and the state of `rng`, and change no global state.
-"""
+"""Human noise by name: the Edits that keep the meaning, copies of texts with noise, and the option ``--noise``."""
 
 from __future__ import annotations
 
 import random
-import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from holdfast.edits.typing_errors import draw_typing_error
+from holdfast.edits.accents_edit import Accents
+from holdfast.edits.case_edits import FullStop, LowerCase, SentenceCase, TitleCase, UpperCase
+from holdfast.edits.edit import Edit
+from holdfast.edits.ocr_edit import OCR
+from holdfast.edits.speech_edit import Speech
+from holdfast.edits.synthetic_typos_edit import SyntheticTypos
+from holdfast.edits.typing_edit import PeoplesTyping
+from holdfast.edits.whitespace_edit import Whitespace
+from holdfast.edits.words import Words
+from holdfast.errors import UserError, one_of
 
-# Minimum length of a misspelt word: an error in a shorter one often gives another word ("for" -> "far").
-_MIN_LETTERS = 4
-_WORD = re.compile(rf"[^\W\d_]{{{_MIN_LETTERS},}}")
-_KINDS = ("swap", "drop-any", "double", "key")
+
+class NoiseKind(NamedTuple):
+    """A kind of noise: the function that makes its Edit, its usual strength, and whether it changes whole texts."""
+
+    make: Callable[[], Edit]
+    strength: float
+    whole: bool = False
 
 
-def _check_rate(rate: float) -> None:
-    if not 0.0 <= rate <= 1.0:
-        raise ValueError(f"rate must be between 0 and 1, not {rate}")
+NOISE: Mapping[str, NoiseKind] = {
+    "typing": NoiseKind(PeoplesTyping, 0.07),  # the share of words that typists of NoiseQA got wrong
+    "speech": NoiseKind(Speech, 0.18),  # the share of words that a recogniser of NoiseQA's questions got wrong
+    "ocr": NoiseKind(OCR, 0.1),
+    "accents": NoiseKind(Accents, 1.0),
+    "case.lower": NoiseKind(LowerCase, 1.0, whole=True),
+    "case.upper": NoiseKind(UpperCase, 1.0, whole=True),
+    "case.title": NoiseKind(TitleCase, 1.0, whole=True),
+    "case.sentence": NoiseKind(SentenceCase, 1.0, whole=True),
+    "whitespace": NoiseKind(Whitespace, 0.1),
+    "full-stop": NoiseKind(FullStop, 1.0, whole=True),
+    "typos": NoiseKind(SyntheticTypos, 0.1),
+}
+"""All kinds of noise, by the names of their Edits."""
 
 
-def character_noise(text: str, rng: random.Random, rate: float = 0.2) -> str:
-    """Misspell a share of the words as in fast typing: one edit per changed word, which keeps its first letter.
+def noise_edits(kinds: Iterable[str] = tuple(NOISE)) -> tuple[Edit, ...]:
+    """Return the Edits of some kinds of noise, of all by default.
 
-    The edits: swap two adjacent inner letters, drop a letter, double a letter, hit a neighbouring QWERTY key.
+    Raises:
+        UserError: a kind is unknown, or a library that it needs is not installed ("speech").
+    """
+    return tuple(NOISE[one_of("noise", kind, tuple(NOISE))].make() for kind in kinds)
+
+
+class Noise(NamedTuple):
+    """A kind of noise and its strength, the share of words to change; ``str`` gives it as ``--noise`` takes it."""
+
+    kind: str
+    strength: float
+
+    def __str__(self) -> str:
+        return f"{self.kind}={self.strength:g}"
+
+    @classmethod
+    def parse(cls, text: str, where: str = "--noise") -> list[Noise]:
+        """Read ``KIND[=STRENGTH][,KIND...]``; without a strength the kind's usual one.
+
+        Raises:
+            UserError: a kind is unknown or given twice, a strength is not above 0 and at most 1, or there is no kind.
+        """
+        found: list[Noise] = []
+        for part in (part.strip() for part in text.split(",") if part.strip()):
+            name, sign, value = part.partition("=")
+            kind = one_of(where, name.strip(), tuple(NOISE))
+            found.append(cls(kind, _strength(value, f"{where} {part}") if sign else NOISE[kind].strength))
+        if not found:
+            raise UserError(f"{where} names no noise: give some of {', '.join(NOISE)}")
+        if len({noise.kind for noise in found}) < len(found):
+            raise UserError(f"{where} {text}: a kind is given twice")
+        return found
+
+
+def _strength(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value <= 1.0:
+        raise UserError(f"{where}: the strength is a share of words, above 0 and at most 1, not {text!r}")
+    return value
+
+
+def noisy(texts: Sequence[str], kind: str, strength: float | None = None, seed: int = 0) -> list[str]:
+    """Return copies of texts with noise, as people's texts have it: some texts get much, some nothing.
+
+    The number of changed words of a text of n words is drawn from a binomial distribution, so that ``strength`` is the
+    share of words changed over all texts, short ones included. Noise that changes whole texts (case, a full stop)
+    changes a share ``strength`` of them. Speech without a word misheard still has neither case nor punctuation. The
+    noise of a text depends on the seed, the kind, the strength and the text: equal texts get equal noise.
 
     Args:
-        text: any text.
-        rng: the random number generator; its state advances.
-        rate: probability of a change for each word of four letters or more, 0 to 1. Above 0, at least one such word
-            is changed if the text has one; with 0 the text is returned unchanged.
+        texts: any texts, without prompts.
+        kind: a name from `NOISE`.
+        strength: the share of words to change, 0 to 1; None: the usual one of the kind.
+        seed: the random seed.
+
+    Raises:
+        ValueError: the strength is not between 0 and 1.
+        UserError: the kind is unknown, or a library that it needs is not installed.
+
+    Example:
+        >>> noisy(["How many points did the defence surrender?"], "case.lower")
+        ['how many points did the defence surrender?']
     """
-    _check_rate(rate)
-    words = list(_WORD.finditer(text))
-    if not words or rate == 0.0:
-        return text
-    chosen = [word for word in words if rng.random() < rate] or [rng.choice(words)]
-    pieces, end = [], 0
-    for word in chosen:
-        # "drop-any" applies to every word, so there always is an error.
-        pieces += [text[end : word.start()], draw_typing_error(word.group(), rng, _KINDS) or word.group()]
-        end = word.end()
-    return "".join(pieces) + text[end:]
+    (edit,) = noise_edits([kind])
+    share = NOISE[kind].strength if strength is None else strength
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"strength must be between 0 and 1, not {share}")
+    return [_noisy(text, edit, share, random.Random(f"{seed}/{kind}/{share}/{text}")) for text in texts]
 
 
-def word_noise(text: str, rng: random.Random, rate: float = 0.1) -> str:
-    """Drop, swap with the next word, or double a share of the words.
-
-    White space between words becomes one space.
-
-    Args:
-        text: any text.
-        rng: the random number generator; its state advances.
-        rate: probability of a change for each word, 0 to 1. Above 0, a text that is not blank always changes, and at
-            least one word is left; with 0 the text is returned unchanged.
-    """
-    _check_rate(rate)
-    words = text.split()
-    if not words or rate == 0.0:
-        return text
-    noisy: list[str] = []
-    i = 0
-    while i < len(words):
-        here = words[i : i + 1]
-        if rng.random() < rate:
-            edit = rng.choice(("drop", "swap", "double"))
-            if edit == "swap":
-                here = words[i : i + 2][::-1]
-            noisy += {"drop": [], "swap": here, "double": here * 2}[edit]
-        else:
-            noisy += here
-        i += len(here)
-    if noisy and noisy != words:
-        return " ".join(noisy)
-    # No word was drawn, or the edits had no effect (equal words swapped) or dropped all words: make one visible edit.
-    i = rng.randrange(len(words))
-    again = 0 if len(words) > 1 and rng.random() < 0.5 else 2
-    return " ".join(words[:i] + words[i : i + 1] * again + words[i + 1 :])
+def _noisy(text: str, edit: Edit, strength: float, rng: random.Random) -> str:
+    words = 1 if NOISE[edit.NAME].whole else len(Words.of(text).words)
+    count = sum(rng.random() < strength for _ in range(words))
+    if count:
+        made = edit(text, rng, count / words)
+        return text if made is None else made.text
+    return edit.plain(text) if isinstance(edit, Speech) and strength > 0.0 else text

@@ -113,4 +113,6 @@ def _says_more(character: str) -> bool:
         return True
     kind, _, rest = unicodedata.decomposition(character).partition(" ")
     digit = unicodedata.digit(character, None) is not None
-    return kind == "<fraction>" or (kind in ("<super>", "<sub>") and digit) or (kind == "<compat>" and rest[:5] == "0020 ")
+    return (
+        kind == "<fraction>" or (kind in ("<super>", "<sub>") and digit) or (kind == "<compat>" and rest[:5] == "0020 ")
+    )

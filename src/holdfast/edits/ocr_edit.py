@@ -1,4 +1,4 @@
-"""What optical character recognition writes: letters of like shape, words broken, joined, or hyphenated at line ends."""
+"""Errors of optical character recognition: letters of like shape, words broken, joined, or hyphenated at line ends."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class SoundAlikes:
     def draw(self, word: str, rng: random.Random, most: int = _KNOWN) -> str | None:
         """Draw one of the words that sound most like a word, in lower case; None if there is none.
 
-        They are among the ``most`` frequent, and have its code, or one that differs in one sound. Of these the best are similarly spelt (which tells about
-        the vowels) and frequent.
+        They are among the ``most`` frequent, and have its code, or one that differs in one sound. The best of these are
+        similarly spelt (which tells about the vowels) and frequent.
         """
         code = self.code(word)
         keys = [code, *_shorter(code)] if len(code) > 1 else [code]

@@ -1,4 +1,4 @@
-"""What a speech recogniser writes: no case, no punctuation, numbers as words, and some words misheard."""
+"""Text as a speech recogniser writes it: no case, no punctuation, numbers as words, and some words misheard."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from holdfast.edits.sound_alikes import SoundAlikes, sound_alikes
 from holdfast.edits.words import STOP_WORDS, Words
 from holdfast.errors import UserError
 
-MISHEARD: Mapping[str, float] = {"function": 0.14, "frequent": 0.2, "less frequent": 0.28, "rare": 0.43, "unknown": 0.53}
-"""How often a recogniser missed a word of the spoken questions of NoiseQA, by its frequency."""
+MISHEARD: Mapping[str, float] = {
+    "function": 0.14,
+    "frequent": 0.2,
+    "less frequent": 0.28,
+    "rare": 0.43,
+    "unknown": 0.53,
+}
+"""Share of words that a recogniser missed in spoken questions (NoiseQA), by their frequency."""
 
 _RANKS = ((5_000, "frequent"), (20_000, "less frequent"), (10**9, "rare"))
 _DROPPED, _OTHER_FORM = 0.15, 0.35

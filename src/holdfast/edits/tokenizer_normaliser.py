@@ -154,7 +154,10 @@ def _disguised(readings: Mapping[str, str], scripts: Mapping[str, str]) -> str:
 
     without_honest = rf"(?![\s\S]*{honest})(?<!{_up_to(honest, _ANY, _NEAR)})"
     mixed = rf"(?:(?={run}*{_LATIN})|(?<={_up_to(_LATIN, run)}))"
-    some, two_before = _class(small), "|".join([_up_to(_class(small) * 2, run), _up_to(_class(small) + run + _class(small), run)])
+    some, two_before = (
+        _class(small),
+        "|".join([_up_to(_class(small) * 2, run), _up_to(_class(small) + run + _class(small), run)]),
+    )
     two_small = rf"(?:(?={run}*{some}{run}*{some})|(?<={_up_to(some, run)})(?={run}*{some})|(?<={two_before}))"
     in_word = rf"(?<!{unread})(?!{run}*{unread})"
     letters = rf"(?!{_class(symbols)})(?:{in_word}{mixed}|(?={_class(foreign)}){without_honest}{has('[A-Za-z]')})"

@@ -1,4 +1,4 @@
-"""Typing errors as people make them: the Edit "typing", by rates fitted on people's misspellings and typed questions."""
+"""Typing errors as people make them: the Edit "typing", with rates fitted on misspellings and typed questions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Rates of people's typing errors inside a word, from the table `typing_rates.tsv`, and words drawn by them.
 
 A wrongly typed word is a *misspelling* (its writer would spell it so) or a *slip* (the fingers missed). The rates of
-misspellings are fitted on lists of words as learners of English wrote them; those of slips are what typed questions have
-beside misspellings (`benchmarks/fit_typing.py`). The table holds shares of operations, places and letters, and no words.
+misspellings are fitted on words as learners of English wrote them; those of slips are what typed questions have beside
+misspellings (`benchmarks/fit_typing.py`). The table holds shares of operations, places and letters, and no words.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class TypingRates:
     """Rates of typing errors: groups of shares, each of which sums to 1.
 
     Attributes:
-        groups: by (table, key), the share of each outcome. Tables are ``mixture``, ``risk``, both kinds of error
-            ``final mark``; for both kinds of error ``KIND/count`` and ``KIND/operation`` (key: length, or empty for all) and
-            ``KIND/place`` (key: operation); ``slip/capital``; ``misspelling/apostrophe``, ``misspelling/letter`` (key:
-            operation), ``misspelling/substitute`` and ``misspelling/insert`` (key: letter; " last": the word's last).
+        groups: by (table, key), the share of each outcome. For both kinds of error: ``KIND/count``,
+            ``KIND/operation`` (key: length, or empty for all) and ``KIND/place`` (key: operation). Of slips:
+            ``slip/key`` (by frequency), ``slip/capital``, ``slip/letter`` (key: operation; " last": of the word's last letter). Of
+            misspellings: ``misspelling/apostrophe``, ``misspelling/letter``, ``misspelling/substitute`` and
+            ``misspelling/insert`` (key: letter). Others: ``mixture``, ``risk``, ``final mark``.
     """
 
     groups: Mapping[tuple[str, str], Shares]
@@ -72,17 +73,20 @@ class TypingRates:
     def kinds(self, words: Sequence[str]) -> list[tuple[float, float]]:
         """Return for each word of a text the shares of its misspellings and slips among the text's typing errors.
 
-        A slip may happen at each key (a capital needs one more); a misspelling at a rate of the word's length and frequency. Words with a digit,
-        whose meaning an error could change, have none.
+        A slip may happen at each key (a capital needs one more), somewhat more often in function words; a misspelling
+        at a rate of the word's length and frequency. Words with a digit have none: an error could change their meaning.
         """
         risks = [0.0 if _has_digit(word) else self._risk(word) for word in words]
-        keys = [0.0 if _has_digit(word) else float(len(word) + word[:1].isupper()) for word in words]
+        keys = [0.0 if _has_digit(word) else self._keys(word) for word in words]
         mixture = self.shares("mixture", "")
         misspelling, slip = mixture[MISSPELLING] / (sum(risks) or 1.0), mixture[SLIP] / (sum(keys) or 1.0)
         return [(misspelling * risk, slip * length) for risk, length in zip(risks, keys, strict=True)]
 
     def _risk(self, word: str) -> float:
         return self.shares("risk", "")[f"{frequency_class(word)} {length_class(word)}"]
+
+    def _keys(self, word: str) -> float:
+        return (len(word) + word[:1].isupper()) * self.shares(f"{SLIP}/key", "").get(frequency_class(word), 1.0)
 
     def operations(self, kind: str, word: str, rng: random.Random) -> list[str]:
         """Draw the operations of a wrong word: mostly one, of a longer word sometimes more."""
@@ -121,7 +125,7 @@ class TypingRates:
         if operation in ("substitute", "insert", NEAR):
             source = MISSPELLING if operation == "insert" else kind
             choices = self.shares(f"{source}/{operation}", letter + _end(word, index))
-            choices = choices or {key: 1.0 for key in KEYBOARD.get(letter, "")}
+            choices = choices or dict.fromkeys(KEYBOARD.get(letter, ""), 1.0)
             return _with_letter(word, index, _drawn(choices, rng), operation, rng) if choices else None
         return _changed(word, index, operation)
 
@@ -175,7 +179,7 @@ def _changed(word: str, index: int, operation: str) -> str | None:
 
 
 def _with_letter(word: str, index: int, letter: str, operation: str, rng: random.Random) -> str:
-    """Replace letter ``index``, or insert one after it; a key that a finger hits beside its own may also come before."""
+    """Replace letter ``index``, or insert one after it; a key hit beside the right one may also come before it."""
     old = word[index]
     new = letter.upper() if old.isupper() and word.isupper() else letter
     if operation == "substitute":

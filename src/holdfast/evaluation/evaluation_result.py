@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.evaluation.dense_search import DECIMALS
+from holdfast.evaluation.noisy_task import SEED as SEED_OF_NOISE
 from holdfast.evaluation.retrieval import SEED as BOOTSTRAP_SEED
 from holdfast.evaluation.retrieval import RetrievalOptions, similarity_of
 from holdfast.evaluation.sts import ALL_STS_TASKS
@@ -18,6 +19,7 @@ from holdfast.text_prompts import prompt_protocol
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from holdfast.edits.noise import Noise
     from holdfast.user_functions import SentenceEncoder
 
 
@@ -28,6 +30,7 @@ def evaluation_options(
     precision: str = "fp32",
     pooling: str | None = None,
     limit: int | None = None,
+    noises: Sequence[Noise] = (),
 ) -> dict[str, Any]:
     """Return the options of an evaluation, the first part of the protocol of its result.
 
@@ -37,8 +40,11 @@ def evaluation_options(
         precision: precision of the encoder.
         pooling: pooling of a raw masked LM, if one was given.
         limit: number of rows of each part of a task, if only some were measured.
+        noises: the noise in which the tasks were measured, too.
     """
-    options = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    options: dict[str, Any] = {"tasks": list(tasks), "text": text, "precision": precision, "pooling": pooling}
+    if noises:
+        options |= {"noise": [str(noise) for noise in noises], "noise_seed": SEED_OF_NOISE}
     return options if limit is None else {**options, "limit": limit}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.encoding import Progress
 from holdfast.errors import UserError, one_of
+from holdfast.evaluation.noisy_task import with_noise, with_noisy_queries
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import RetrievalOptions, evaluate_retrieval, is_retrieval, load_retrieval
 from holdfast.evaluation.space import evaluate_space
@@ -21,6 +22,8 @@ from holdfast.precision import ResolvedPrecision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+    from holdfast.edits.noise import Noise
 
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS}
 TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space", RETRIEVAL)
@@ -71,10 +74,12 @@ def evaluate_tasks(
     progress: Progress | None = None,
     started: Callable[[str], None] | None = None,
     limit: int | None = None,
+    noises: Sequence[Noise] = (),
     retrieval: RetrievalOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Return a row of results per task: similarity first, then transfer, then the shape of the space, then retrieval.
 
+    With ``noises``, a task's row is followed by one for each noise (`holdfast.evaluation.noisy_task`).
     Each row counts the texts that exceed the model's length limit: ``truncated: {texts, of, tokens, lost_percent}``.
     If several processes have joined (`holdfast.distributed`), they share the encoding; only the first process computes
     scores, and the others return no rows.
@@ -90,6 +95,7 @@ def evaluate_tasks(
         limit: measure on about this number of rows of each part of a task, the same rows for every model, and record
             this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. Retrieval
             and "space" are not sampled.
+        noises: kinds of noise, with their strengths, in which the tasks are measured, too; "space" is not.
         retrieval: options of retrieval, which has a row for each file of queries (see `evaluate_retrieval`).
 
     Raises:
@@ -104,13 +110,13 @@ def evaluate_tasks(
         loaded += [load(task, data=data, text=text) for task in tasks if task in names]
     if "space" in tasks:
         loaded.append(_Space(model, data))
-    if limit is not None:
-        loaded = [_sampled(task, limit) for task in loaded]
+    loaded = [each for task in loaded for each in _versions(task, noises, limit)]
     rows = []
     if loaded:
         rows += score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
     for collection in collections:
-        rows += evaluate_retrieval(model, collection, options, precision=precision, progress=progress, shared=True)
+        noisy = with_noisy_queries(collection, noises)
+        rows += evaluate_retrieval(model, noisy, options, precision=precision, progress=progress, shared=True)
     return rows
 
 
@@ -146,6 +152,16 @@ class _Sampled:
 
     def score(self, encode: Encode) -> dict[str, Any]:
         return sampled_row(self.task.score(encode), self.of)
+
+
+def _versions(task: LoadedTask, noises: Sequence[Noise], limit: int | None) -> list[LoadedTask]:
+    """Return the task and a copy of it for each noise, all reduced to the same rows."""
+    sampled = task if limit is None else _sampled(task, limit)
+    bare = sampled.task if isinstance(sampled, _Sampled) else sampled
+    copies = [copy for copy in (with_noise(bare, noise) for noise in noises) if copy is not None]
+    if isinstance(sampled, _Sampled):
+        return [sampled, *(_Sampled(copy, sampled.of) for copy in copies)]
+    return [sampled, *copies]
 
 
 def _sampled(task: LoadedTask, limit: int) -> LoadedTask:

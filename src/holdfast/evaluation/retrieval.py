@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +237,7 @@ def _answerable(queries: Queries, collection: Collection) -> Queries:
     """Return the queries that have a relevant document."""
     kept = [place for place, query in enumerate(queries.ids) if query in collection.relevant]
     ids, texts = ([values[place] for place in kept] for values in (queries.ids, queries.texts))
-    return Queries(queries.name, ids, texts, queries.sha256)
+    return replace(queries, ids=ids, texts=texts)
 
 
 def _row(system: RetrievalSystem, collection: Collection, queries: Queries, metrics: Values) -> dict[str, Any]:
@@ -249,6 +249,7 @@ def _row(system: RetrievalSystem, collection: Collection, queries: Queries, metr
         "n": len(queries.ids),
         "metrics": {name: 100.0 * float(values.mean()) for name, values in metrics.items()},
         "system": system.name,
+        **({} if queries.noise is None else {"noise": queries.noise}),
         "data": collection.name,
         "qrels": collection.qrels,
         "documents": len(collection.document_ids),

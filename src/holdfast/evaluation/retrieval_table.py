@@ -16,7 +16,7 @@ _SHOWN = "recall@1"
 
 def version_name(split: str) -> str:
     """Return the short name of a file of queries: "clean", "keyboard"."""
-    return "clean" if split == CLEAN else split.removeprefix(f"{CLEAN}-")
+    return "clean" if split == CLEAN else split.removeprefix(CLEAN).lstrip("- ")
 
 
 def retrieval_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -11,7 +11,7 @@ with the text ``senteval``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +48,24 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TransferTask:
-    """The data of one task; its parts are ``all``, or ``train`` and ``test``, and for SST2 ``dev``."""
+    """The data of one task; its parts are ``all``, or ``train`` and ``test``, and for SST2 ``dev``.
+
+    ``tested`` are other texts, row by row, to predict the classes of; None: those of the part ``test`` or ``all``.
+    """
 
     name: str
     parts: dict[str, Labelled]
+    tested: Labelled | None = None
+
+    @property
+    def clean_tested(self) -> Labelled:
+        """The part whose classes are predicted."""
+        return self.parts["all" if "all" in self.parts else "test"]
 
     @property
     def sentences(self) -> Iterator[str]:
         """All sentences whose vectors are needed; some occur more than once."""
-        for part in self.parts.values():
+        for part in (*self.parts.values(), *([self.tested] if self.tested is not None else [])):
             yield from part.sentences1
             yield from part.sentences2 or ()
 
@@ -67,18 +76,21 @@ class TransferTask:
             UserError: vectors are not finite, or a class has fewer than `FOLDS` training rows.
         """
         parts = {name: _Part.of(part, encode) for name, part in self.parts.items()}
-        for name, part in parts.items():
+        clean = self.clean_tested
+        own = parts["all" if "all" in parts else "test"]
+        tested = own if self.tested is None else replace(own, features=_features(self.tested, encode)[own.order])
+        for name, part in (*parts.items(), (clean.split, tested)):
             if not np.isfinite(part.features).all():
                 where = f"{self.name} ({name})"
                 raise UserError(f"{where}: the model gives vectors that are not finite, so there is no score")
         _check_classes(self.parts["train" if "train" in parts else "all"])
         if "all" in parts:
-            tested, chosen = self.parts["all"], _nested(parts["all"])
+            chosen = _nested(own, tested)
         elif "dev" in parts:
-            tested, chosen = self.parts["test"], _with_dev(parts["train"], parts["dev"], parts["test"])
+            chosen = _with_dev(parts["train"], parts["dev"], tested)
         else:
-            tested, chosen = self.parts["test"], _across(parts["train"], parts["test"])
-        return self._row(tested, chosen)
+            chosen = _across(parts["train"], tested)
+        return self._row(clean, chosen)
 
     def _row(self, tested: Labelled, chosen: _Chosen) -> dict[str, Any]:
         labels = np.asarray(tested.labels)
@@ -185,12 +197,8 @@ class _Part:
 
     @classmethod
     def of(cls, part: Labelled, encode: Encode) -> _Part:
-        features = encode(part.sentences1)
-        if part.sentences2 is not None:
-            other = encode(part.sentences2)
-            features = np.concatenate([np.abs(features - other), features * other], axis=1)
         order = _senteval_order(part)
-        return cls(features[order], np.asarray(part.labels)[order], len(part.classes), order)
+        return cls(_features(part, encode)[order], np.asarray(part.labels)[order], len(part.classes), order)
 
     def regressions(self) -> Regressions:
         from holdfast.evaluation.logistic import Regressions
@@ -212,6 +220,15 @@ class _Chosen:
     predicted: Numbers
 
 
+def _features(part: Labelled, encode: Encode) -> Vectors:
+    """Return the vectors of a part's texts, or SentEval's features of its pairs, in the data's order."""
+    features = encode(part.sentences1)
+    if part.sentences2 is None:
+        return features
+    other = encode(part.sentences2)
+    return np.concatenate([np.abs(features - other), features * other], axis=1)
+
+
 def _senteval_order(part: Labelled) -> Numbers:
     """Return SentEval's order of the rows: it sorts them by number of tokens and label before it makes folds.
 
@@ -231,8 +248,11 @@ def _check_classes(part: Labelled) -> None:
         )
 
 
-def _nested(part: _Part) -> _Chosen:
-    """Predict each row with a model that was neither trained nor selected on it (SentEval's InnerKFoldClassifier)."""
+def _nested(part: _Part, tested: _Part) -> _Chosen:
+    """Predict each row with a model that was neither trained nor selected on it (SentEval's InnerKFoldClassifier).
+
+    ``tested`` has the features to predict from, row by row; the part itself unless other texts are tested.
+    """
     regressions, outer = part.regressions(), _folds(part.labels)
     chosen = []
     for train, _ in outer:
@@ -240,7 +260,7 @@ def _nested(part: _Part) -> _Chosen:
         chosen.append(_best_across(regressions, part, inner, STRENGTHS))
     strengths = [strength for strength, _ in chosen]
     fitted = regressions.fit(_masks([train for train, _ in outer], len(part.labels)), strengths)
-    everywhere = fitted.predict(part.features)
+    everywhere = fitted.predict(tested.features)
     predicted = np.empty_like(part.labels)
     for number, (_, held) in enumerate(outer):
         predicted[held] = everywhere[number, held]

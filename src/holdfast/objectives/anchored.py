@@ -50,7 +50,8 @@ class Anchored(Objective):
         edits: changes of a word, separated by commas: "key" (a neighbouring key), "swap" and "drop" (letters), "space"
             (inside the word), "case", "look-alike" (a letter of another script), "double" and "drop-any" (a letter,
             also the last), "synonym". Each changed word gets one; with "synonym", half of the words that have a
-            synonym get it.
+            synonym get it. Or noise of a whole text: "typing" (errors as people make them), "speech", "ocr", "accents",
+            "case.lower" (upper, title, sentence), "whitespace", "full-stop", "typos"; a text gets one, or word changes.
         share: share of a sentence's content words to change, in (0, 1]; at least one word.
         synonyms: source for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or
             of word vectors, or a folder of WordNet; several separated by commas.

@@ -1,0 +1,74 @@
+"""Tasks measured on noisy texts: second sentences of pairs, test texts of a transfer task, queries of a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.data.beir import CLEAN, Collection
+from holdfast.data.registry import Labelled
+from holdfast.edits.noise import Noise, noisy
+from holdfast.evaluation.sts import StsTask
+from holdfast.evaluation.transfer import TransferTask
+from holdfast.evaluation.vectors import Encode, LoadedTask
+
+SEED = 0
+"""The seed of the noise: every model gets the same."""
+
+
+@dataclass(frozen=True)
+class NoisyTask:
+    """A task with noise in its texts; its row has the noise in ``noise`` and after the name of its split."""
+
+    task: LoadedTask
+    noise: Noise
+
+    @property
+    def name(self) -> str:
+        """The task's id."""
+        return self.task.name
+
+    @property
+    def sentences(self) -> Iterable[str]:
+        """All sentences whose vectors are needed."""
+        return self.task.sentences
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        """Return the row of results: ``noise`` is ``KIND=STRENGTH``, ``split`` ``SPLIT KIND=STRENGTH``."""
+        row = self.task.score(encode)
+        return {**row, "split": f"{row['split']} {self.noise}", "noise": str(self.noise)}
+
+
+def with_noise(task: LoadedTask, noise: Noise) -> NoisyTask | None:
+    """Return a task with noise; None for a task without texts to change (``space``).
+
+    Of a pair of sentences the second one changes, as a mistyped query meets a clean text. Of a transfer task only the
+    texts change whose classes are predicted: the regression is fitted and its penalty chosen on clean texts.
+    """
+    if isinstance(task, StsTask):
+        pairs = replace(task.pairs, sentences2=_noisy(task.pairs.sentences2, noise))
+        return NoisyTask(StsTask(pairs), noise)
+    if isinstance(task, TransferTask):
+        return NoisyTask(replace(task, tested=_noisy_part(task.clean_tested, noise)), noise)
+    return None
+
+
+def with_noisy_queries(collection: Collection, noises: Sequence[Noise]) -> Collection:
+    """Return a collection whose clean queries are also there with each noise, as ``queries KIND=STRENGTH``."""
+    clean = next((queries for queries in collection.queries if queries.name == CLEAN), None)
+    if clean is None:
+        return collection
+    copies = [
+        replace(clean, name=f"{CLEAN} {noise}", texts=_noisy(clean.texts, noise), noise=str(noise)) for noise in noises
+    ]
+    return replace(collection, queries=[*collection.queries, *copies])
+
+
+def _noisy_part(part: Labelled, noise: Noise) -> Labelled:
+    second = None if part.sentences2 is None else _noisy(part.sentences2, noise)
+    return replace(part, sentences1=_noisy(part.sentences1, noise), sentences2=second)
+
+
+def _noisy(texts: Sequence[str], noise: Noise) -> list[str]:
+    return noisy(texts, noise.kind, noise.strength, SEED)
