@@ -72,20 +72,21 @@ def test_a_folder_of_the_data_beside_other_tasks(capsys: pytest.CaptureFixture[s
 
 
 def test_noise_in_the_clean_queries(capsys: pytest.CaptureFixture[str]) -> None:
-    """The noise is in the queries only: BM25 reads upper case as it reads lower case, the encoder does not."""
+    """BM25 reads capitals as it reads small letters, and does not find mistyped words."""
     words = ["evaluate", "model", "--tasks", "retrieval:pets", "--data", "data", "--systems", "bm25"]
-    assert main([*words, "--noise", "case.upper", "--output", "a.json"]) == 0
+    assert main([*words, "--noise", "case.upper,typos=1", "--output", "a.json"]) == 0
+    out = capsys.readouterr().out
     rows = {(row["system"], row["split"]): row for row in read_result(Path("a.json"))["results"]}
-    assert [split for _, split in rows][:3] == ["queries", "queries-keyboard", "queries case.upper=1"]
-    noisy = rows["bm25", "queries case.upper=1"]
-    assert (noisy["noise"], noisy["items"]) == ("case.upper=1", rows["bm25", "queries"]["items"])
+    upper, mistyped = "queries case.upper=1", "queries typos=1"
+    assert [split for _, split in rows] == ["queries", "queries-keyboard", upper, mistyped] * 2
+    clean, noisy = rows["bm25", "queries"], rows["bm25", upper]
+    assert (noisy["noise"], noisy["items"]) == ("case.upper=1", clean["items"])
     assert noisy["against"]["clean"]["recall@1"]["difference"] == 0.0
+    assert rows["bm25", mistyped]["against"]["clean"]["recall@1"]["difference"] < 0.0
     model, texts = SentenceTransformer("model"), [f"{d.get('title', '')} {d['text']}".strip() for d in DOCUMENTS]
     cosines = model.similarity(model.encode(["THE DOG SLEEPS"]), model.encode(texts)).numpy()[0]
-    encoder = rows["encoder", "queries case.upper=1"]
-    assert encoder["items"]["mrr@10"][0] == pytest.approx(1 / (1 + int((cosines > cosines[0]).sum())), abs=1e-6)
-    assert encoder["items"] != rows["encoder", "queries"]["items"]
-    out = capsys.readouterr().out
+    expected = 1 / (1 + int((cosines > cosines[0]).sum()))
+    assert rows["encoder", upper]["items"]["mrr@10"][0] == pytest.approx(expected, abs=1e-6)
     assert "case.upper=1" in out
     assert "in noise" not in out
 
