@@ -30,16 +30,17 @@ def retrieval_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     if any("clean" in row["against"] for row in rows):
         lines.append(f"difference of {_SHOWN} to the clean queries, 95 % interval; nDCG and MRR at 10")
     table = Table(caption="\n".join(lines), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("system", "queries"):
-        table.add_column(name)
+    table.add_column("queries")
     for name in (_SHOWN, "difference", "@10", "@100", "nDCG", "MRR"):
         table.add_column(name, justify="right")
-    before = None
-    for row in rows:
-        if before not in (None, row["system"]):
-            table.add_section()
-        table.add_row(row["system"] if row["system"] != before else "", version_name(row["split"]), *_cells(row))
-        before = row["system"]
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    for system in systems:
+        if len(systems) > 1:
+            table.add_row(system, style="bold")
+        for row in rows:
+            if row["system"] == system:
+                table.add_row(version_name(row["split"]), *_cells(row))
+        table.add_section()
     return table
 
 
