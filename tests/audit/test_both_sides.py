@@ -20,7 +20,9 @@ from holdfast.audit.vector_movement import Space
 from holdfast.edits.case_edits import LowerCase
 from holdfast.edits.edit_table import EditTable, edit_table
 from holdfast.edits.synthetic_typos_edit import SyntheticTypos
-from holdfast.results import write_result
+from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
+from holdfast.evaluation.pairing.rows import compare
+from holdfast.results import read_result, write_result
 
 
 @pytest.fixture
@@ -89,6 +91,22 @@ def test_the_mean_of_all_kinds_is_over_texts(both: Callable[..., dict[str, Any]]
     mean = np.mean([np.mean(values) for values in own.values()])
     assert items["audit-meaning"]["metrics"]["p_hold_nearer"] == pytest.approx(mean)
     assert items["audit-meaning"]["n"] == len(own)
+
+
+def test_two_audits_are_compared_text_by_text_on_both_sides(both: Callable[..., dict[str, Any]]) -> None:
+    audits = {name: both(name) for name in ("bag_of_words", "at_random")}
+    sides = []
+    for name, result in audits.items():
+        write_result(Path(f"{name}.json"), result)
+        sides.append(Side(name, (ComparedResult(Path(f"{name}.json"), read_result(Path(f"{name}.json"))),)))
+    rows, _ = compare(*sides)
+    found = {row["task"]: row for row in rows}
+    roles = found["audit-roles"]
+    bag, rnd = (by_task(result)["audit-roles"]["metrics"]["p_hold_nearer"] for result in audits.values())
+    assert roles["metric"] == "p_hold_nearer"
+    assert roles["metrics"]["difference"] == pytest.approx(rnd - bag, abs=1e-4)
+    assert roles["metrics"]["p"] < 0.01
+    assert found["audit-meaning"]["metric"] == "p_hold_nearer"
 
 
 def test_in_another_language_edits_of_english_are_left_out(both: Callable[..., dict[str, Any]]) -> None:

@@ -80,7 +80,7 @@ def test_few_pairs_are_not_measured(tmp_path: Path) -> None:
     from types import SimpleNamespace
 
     write_set(tmp_path, "snli/dev", [("a dog runs", "A dog runs fast", "entailment")] * 9)
-    context: Any = SimpleNamespace(settings=SimpleNamespace(data=tmp_path, seed=1), texts_per_item=5)
+    context: Any = SimpleNamespace(settings=SimpleNamespace(data=tmp_path, seed=1, texts_per_item=5))
     with pytest.raises(NotMeasured, match="snli has 0 pairs"):
         labelled_items.inference_items(context, INFERENCE_SETS[1])
 

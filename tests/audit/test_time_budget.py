@@ -171,6 +171,18 @@ def test_an_audit_stays_within_its_budget_and_says_what_it_left_out(
             assert row["n"] + row["left_out"] == 100 or row["n"] + row["left_out"] == drawn["texts"]
 
 
+def test_texts_that_could_not_be_changed_in_time_are_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("slow_service.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(str(here))
+    monkeypatch.setattr("holdfast.audit.audit_steps._EDITING_SHARE", 0.0)
+    result = run("call:slow_service:embed", examples=1, max_seconds=60.0)
+    items = by_task(result)
+    assert items["audit-typos"]["verdict"] == items["audit-negation"]["verdict"] == "absent"
+    assert items["audit-typos"]["told"].endswith("before the end of the time budget (--max-seconds)")
+    (line,) = [line for line in result["protocol"]["left_out"] if line.startswith("fewer texts changed for ")]
+    assert {"typos", "noise", "negation"} <= set(line.removeprefix("fewer texts changed for ").split(", "))
+
+
 def test_given_numbers_are_exact_whatever_the_time(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("slow_service.py").write_text(SLOW)
     monkeypatch.syspath_prepend(str(here))

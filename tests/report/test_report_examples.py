@@ -97,3 +97,23 @@ def test_json_ends_no_script(tmp_path: Path) -> None:
     read = json.loads(as_json(found))
     assert read["options"]["recipe"] == ["pwws"]
     assert read["rows"][0][4] == [[visible(wild), "b"]]
+
+
+def test_a_changed_meaning_is_shown_with_the_edit_beside_it(tmp_path: Path) -> None:
+    held = {"edit": "typos", "text": "a man is cuttign fish", "value": 0.6}
+    moved = example(
+        1,
+        "negation",
+        item="audit-negation",
+        original="a man is cutting fish",
+        adversarial="a man is not cutting fish",
+        changed=[],
+        spans=[[8, 8, " not"]],
+        before={"value": 1.0},
+        after={"value": 0.9},
+        queries=1,
+        hold=held,
+    )
+    (shown,) = collected(tmp_path, {**audit(), "examples": [moved]}).shown
+    assert shown.pieces == ("a man is", ("", " not"), " cutting fish")
+    assert shown.message == "1.000 → 0.900, beside (typos, 0.600): a man is cuttign fish"

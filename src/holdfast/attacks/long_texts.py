@@ -31,5 +31,5 @@ def about_long_texts(examples: Sequence[Example], target: Target) -> Iterator[st
         yield (
             f"{len(long):,} of {len(examples):,} texts have more than {_LONG} words, with up to {most:,} that may be "
             "changed, each of which takes several queries: shorter texts, or --set max_words=N (words changed), "
-            "take less; `holdfast audit` cuts texts after 64 words"
+            "take less; `holdfast audit` keeps to a time budget (--max-seconds)"
         )

@@ -30,6 +30,8 @@ NEIGHBOURS = 5
 MARGIN = 1.0
 _QUERIES_PER_WORD = 6
 """About the queries that an attack makes per word of a text; PWWS asks more, typing errors fewer."""
+LEAST_ATTACKS = 5
+"""Attacks below which an item that the time budget cut short has no verdict."""
 _FIT_SHARE, _LEAST_FIT = 0.3, 200
 """The share of a step's time that the fit of a scale may take, and the pairs that it needs in any case."""
 
@@ -203,8 +205,11 @@ def _attack_item(
     if left_out:
         name = item_name({"task": task, "split": split})
         context.budget.left_out.append(f"{name}: {left_out} of {len(examples)} texts not attacked")
-    if not attempts:
-        raise NotMeasured(f"no attack ended within the budget of {context.budget.seconds:g} s (--max-seconds)")
+    if left_out and len(attempts) < LEAST_ATTACKS:
+        reason = f"{len(attempts)} of {len(examples)} attacks ended in their share of {context.budget.seconds:g} s"
+        raise NotMeasured(
+            f"{reason}, at least {LEAST_ATTACKS} are needed (--max-seconds, or --examples N for N exactly)"
+        )
     metrics = {**summarise(attempts, has_classes=False, seed=context.settings.seed), **(more(attempts) if more else {})}
     rows = [attempt.row() for attempt in attempts]
     skipped = skip_reasons(attempts)

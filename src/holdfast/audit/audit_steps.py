@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from holdfast.audit import adversarial_items, random_change_items, vector_items
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audit_edits import WITH_OWN_ITEM
-from holdfast.audit.item_names import task_and_split
+from holdfast.audit.item_names import item_name, task_and_split
 from holdfast.audit.item_rows import Item, NotMeasured, absent
 from holdfast.audit.labelled_items import INFERENCE_SETS, inference_items
 from holdfast.audit.move_items import MEANING_TASK, MoveItems
@@ -25,6 +25,8 @@ Rows = Sequence[tuple[str, str]]
 
 _COPIES_SHARE, _EDITING_SHARE = 0.4, 0.3
 """Shares of the rest of the time: for encoding changed texts, and for making them."""
+_ONE_STEP = 0.25
+"""Share of the rest of the time for making changed texts that one item may take."""
 LEAST_PER_ITEM = 20
 """Texts per item that are drawn even if they do not fit into the time."""
 
@@ -148,10 +150,16 @@ def measure_changed_texts(context: AuditContext, timing: dict[str, float]) -> li
     began = time.monotonic()
     context.progress.begin("changing the texts")
     plans = []
-    for number, step in enumerate(steps):
-        share = _EDITING_SHARE / (len(steps) - number * _EDITING_SHARE)
-        deadline = float("inf") if exact else context.budget.deadline(share)
+    whole = float("inf") if exact else context.budget.deadline(_EDITING_SHARE)
+    stopped: list[str] = []
+    for step in steps:
+        now = time.monotonic()
+        deadline = now + _ONE_STEP * (whole - now)
         plans.append(_planned(step, replace(context, deadline=deadline)))
+        if time.monotonic() > deadline:
+            stopped += [item_name({"task": task, "split": split}) for task, split in step.rows]
+    if stopped:
+        context.budget.left_out.append(f"fewer texts changed for {', '.join(stopped)}")
     texts = [text for plan in plans if isinstance(plan, Planned) for text in plan.texts]
     context.progress.end(f"{len({text for _, text in texts}):,} changed texts for {len(steps)} items")
     timing["edits"], began = time.monotonic() - began, time.monotonic()
@@ -172,6 +180,8 @@ def measure_changed_texts(context: AuditContext, timing: dict[str, float]) -> li
 
 def _planned(step: PlannedStep, context: AuditContext) -> Planned | NotMeasured:
     try:
+        if time.monotonic() > context.deadline:
+            raise NotMeasured("no text could be changed before the end of the time budget (--max-seconds)")
         return step.plan(context)
     except NotMeasured as reason:
         return reason

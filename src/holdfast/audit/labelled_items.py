@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.audit.audit_context import AuditContext
+from holdfast.audit.audit_settings import TEXTS_PER_ITEM
 from holdfast.audit.item_rows import Item, NotMeasured, item
 from holdfast.audit.move_items import LEAST_TEXTS
 from holdfast.audit.planned_items import NOT_ENCODED, Planned
@@ -28,6 +29,8 @@ from holdfast.evaluation.comparison import RESAMPLES, percentile_interval
 
 OVERLAP = 0.5
 """Least share of words that a pair has in common, of those in either text."""
+_SHARE, _LEAST_PAIRS = 0.03, 50
+"""The share of the rest of the time that the pairs of a set may take, and the pairs of each label in any case."""
 _SUFFIXES = (".tsv.gz", ".tsv", ".tsv.zst")
 
 
@@ -102,15 +105,23 @@ def inference_items(context: AuditContext, inference: InferenceSet) -> Planned:
     """Plan the item of a labelled set: P(entailed pair nearer than contradicted pair)."""
     pairs = read_pairs(inference, context.settings.data)
     rng = random.Random(f"{context.settings.seed}/{inference.name}")
+    most = _most_pairs(context, [pair.first for pair in pairs])
     chosen = []
     for entailed in (True, False):
         own = [pair for pair in pairs if pair.entailed is entailed]
         if len(own) < LEAST_TEXTS:
             raise NotMeasured(f"{inference.name} has {len(own)} pairs of a label with a high overlap: too few")
-        chosen += rng.sample(own, min(context.texts_per_item, len(own)))
+        chosen += rng.sample(own, min(most, len(own)))
     place = {id(pair): rank for rank, pair in enumerate(rng.sample(chosen, len(chosen)))}
     texts = [(place[id(pair)] // 2, text) for pair in chosen for text in (pair.first, pair.second)]
     return Planned(texts, lambda: [_measure(context, inference, chosen)])
+
+
+def _most_pairs(context: AuditContext, texts: Sequence[str]) -> int:
+    """Return the number of pairs of each label: as given, else what fits into a small share of the time."""
+    if context.settings.texts_per_item is not None:
+        return context.settings.texts_per_item
+    return context.budget.fitting(TEXTS_PER_ITEM, 4 * context.seconds_of(texts), _SHARE, _LEAST_PAIRS)
 
 
 def _measure(context: AuditContext, inference: InferenceSet, chosen: Sequence[LabelledPair]) -> Item:

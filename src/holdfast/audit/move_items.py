@@ -111,7 +111,7 @@ class MoveItems:
             len(pairs),
             metrics,
             of_nearer(metrics["p_hold_nearer"]),
-            _told(move.ABOUT, metrics),
+            _message(move.ABOUT, metrics),
             headline="p_hold_nearer",
             examples=_examples(space, move.NAME, pairs, hold, moved),
             side="move",
@@ -130,7 +130,7 @@ class MoveItems:
         metrics = _probability(means, context.settings.seed)
         return item(
             *(MEANING_TASK, "all", len(means), metrics, of_nearer(metrics["p_hold_nearer"])),
-            _told("all changes of the meaning", metrics),
+            _message("all changes of the meaning", metrics),
             headline="p_hold_nearer",
             side="move",
             group=MEANING,
@@ -148,7 +148,7 @@ def _probability(nearer: npt.NDArray[np.float64], seed: int) -> dict[str, float]
     return {"p_hold_nearer": float(nearer.mean()), "p_hold_nearer_low": low, "p_hold_nearer_high": high}
 
 
-def _told(about: str, metrics: dict[str, float]) -> str:
+def _message(about: str, metrics: dict[str, float]) -> str:
     message = f"{about}: a copy with the same meaning is nearer in {100 * metrics['p_hold_nearer']:.0f} % of texts"
     if "cosine_hold" in metrics:
         message += f" (cosine {metrics['cosine_hold']:.3f}, with another meaning {metrics['cosine_move']:.3f})"

@@ -27,7 +27,7 @@ _BESIDE, _LONG_LINE = 110, 300
 _SIDES: tuple[tuple[Literal["hold", "move"], str], ...] = (("hold", "should hold"), ("move", "should move"))
 _UNITS = {"success_rate": " %", "found": " %"}
 _METRICS = {"success_rate": "(attacked)", "found": "(found)", "different_texts": "(cosine)", "spearman": "(Spearman)"}
-"""What a value is, where it is neither stability nor P(hold edit nearer)."""
+"""Names of values that are neither stability nor P(hold edit nearer)."""
 
 
 @verb(

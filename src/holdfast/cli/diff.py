@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LONG = 300
 """Maximum number of characters shown of a neighbour."""
 _AROUND = 40
-"""Characters shown on each side of a long unchanged part, in one line."""
+"""Characters shown of a long part of a text, in one line."""
 
 
 def marked(row: Mapping[str, Any]) -> Text:
@@ -70,11 +70,12 @@ def one_line(row: Mapping[str, Any]) -> Text:
     """Format one example of an audit in one line: the item, the text around its changes, and the cosines."""
     row = shown(row)
     line = plain(f"{str(row['item']).removeprefix('audit-')}  ", "bold")
-    for piece in _pieces(row):
+    pieces = _pieces(row)
+    for place, piece in enumerate(pieces):
         if isinstance(piece, str):
-            line.append(_clipped(piece), style="not bold")
+            line.append(_clipped(piece, first=place == 0, last=place == len(pieces) - 1), style="not bold")
         else:
-            _append_change(line, *map(_clipped, piece))
+            _append_change(line, *(_clipped(part, first=False, last=False) for part in piece))
     value = f"  {row['before']['value']:.3f} -> {row['after']['value']:.3f}"
     if held := row.get("hold"):
         value += f", beside ({held['edit']}) {held['value']:.3f}"
@@ -82,10 +83,14 @@ def one_line(row: Mapping[str, Any]) -> Text:
     return line
 
 
-def _clipped(text: str) -> str:
-    """Return a text in one line, without its middle if it is long."""
+def _clipped(text: str, *, first: bool, last: bool) -> str:
+    """Return a part of a text in one line: of a long one what is next to the changed parts."""
     text = " ".join(text.split("\n"))
-    return text if len(text) <= 2 * _AROUND else f"{text[:_AROUND]} […] {text[-_AROUND:]}"
+    if len(text) <= _AROUND:
+        return text
+    if first:
+        return f"… {text[-_AROUND:]}"
+    return f"{text[:_AROUND]} …" if last else f"{text[: _AROUND // 2]} … {text[-_AROUND // 2 :]}"
 
 
 def _pieces(row: Mapping[str, Any]) -> list[str | tuple[str, str]]:

@@ -133,6 +133,9 @@ def _outcome(row: Mapping[str, Any]) -> str:
     parts = [" → ".join(outputs)] if all(outputs) else []
     if isinstance(queries, int) and queries > 1:
         parts.append(f"{queries:,} queries")
+    held = row.get("hold")
+    if isinstance(held, dict) and (value := number_of(held.get("value"))) is not None:
+        parts.append(f"beside ({held.get('edit')}, {value:.3f}): {held.get('text')}")
     return ", ".join(parts)
 
 
