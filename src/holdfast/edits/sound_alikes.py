@@ -11,7 +11,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -21,6 +21,7 @@ _DICTIONARY = "frequency_dictionary_en_82_765.txt"
 _KNOWN = 30_000
 """Number of the most frequent words that may be heard; a recogniser writes no rarer ones."""
 _BEST = 4
+_MOST_REMEMBERED = 100_000  # words whose sound-alikes are kept; a search takes a millisecond
 _ENDINGS = ("s", "ed", "d", "ing", "es", "r", "ly")
 
 
@@ -39,6 +40,7 @@ class SoundAlikes:
     code: Callable[[str], str]
     similarity: Callable[[str, str], float]
     heard: Mapping[str, Sequence[str]]
+    _remembered: dict[tuple[str, int], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def draw(self, word: str, rng: random.Random, most: int = _KNOWN) -> str | None:
         """Draw one of the words that sound most like a word, in lower case; None if there is none.
@@ -46,15 +48,25 @@ class SoundAlikes:
         They are among the ``most`` frequent, and have its code, or one that differs in one sound. The best of these are
         similarly spelt (which tells about the vowels) and frequent.
         """
+        best = self._once((word, most), lambda: self._most_alike(word, most))
+        return rng.choice(best) if best else None
+
+    def _once(self, key: tuple[str, int], search: Callable[[], list[str]]) -> list[str]:
+        found = self._remembered.get(key)
+        if found is None:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            found = self._remembered[key] = search()
+        return found
+
+    def _most_alike(self, word: str, most: int) -> list[str]:
         code = self.code(word)
         keys = [code, *_shorter(code)] if len(code) > 1 else [code]
-        found = dict.fromkeys(other for key in keys for other in self.heard.get(key, ()) if other != word)
-        found = {other: None for other in found if self.rank[other] < most}
-        if not found:
-            return None
+        found = {
+            other for key in keys for other in self.heard.get(key, ()) if other != word and self.rank[other] < most
+        }
         scores = {other: self.similarity(word, other) - 0.02 * math.log(self.rank[other] + 1) for other in found}
-        best = sorted(found, key=lambda other: -scores[other])[:_BEST]
-        return rng.choice(best)
+        return sorted(found, key=lambda other: (-scores[other], self.rank[other]))[:_BEST]
 
     def other_form(self, word: str, rng: random.Random) -> str | None:
         """Draw a word that differs by an ending (*claim*, *claimed*); None if the dictionary has none."""
@@ -65,11 +77,13 @@ class SoundAlikes:
 
     def apart(self, word: str, rng: random.Random) -> str | None:
         """Draw two words that together sound like a word (*Manakintown*: *manakin town*); None if there are none."""
-        pairs = []
-        for place in range(2, len(word) - 1):
-            parts = [self._nearest(part) for part in (word[:place], word[place:])]
-            pairs += [" ".join(part for part in parts if part is not None)] if None not in parts else []
+        pairs = self._once((word, 0), lambda: self._pairs(word))
         return rng.choice(pairs) if pairs else None
+
+    def _pairs(self, word: str) -> list[str]:
+        halves = ((word[:place], word[place:]) for place in range(2, len(word) - 1))
+        found = ([self._nearest(half) for half in both] for both in halves)
+        return [f"{first} {second}" for first, second in found if first and second]
 
     def _nearest(self, part: str) -> str | None:
         """Return the word of the same code that is spelt most alike, the part itself if it is a word."""

@@ -50,8 +50,8 @@ class TypingRates:
     Attributes:
         groups: by (table, key), the share of each outcome. For both kinds of error: ``KIND/count``,
             ``KIND/operation`` (key: length, or empty for all) and ``KIND/place`` (key: operation). Of slips:
-            ``slip/key`` (by frequency), ``slip/capital``, ``slip/letter`` (key: operation; " last": of the word's last letter). Of
-            misspellings: ``misspelling/apostrophe``, ``misspelling/letter``, ``misspelling/substitute`` and
+            ``slip/key`` (by frequency), ``slip/capital``, ``slip/letter`` (key: operation; " last": of the word's last
+            letter). Of misspellings: ``misspelling/apostrophe``, ``misspelling/letter``, ``misspelling/substitute`` and
             ``misspelling/insert`` (key: letter). Others: ``mixture``, ``risk``, ``final mark``.
     """
 
