@@ -40,8 +40,13 @@ def texts(source: str, seed: int) -> list[str]:
 def edits(name: str) -> list[Edit]:
     """Return the edits of a name or kind."""
     from holdfast.edits.grammatical_edits import grammatical_edits
+    from holdfast.edits.lexical_edits import lexical_edits
+    from holdfast.edits.wordnet import WordNet
 
-    found = [edit for edit in grammatical_edits(TextBlobTagger()) if name in {edit.NAME, edit.kind}]
+    tagger, wordnet = TextBlobTagger(), WordNet.read(Path(os.environ["HOLDFAST_DATA"]) / "wordnet")
+    corpus = [text for source in ("wiki_train", "stsb", "questions") for text in texts(source, 0)[:1500]]
+    every = (*grammatical_edits(tagger), *lexical_edits(corpus, tagger, wordnet))
+    found = [edit for edit in every if name in {edit.NAME, edit.kind}]
     if not found:
         raise SystemExit(f"there is no edit {name}")
     return found

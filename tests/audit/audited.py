@@ -41,7 +41,7 @@ def some_texts(count: int, seed: int = 0) -> list[str]:
 
 
 def tasks_of(result: dict[str, Any]) -> list[str]:
-    return [row["task"] for row in result["results"] if row["task"] in TASKS]
+    return [r["task"] for r in result["results"] if r["task"] in TASKS and r["split"] not in ("title", "sentence")]
 
 
 def by_task(result: dict[str, Any]) -> dict[str, dict[str, Any]]:

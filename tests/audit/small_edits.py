@@ -25,6 +25,18 @@ class SwappedEnds(Edit):
         return edited(text, (one, two, text[three:four]), (three, four, text[one:two]))
 
 
+class ScrambledHalf(Edit):
+    """The first half of the words exchanged in pairs."""
+
+    NAME, SIDE, LANGUAGE, ABOUT = "scrambled", "move", None, "half of the words exchanged"
+
+    def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
+        words = Words.of(text)
+        places = range(0, len(words.words) // 2 - 1, 2)
+        pairs = [(place, other) for first in places for place, other in ((first, first + 1), (first + 1, first))]
+        return edited(text, *((*words.spans[place], words.words[other]) for place, other in pairs))
+
+
 class Not(Edit):
     """The word "not" put before the last word."""
 

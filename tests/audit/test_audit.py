@@ -35,7 +35,7 @@ def test_an_audit_and_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert items["audit-quality"]["n"] == 30
     assert items["audit-adversarial-typos"]["metrics"]["examples"] == 6
     for row in result["results"]:
-        if row["task"] not in TASKS:
+        if row["task"] not in TASKS or row["split"] in ("title", "sentence"):
             continue
         assert row["verdict"] in verdicts.VERDICTS[:3], row
         assert row["headline"] in row["metrics"]
@@ -248,4 +248,4 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.2 < nearer["meaning"] < 0.6
     assert 0.3 < nearer["negation"] < 0.8
     assert items["audit-meaning"]["verdict"] == "breaks"
-    assert items["audit-zero-width"]["metrics"]["stability"] < 0.999
+    assert items["audit-leetspeak"]["metrics"]["stability"] < 0.95

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import small_edits
 from audited import by_task, run, some_texts
-from small_edits import MOVES, Not, SwappedEnds
+from small_edits import MOVES, Not, ScrambledHalf, SwappedEnds
 
 from holdfast.audit import audit_edits, move_items
 from holdfast.audit.edited_copies import HoldBeside, ReadTexts, moved_pairs
 from holdfast.audit.vector_movement import Space
 from holdfast.edits.case_edits import LowerCase
-from holdfast.edits.edit_table import EditTable, edit_table
+from holdfast.edits.edit_table import EditTable, edit_table, noise_builders
 from holdfast.edits.synthetic_typos_edit import SyntheticTypos
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
 from holdfast.evaluation.pairing.rows import compare
@@ -29,7 +29,9 @@ from holdfast.results import read_result, write_result
 def both(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Return a function that audits one of the encoders of `small_edits` on both sides."""
     Path("mine.txt").write_text("\n".join(some_texts(400)) + "\n")
-    monkeypatch.setattr("holdfast.audit.audit_run.edits_of", lambda *_: edit_table({"moves": lambda: MOVES}))
+    monkeypatch.setattr(
+        "holdfast.audit.audit_run.edits_of", lambda *_: edit_table({**noise_builders(), "moves": lambda: MOVES})
+    )
     monkeypatch.syspath_prepend(str(Path(small_edits.__file__).parent))
     return lambda name, **more: run(f"call:small_edits:{name}", data=None, examples=1, **more)
 
@@ -152,6 +154,14 @@ def test_the_hold_edit_is_of_like_size() -> None:
     assert pair.hold.share == pair.move.share == pytest.approx(1 / 11)
 
 
+def test_a_hold_edit_leaves_three_quarters_of_the_words() -> None:
+    texts = read(["The elephant watches another elephant near gardens today"])
+    swap = ScrambledHalf()
+    (pair,) = moved_pairs(texts, swap, HoldBeside(texts, [SyntheticTypos()], []), most=9, deadline=float("inf"))
+    assert pair.move.share == pytest.approx(4 / 8)
+    assert pair.hold.share == pytest.approx(2 / 8)
+
+
 def test_a_change_of_form_stands_beside_where_no_word_can_be_changed() -> None:
     texts = read(["It is of the", "Dogs of the few"])
     pairs = moved_pairs(
@@ -184,7 +194,7 @@ def test_pairs_do_not_depend_on_other_texts() -> None:
 def test_an_unbuildable_family_is_absent_with_the_reason(
     both: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = EditTable(edit_table().edits, {"antonym": "pip install 'holdfast[attacks]'"})
+    table = EditTable(edit_table(noise_builders()).edits, {"antonym": "pip install 'holdfast[attacks]'"})
     monkeypatch.setattr("holdfast.audit.audit_run.edits_of", lambda *_: table)
     items = by_task(both("bag_of_words"))
     assert (items["audit-antonym"]["verdict"], items["audit-antonym"]["told"]) == (
@@ -197,7 +207,10 @@ def test_an_unbuildable_family_is_absent_with_the_reason(
 def test_two_edits_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="roles"):
         edit_table({"one": lambda: (SwappedEnds(),), "two": lambda: (SwappedEnds(),)})
-    assert {edit.NAME for edit in edit_table().side("hold")} >= set(audit_edits.WITH_OWN_ITEM) - {"synonyms", "blank"}
+    assert {edit.NAME for edit in edit_table(noise_builders()).side("hold")} >= set(audit_edits.WITH_OWN_ITEM) - {
+        "synonyms",
+        "blank",
+    }
 
 
 def test_a_space_compares_pairs_by_the_vectors_that_it_has() -> None:

@@ -68,6 +68,20 @@ def test_a_portion_that_begins_too_late_is_not_encoded() -> None:
     assert vectors.units(["g", "a"]).shape == (2, 2)
 
 
+def test_the_time_of_a_text_is_measured_without_the_first_call() -> None:
+    times = iter((0.5, 0.02))
+
+    def embed(texts: list[str]) -> np.ndarray:
+        time.sleep(next(times))
+        return np.ones((len(texts), 2))
+
+    vectors = SharedVectors(VectorFunction(embed, name="f"))
+    vectors.add(["a"])
+    assert vectors.seconds_per_text == 0.0
+    vectors.add(["b", "c"])
+    assert 0.01 <= vectors.seconds_per_text < 0.2
+
+
 def test_each_distinct_text_of_an_audit_is_encoded_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("noting.py").write_text(
         "import numpy as np, collections\n"

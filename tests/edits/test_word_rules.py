@@ -7,14 +7,14 @@ import random
 import pytest
 
 from holdfast.edits.tagged_text import TaggedText
-from holdfast.edits.tagging import Tagger
+from holdfast.edits.tagging import Tag, Tagger
 from holdfast.edits.word_rules import RuleEdit, is_plural, read_rules
 
 TAGS = {"dog": "NOUN", "dogs": "NOUN", "runs": "VERB", "big": "ADJ", "glass": "NOUN"}
 
 
 def tagger() -> Tagger:
-    return Tagger(lambda words: [TAGS.get(word.lower(), "X") for word in words], "by hand")
+    return Tagger(lambda words: [Tag(TAGS.get(word.lower(), "X"), "") for word in words], "by hand", penn=False)
 
 
 class Edit(RuleEdit):
@@ -144,10 +144,10 @@ def test_plurals():
 
 
 def test_a_text_is_tagged_only_where_a_rule_needs_it():
-    def tag(words: list[str]) -> list[str]:
+    def tag(words: list[str]) -> list[Tag]:
         raise AssertionError("tagged")
 
-    edit = Edit(read_rules("big > small", "ADJ"), Tagger(tag, "never"))
+    edit = Edit(read_rules("big > small", "ADJ"), Tagger(tag, "never", penn=False))
     assert edit("a dog", random.Random(0)) is None
     with pytest.raises(AssertionError):
         edit("a big dog", random.Random(0))

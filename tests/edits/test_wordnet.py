@@ -28,6 +28,8 @@ SYNSETS = [
     ("r", "00000011", "abcdefghijklmnop".replace("", "|")[1:-1], "sixteen words, a count of 10 in the file"),
 ]
 EXCEPTIONS = [("noun", "children", "child"), ("verb", "ran", "run"), ("adj", "better", "good well")]
+# good and drab, the second word of its synset, are opposites, and so are film and a phrase.
+ANTONYMS = {"00000006": ("00000010", "0102"), "00000010": ("00000006", "0201"), "00000001": ("00000002", "0104")}
 # film's second noun sense is the more frequent one.
 ORDER = {("n", "film"): ["00000002", "00000001"]}
 FILES = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
@@ -35,7 +37,10 @@ FILES = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
 
 def write_tables(folder: Path) -> Path:
     folder.mkdir()
-    rows = "".join(f"{pos}\t{offset}\t{words}\t\t\t{gloss}\n" for pos, offset, words, gloss in SYNSETS)
+    rows = ""
+    for pos, offset, words, gloss in SYNSETS:
+        target, numbers = ANTONYMS.get(offset, ("", ""))
+        rows += f"{pos}\t{offset}\t{words}\t\t{target and f'{target}{pos}:{numbers}'}\t{gloss}\n"
     (folder / "synsets.tsv").write_text("pos\toffset\tlemmas\thypernyms\tantonyms\tgloss\n" + rows)
     rows = "".join("\t".join(row) + "\n" for row in EXCEPTIONS)
     (folder / "exceptions.tsv").write_text("pos\tinflected\tlemmas\n" + rows)
@@ -53,7 +58,9 @@ def write_database(folder: Path) -> Path:
                 continue
             names = [word.replace(" ", "_") + ("(p)" if word == "full" else "") for word in words.split("|")]
             listed = " ".join(f"{word} 0" for word in names)
-            data.append(f"{offset} 00 {pos} {len(names):02x} {listed} 001 @ 00000001 n 0000 | {gloss}  \n")
+            target, numbers = ANTONYMS.get(offset, ("", ""))
+            pointers = "001 @ 00000001 n 0000" if not target else f"002 @ 00000001 n 0000 ! {target} {pos} {numbers}"
+            data.append(f"{offset} 00 {pos} {len(names):02x} {listed} {pointers} | {gloss}  \n")
             for word in names:
                 index.setdefault(word.removesuffix("(p)").lower(), []).append(offset)
         lines = []
@@ -107,6 +114,22 @@ def test_inflected_words_are_found_by_their_base_forms(wordnet: WordNet) -> None
     # Its own noun, and by the exceptions the adjective, which take the place of the rules.
     assert wordnet.synonyms("better") == ["bettor", "good", "full", "honest"]
     assert wordnet.synonyms("childrens") == []
+
+
+def test_pairs_of_antonyms(wordnet: WordNet) -> None:
+    assert wordnet.antonym_pairs("ADJ") == (("good", "drab"), ("drab", "good"))
+    assert wordnet.antonym_pairs("NOUN") == wordnet.antonym_pairs("VERB") == ()  # a phrase is left out
+    with pytest.raises(KeyError):
+        wordnet.antonym_pairs("DET")
+
+
+def test_tables_without_antonyms(tmp_path: Path) -> None:
+    folder = write_tables(tmp_path / "wn")
+    lines = (folder / "synsets.tsv").read_text().splitlines()
+    (folder / "synsets.tsv").write_text("".join("\t".join(line.split("\t")[::2][:2]) + "\n" for line in lines))
+    wordnet = WordNet.read(folder)
+    assert wordnet.antonym_pairs("ADJ") == ()
+    assert wordnet.synonyms("child") == ["kid", "Tyke"]
 
 
 def test_a_large_synset(wordnet: WordNet) -> None:
@@ -164,6 +187,21 @@ class TestMistakes:
 
     def test_a_folder_without_it(self, tmp_path: Path) -> None:
         assert "data.noun" in self.refused(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("pointer", "message"),
+        [
+            ("00000099a:0101", "no word 01 in the synset 00000099a"),
+            ("00000010a:0109", "no word 09 in the synset 00000010a"),
+            ("00000010a:0100", "no word 00 in the synset 00000010a"),
+            ("00000010", "synsets.tsv:7: '00000010' is not an antonym"),
+        ],
+    )
+    def test_an_antonym_that_is_not_there(self, tmp_path: Path, pointer: str, message: str) -> None:
+        folder = write_tables(tmp_path / "wn")
+        text = (folder / "synsets.tsv").read_text()
+        (folder / "synsets.tsv").write_text(text.replace("00000010a:0102", pointer))
+        assert message in self.refused(folder)
 
     def test_a_missing_file(self, tmp_path: Path) -> None:
         folder = write_database(tmp_path / "wn")

@@ -9,7 +9,7 @@ from holdfast.audit.audit_context import Linguistics
 from holdfast.audit.changed_copies import Exchange
 from holdfast.audit.item_rows import NotMeasured
 from holdfast.edits.edit import ENGLISH, Edit, Edited, Side, edited
-from holdfast.edits.edit_table import EditTable, builders, edit_table
+from holdfast.edits.edit_table import EditTable, edit_table, family_builders
 from holdfast.edits.words import Words, is_content_word
 
 WITH_OWN_ITEM = ("case.lower", "case.upper", "full-stop", "blank", "typos", "synonyms")
@@ -57,5 +57,5 @@ def edits_of(linguistics: Linguistics, texts: list[str]) -> EditTable:
             return ()
         return (RandomSynonyms(exchange),)
 
-    families = builders(tagger=linguistics.tagger, wordnet=linguistics.wordnet, texts=texts)
+    families = family_builders(tagger=linguistics.tagger, wordnet=linguistics.wordnet, texts=texts)
     return edit_table({**families, "synonyms": synonyms})

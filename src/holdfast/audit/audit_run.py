@@ -188,9 +188,7 @@ def _run_items(
     vectors = SharedVectors(model)
     texts = _texts_in_time(texts, vectors, cuts, budget, exact=settings.texts_per_item is not None)
     with progress.encoding() as encoded:
-        started = time.monotonic()
         first, units = vector_items.vectors_item(model, texts.texts, encoded, cuts, vectors)
-    seconds_per_text = (time.monotonic() - started) / max(1, len(texts.texts) - _PILOT)
     progress.end(first.row["verdict"])
     if line := cut_line(cuts.record()):
         progress.console.print(line, highlight=False)
@@ -211,7 +209,7 @@ def _run_items(
         edits=edits,
         language=language,
         budget=budget,
-        seconds_per_text=seconds_per_text,
+        seconds_per_text=vectors.seconds_per_text,
     )
     context = audit_steps.with_texts_per_item(context)
     changed = audit_steps.measure_changed_texts(context, timing)
@@ -221,12 +219,10 @@ def _run_items(
 def _texts_in_time(texts: Texts, vectors: SharedVectors, cuts: Cuts, budget: TimeBudget, *, exact: bool) -> Texts:
     """Return the texts whose vectors fit into a share of the time, by the time of the first few; all if ``exact``."""
     vectors.add(texts.texts[:1], cuts=cuts)  # the first call is slower than the others
-    began = time.monotonic()
     vectors.add(texts.texts[:_PILOT], cuts=cuts)
-    if exact or len(texts.texts) <= _PILOT:
+    if exact:
         return texts
-    each = (time.monotonic() - began) / (_PILOT - 1)
-    count = budget.fitting(len(texts.texts), each, _FIRST_PASS_SHARE, _LEAST_TEXTS)
+    count = budget.fitting(len(texts.texts), vectors.seconds_per_text, _FIRST_PASS_SHARE, _LEAST_TEXTS)
     if count < len(texts.texts):
         budget.left_out.append(f"{count:,} of {len(texts.texts):,} texts")
     return replace(texts, texts=texts.texts[:count], numbers=texts.numbers[:count])

@@ -100,7 +100,7 @@ def planned_steps(edits: EditTable, moves: MoveItems | None = None) -> list[Plan
             steps.append(PlannedStep([task_and_split(edit.NAME)], plan))
     steps.append(PlannedStep(RETRIEVAL_ROWS, retrieval_items))
     for family, reason in edits.missing.items():
-        steps.append(PlannedStep([(f"audit-{family}", "all")], functools.partial(_missing, reason=reason)))
+        steps.append(PlannedStep([task_and_split(family)], functools.partial(_missing, reason=reason)))
     for edit in edits.side("move"):
         steps.append(
             PlannedStep([task_and_split(edit.NAME)], functools.partial(_moved, moves=moves, edit=edit), "move")

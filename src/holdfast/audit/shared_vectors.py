@@ -30,6 +30,7 @@ class SharedVectors:
         self._model = model
         self._places: dict[str, tuple[int, int]] = {}  # the block and the row
         self._blocks: list[Vectors] = []
+        self._seconds, self._timed = 0.0, 0
 
     def __contains__(self, text: str) -> bool:
         return text in self._places
@@ -60,12 +61,19 @@ class SharedVectors:
             if time.monotonic() > deadline:
                 return False
             part = new[start : start + portion]
-            block = len(self._blocks)
+            block, began = len(self._blocks), time.monotonic()
             self._blocks.append(
                 encode_sentences(self._model, part, progress=_shifted(progress, start, len(new)), cuts=cuts)
             )
             self._places |= {text: (block, row) for row, text in enumerate(part)}
+            if block:  # the first call is slower than the others
+                self._seconds, self._timed = self._seconds + time.monotonic() - began, self._timed + len(part)
         return True
+
+    @property
+    def seconds_per_text(self) -> float:
+        """The mean time that a text took, without the first block; 0 if nothing else was encoded."""
+        return self._seconds / self._timed if self._timed else 0.0
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts as the model gives them, (n, d) float32; unknown texts are encoded first."""

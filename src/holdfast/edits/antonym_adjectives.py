@@ -13,7 +13,8 @@ huge = tiny
 enormous > tiny
 giant > tiny ; before NOUN ; not before CAPITAL
 high = low ; not before technology points jumper jumpers jumping school schools court tech definition fidelity
-    street speed jump tide seas priest ; not after so
+    street speed jump tide seas priest ; not after so ; not after metres meters m feet ft inches cm storeys
+    stories NUM
 tall > short ; not after feet foot ft metres meters m cm inches in storeys stories NUM
 long > short ; not behind feet foot ft m km mm inches cm ; not after feet foot millimetres centimetres metres
     meters m km kilometres kilometers miles mile years months so as how hours days minutes NUM inches cm mm all ;
@@ -102,7 +103,6 @@ northeastern = southwestern ; not before CAPITAL
 northwestern = southeastern ; not before CAPITAL
 upper = lower ; before NOUN ; not before house hand classes class
 inner = outer ; not before circle
-left = right ; before hand side wing foot leg arm eye bank ear shoulder knee corner lane wrist ankle lung tributary
 legal > illegal ; before NOUN . ; not before system action entity advice issues issue rights name profession
     proceedings services code representation department counsel affairs education theory scholar team
 illegal > legal
@@ -116,7 +116,7 @@ unable > able ; before to
 likely > unlikely ; not after most more very less as ; before to
 similar > different ; not before to in
 visible > invisible ; not before magnitude light spectrum ; not after clearly easily still
-true = false ; not before to love story stories ; not after come comes came
+true = false ; not before to love story stories ; not after come comes came ; not before start starts
 correct = incorrect
 accurate = inaccurate
 incomplete > complete
@@ -198,7 +198,7 @@ consistent > inconsistent
 convenient > inconvenient
 convincing > unconvincing
 controversial > uncontroversial
-dependent > independent ; not before on upon variable clause
+dependent > independent ; not before on upon variable clause ; not before CAPITAL
 desirable > undesirable
 eligible > ineligible
 employed > unemployed ; before . ; after is was are were

@@ -119,9 +119,9 @@ rise > fall ; not before VERB to up through against again from in and ; not near
 fall > rise ; not near located silent ; not before ADJ VERB ADV in into to asleep under out ill off for victim
     apart on short between within down
 win > lose ; not before . over back against ; not near award awards medal medals prize prizes gold silver bronze
-    scholarship award's acclaim honours emmy
+    scholarship award's acclaim honours emmy ; not after most many
 lose > win ; near game games match matches election elections battle battles title final war championship race
-    series seat cup ; not after be been being was were is are
+    series seat cup ; not after be been being was were is are ; not after most many
 open = close ; not before for with up into onto out down off a by against his her to at ; not after at so as very
 begin > end ; not before to as with work working by his her out VERB CAPITAL ; not near to playing working
 start > end ; not before . and or from under to as with work working by his her out up off for VERB CAPITAL over
@@ -203,6 +203,8 @@ export = import ; not near to from
 
 # Words that need no part of speech.
 ANY_TAG = """
+left = right ; before hand side wing foot leg arm eye bank ear shoulder knee corner lane wrist ankle lung
+    tributary ; after the his her its their a my your
 north = south ; not before CAPITAL america africa korea carolina dakota pole northeast northwest southeast
     southwest ; not with south north
 east = west ; not before CAPITAL virginia indies ham side northeast northwest southeast southwest ; not with west east

@@ -8,7 +8,7 @@ import re
 _SILENT_H = re.compile(r"(?:hour|honest|honou?r|heir)")
 _CONSONANT_SOUND = re.compile(r"(?:uni(?!n|m|d)|us[aeu]|usi|uti|eu|ewe|ura|uri|uro|ubi|ute|uku|u$|one\b|once\b|ones)")
 _VOWELS = frozenset("aeiou")
-_LETTERS_SAID_WITH_A_VOWEL = frozenset("AEFHILMNORSX")
+_LETTERS_WITH_A_VOWEL = frozenset("AEFHILMNORSX")
 
 
 def article_of(word: str) -> str | None:
@@ -30,7 +30,7 @@ def article_of(word: str) -> str | None:
     if begin.isupper() and len(begin) > 1:
         return None
     if len(begin) == 1:
-        return "an" if begin.upper() in _LETTERS_SAID_WITH_A_VOWEL else "a"
+        return "an" if begin.upper() in _LETTERS_WITH_A_VOWEL else "a"
     lower = begin.lower()
     if _SILENT_H.match(lower):
         return "an"

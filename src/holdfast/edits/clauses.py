@@ -178,14 +178,13 @@ def _is_adverb(token: Token) -> bool:
 
 def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
     """Return whether the subject between two tokens takes a plural verb, as "I" and "you" do; None if unknown."""
-    first = sentence[begin]
+    first, head_end = sentence[begin], noun_phrase_end(sentence, begin) or end
+    if head_end < end and sentence[head_end].low == "and":
+        return True
     if first.low in _PLURAL_SUBJECTS or (first.low == "i" and first.tag == "PRP"):
         return True
     if first.tag == "PRP" or first.low in {"this", "that"}:
         return False
-    head_end = noun_phrase_end(sentence, begin) or end
-    if head_end < end and sentence[head_end].low == "and":
-        return True
     head = sentence[head_end - 1]
     if head.tag == "NNS":
         return True if is_plural_form(head.low) else None
@@ -202,13 +201,17 @@ def _is_verb(sentence: Sentence, begin: int, end: int, place: int) -> bool:
         return False
     if token.low in BE | HAVE | DO | MODALS or (token.low == "'s" and token.tag == "VBZ"):
         return token.low not in {"be", "been", "being"}
-    if not token.tag.startswith("VB") or not token.text.isalpha() or len(token.text) < 3:
+    if not token.text.isalpha() or len(token.text) < 3:
         return False
     plural = is_plural(sentence, begin, end)
+    if token.tag == "NNS" and sentence[begin].low in {"he", "she", "it"} and end == begin + 1:
+        return is_form(token.low, "VBZ")
+    if not token.tag.startswith("VB"):
+        return False
     if is_form(token.low, "VBZ") and token.tag == "VBZ":
         return plural is not True and lemma(token.low) != token.low
     if is_form(token.low, "VB") and token.tag in {"VBP", "VB"} and not is_form(token.low, "VBD"):
-        return plural is True
+        return plural is not False
     return token.tag in {"VBD", "VBN"} and _is_past(sentence, begin, place)
 
 
@@ -224,7 +227,8 @@ def _is_past(sentence: Sentence, begin: int, place: int) -> bool:
         return False
     if following.tag in {"DT", "PRP", "PRP$"}:
         return True
-    if following.low in {"to", "as"} or sentence[begin].tag not in {"DT", "PRP$", "NNP", "NNPS"}:
+    headline = sentence[begin].tag.startswith("NNP") and sentence[-1].text.isalnum() and following.low == "in"
+    if headline or following.low in {"to", "as"} or sentence[begin].tag not in {"DT", "PRP$", "NNP", "NNPS"}:
         return False
     for later in sentence[place + 1 :]:
         if later.low in _BOUNDARIES:
@@ -236,6 +240,9 @@ def _is_past(sentence: Sentence, begin: int, place: int) -> bool:
 
 def _may_hold_verb(subject: Sentence) -> bool:
     """Return True if a plural noun before another noun may be a headline's verb: "Minister signs law aimed at …"."""
+    last = subject[-1]
+    if len(subject) > 2 and last.tag == "NNS" and subject[-2].tag == "NN" and is_form(last.low, "VBZ"):
+        return True
     pairs = itertools.pairwise(subject[1:])
     return any(a.tag == "NNS" and is_noun(b) and is_form(a.low, "VBZ") for a, b in pairs)
 
@@ -275,6 +282,23 @@ def _follows(token: Token, allowed: tuple[str, ...]) -> bool:
     if not token.tag.startswith("VB"):
         return token.tag in {"NN", "JJ"} and allowed == ("VB",) and is_form(token.low, "VB")
     return any(is_form(token.low, tag) for tag in allowed)
+
+
+def shares_subject(clause: Clause) -> bool:
+    """Return True if another verb after "and", "or", "but" or a comma may belong to the same subject."""
+    sentence = clause.sentence
+    for place in range(clause.main + 1, len(sentence) - 1):
+        if sentence[place].low in {"and", "or", "but", ",", "&", ";"}:
+            following = sentence[place + 1]
+            if following.tag == "RB" and place + 2 < len(sentence):
+                following = sentence[place + 2]
+            base = lemma(following.low) if following.text.islower() else None
+            plain_noun = is_noun(following) or following.tag in {"JJ", "IN", "DT", "CD", "PRP", "PRP$", "VBG"}
+            if base and not plain_noun and not following.low.endswith("ing"):
+                return True
+            if following.tag == "NNS" and is_form(following.low, "VBZ") and clause.plural is False:
+                return True
+    return False
 
 
 def past_or_present(token: Token) -> str | None:

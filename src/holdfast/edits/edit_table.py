@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.edits.accents_edit import Accents
-from holdfast.edits.antonyms import antonym_edits
-from holdfast.edits.case_edits import FullStop, LowerCase, SentenceCase, TitleCase, UpperCase
 from holdfast.edits.edit import Edit, Side
 from holdfast.edits.evasion import evasion_edits
 from holdfast.edits.grammatical_edits import grammatical_edits
-from holdfast.edits.names import name_edits
-from holdfast.edits.numbers import number_edits
-from holdfast.edits.ocr_edit import OCR
-from holdfast.edits.quantifiers import quantifier_edits
-from holdfast.edits.speech_edit import Speech
-from holdfast.edits.spelling_variants import spelling_edits
-from holdfast.edits.synthetic_typos_edit import SyntheticTypos
+from holdfast.edits.lexical_edits import lexical_edits
+from holdfast.edits.noise import NOISE, noise_edits
 from holdfast.edits.tagging import Tagger
-from holdfast.edits.typing_edit import PeoplesTyping
-from holdfast.edits.whitespace_edit import Whitespace
 from holdfast.edits.wordnet import WordNet
 from holdfast.errors import UserError, one_of
 
@@ -80,22 +71,16 @@ class EditTable:
         return tuple(edit for edit in self.edits if side == edit.SIDE)
 
 
-def plain_edits() -> tuple[Edit, ...]:
-    """Return the edits that need no resources: case, the final full stop, noise of people and machines."""
-    form = (LowerCase(), UpperCase(), TitleCase(), SentenceCase(), FullStop())
-    return (*form, SyntheticTypos(), PeoplesTyping(), OCR(), Accents(), Whitespace())
-
-
-def edit_table(builders: Mapping[str, Builder] | None = None) -> EditTable:
-    """Collect edits: those that need no resources, and those of the builders.
+def edit_table(builders: Mapping[str, Builder]) -> EditTable:
+    """Collect the edits of builders.
 
     Args:
         builders: by the name of a family, a function that returns its edits, or raises a `UserError` that says what to
-            install; see `builders`.
+            install; see `family_builders`.
     """
-    edits: list[Edit] = [*plain_edits()]
+    edits: list[Edit] = []
     missing: dict[str, str] = {}
-    for family, build in (builders or {}).items():
+    for family, build in builders.items():
         try:
             edits += build()
         except UserError as error:
@@ -107,7 +92,12 @@ def edit_table(builders: Mapping[str, Builder] | None = None) -> EditTable:
     return EditTable(tuple(edits), missing)
 
 
-def builders(
+def noise_builders() -> dict[str, Builder]:
+    """Return the builders of noise and evasion, which need no resources but libraries, by name."""
+    return {**{kind: functools.partial(noise_edits, (kind,)) for kind in NOISE}, "evasion": evasion_edits}
+
+
+def family_builders(
     *, tagger: Callable[[], Tagger], wordnet: Callable[[], WordNet | None], texts: Sequence[str]
 ) -> dict[str, Builder]:
     """Return the builders of all families, by name.
@@ -115,15 +105,10 @@ def builders(
     Args:
         tagger: returns the part-of-speech tagger, or raises a `UserError` that says what to install.
         wordnet: returns WordNet, or None if it is not at hand.
-        texts: the texts of the user, from which names are taken.
+        texts: the texts of the user, from which names and nouns are taken.
     """
     return {
-        "speech": lambda: (Speech(),),
-        "evasion": evasion_edits,
+        **noise_builders(),
         "grammar": lambda: grammatical_edits(tagger()),
-        "antonym": lambda: antonym_edits(wordnet(), tagger()),
-        "number": number_edits,
-        "name": lambda: name_edits(texts, tagger()),
-        "quantifier": lambda: quantifier_edits(tagger()),
-        "spelling-variant": spelling_edits,
+        "words": lambda: lexical_edits(texts, tagger(), wordnet()),
     }

@@ -129,6 +129,16 @@ NOUNS = {
     "illness": "asthma, cancer, cholera, diabetes, influenza, leukemia, malaria, pneumonia, tuberculosis",
     "field of grass": "garden, park, field, playground, yard",
     "meal": "breakfast, dinner, lunch",
+    "settlement": "village, town, city, suburb, hamlet",
+    "time": "hour, day, week, month, year, decade",
+    "team": "company, band, team, club, committee, choir, gang",
+    "document": "report, letter, map, contract, diary, speech",
+    "container": "bag, bottle, bowl, box, basket, bucket, jar, suitcase",
+    "event": "concert, conference, festival, wedding, tournament, exhibition, parade",
+    "way": "road, street, trail, highway",
+    "officer": "officer, captain, sergeant, colonel, lieutenant, admiral",
+    "dish": "sandwich, pizza, cake, burger, salad, omelette, soup, pancake",
+    "tool": "knife, hammer, rope, stick, shovel, axe, ladder",
 }
 """Common nouns by kind, singular."""
 
@@ -138,8 +148,8 @@ bike scooter; boat ferry canoe; couch sofa; author writer novelist; doctor physi
 songwriter composer; cellar basement; cancer leukemia; lorry truck; journalist reporter editor; jacket coat;
 artist painter sculptor; actor dancer; bed couch sofa; chair bench; car truck; play musical opera; river stream
 canal; lake pond; hill mountain; factory warehouse; palace castle; theatre stadium; hotel pub restaurant; cousin
-nephew niece; magazine comic; garden park yard; duck swan bird eagle owl parrot; hallway room; scientist
-psychologist mathematician economist
+nephew niece; magazine comic; village hamlet; town city; road street highway; company team club; garden park
+yard; duck swan bird eagle owl parrot; hallway room; scientist psychologist mathematician economist
 """
 """Nouns of one kind whose meanings are near or within one another: they do not stand in for each other."""
 

@@ -38,15 +38,29 @@ _LONG_MONTHS = frozenset("January March May July August October December".split(
 _FEW = 3  # candidates in the texts, below which the list is used
 _VERBS_TOO = frozenset("mark bill frank jack will grant sally eva grace".split())
 
-_KINDS = {name.lower(): (name, kind) for kind, text in PLACES.items() for name in listed(text)}
-_KINDS |= {name.lower(): (name, "month") for name in MONTHS}
-_KINDS |= {name.lower(): (name, "weekday") for name in listed(WEEKDAYS)}
-_KINDS |= {f"{name.lower()}s": (f"{name}s", "weekdays") for name in listed(WEEKDAYS)}
-_GENDER = {name.lower(): "man" for name in listed(MEN)} | {name.lower(): "woman" for name in listed(WOMEN)}
-_OF_KIND: dict[str, list[str]] = {}
-for _name, _kind in _KINDS.values():
-    _OF_KIND.setdefault(_kind, []).append(_name)
-_OF_KIND |= {f"given name of a {g}": [n.capitalize() for n, s in _GENDER.items() if s == g] for g in ("man", "woman")}
+
+def _listed_kinds() -> dict[str, tuple[str, str]]:
+    """Return the name in its case and its kind for each listed name in lower case."""
+    kinds = {name.lower(): (name, kind) for kind, text in PLACES.items() for name in listed(text)}
+    kinds |= {name.lower(): (name, "month") for name in MONTHS}
+    kinds |= {name.lower(): (name, "weekday") for name in listed(WEEKDAYS)}
+    return kinds | {f"{name.lower()}s": (f"{name}s", "weekdays") for name in listed(WEEKDAYS)}
+
+
+_KINDS: Mapping[str, tuple[str, str]] = _listed_kinds()
+_GENDER: Mapping[str, str] = {
+    name.lower(): gender for gender, names in (("man", MEN), ("woman", WOMEN)) for name in listed(names)
+}
+
+
+def _listed_names() -> dict[str, list[str]]:
+    """Return the listed names by kind."""
+    names: dict[str, list[str]] = {}
+    for name, kind in _KINDS.values():
+        names.setdefault(kind, []).append(name)
+    for name, gender in _GENDER.items():
+        names.setdefault(f"given name of a {gender}", []).append(name.capitalize())
+    return names
 
 
 class Mention(NamedTuple):
@@ -101,7 +115,7 @@ class Name(Edit):
         # Named twice, it would be two.
         if tagged.text.count(mention.name) > 1:
             return []
-        own = {word.lower() for word in mention.name.split()} if mention.kind in _ORGANISATIONS else set()
+        own = {word.lower() for word in mention.name.split()} if _is_organisation(mention.kind) else set()
         names = [
             name for name in self._candidates.get(mention.kind, ()) if not (set(name.lower().split()) - own) & known
         ]
@@ -127,8 +141,8 @@ def name_edits(texts: Iterable[str], tagger: Tagger) -> list[Edit]:
         for noun in nouns_in(tagged):
             nouns[noun.kind][noun.singular] = None
     found = {kind: list(seen) for kind, seen in names.items()}
-    listed_names = {kind: every for kind, every in _OF_KIND.items() if len(found.get(kind, ())) < _FEW}
-    return [Name(found | listed_names, tagger), Noun({kind: list(seen) for kind, seen in nouns.items()}, tagger)]
+    few = {kind: every for kind, every in _listed_names().items() if len(found.get(kind, ())) < _FEW}
+    return [Name(found | few, tagger), Noun({kind: list(seen) for kind, seen in nouns.items()}, tagger)]
 
 
 def names_in(tagged: TaggedText) -> Iterator[Mention]:
@@ -252,9 +266,7 @@ def _person(tagged: TaggedText, first: int, last: int) -> Mention | None:
     if gender is None or not 2 <= len(words) <= 3 or words[-1] in _ORGANISATIONS or not all(map(str.isalpha, words)):
         return None
     after = tagged.after(last)
-    if words[-1] in _NO_SURNAMES or (
-        after is not None and tagged.lower[after] in ("de", "da", "van", "von", "of", "and")
-    ):
+    if words[-1] in _NO_SURNAMES or (after is not None and tagged.lower[after] in ("de", "da", "van", "von", "of")):
         return None
     if any(word.isupper() or word.lower() in _KINDS for word in words):
         return None
@@ -273,6 +285,10 @@ def _organisation(tagged: TaggedText, first: int, last: int) -> Mention | None:
         return None
     article = "the " if before is not None and tagged.lower[before] == "the" else ""
     return Mention(first, last, article + words[-1], " ".join(words))
+
+
+def _is_organisation(kind: str) -> bool:
+    return kind.removeprefix("the ") in _ORGANISATIONS
 
 
 def _day(tagged: TaggedText, at: int) -> int:

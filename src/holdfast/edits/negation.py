@@ -114,7 +114,8 @@ def _opens_plain_noun(token: Token) -> bool:
 
 def _stands_without(sentence: Sentence, place: int) -> bool:
     """Return True if no word in the same clause needs the negation."""
-    for token in _rest_of_clause(sentence, place):
+    longer = place + 1 if sentence[place + 1].low == "longer" else place
+    for token in _rest_of_clause(sentence, longer):
         if token.low in _NEEDS_NEGATION - set(_SOME):
             return False
     rest = [token.low for token in sentence[place:]]
@@ -149,9 +150,8 @@ def _without_not(sentence: Sentence, place: int) -> Changes | None:
         return _without_do(sentence, place)
     if token.low == "n't":
         return ((before.begin, token.end, _like(before, _PLAIN_AUXILIARY.get(before.low, before.low))),)
-    if before.low in BE | HAVE | MODALS | {"'s"}:
-        return (_removed(sentence, place),)
-    return None
+    auxiliary = sentence[place - 2] if before.low in _SPEAKER_ADVERBS and place > 1 else before
+    return (_removed(sentence, place),) if auxiliary.low in BE | HAVE | MODALS | {"'s"} else None
 
 
 def _is_inverted(sentence: Sentence, place: int) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from holdfast.edits.edit import ENGLISH, Edit, Edited
 from holdfast.edits.name_lists import ALIKE, COLOURS, NOUNS, listed
+from holdfast.edits.number_words import CARDINALS
 from holdfast.edits.tagged_text import TaggedText, replace_words
 from holdfast.edits.tagging import Tagger
 
@@ -45,7 +46,7 @@ _NO_COLOUR_OF = frozenset(
     army guard room sox devils giants hat dye
     """.split()
 )
-_IRREGULAR = {"wolf": "wolves", "fisherman": "fishermen", "puppy": "puppies"}
+_IRREGULAR = {"knife": "knives", "wolf": "wolves", "fisherman": "fishermen", "puppy": "puppies"}
 
 
 class Mention(NamedTuple):
@@ -66,17 +67,40 @@ def _plural(noun: str) -> str:
 
 
 _MEN = frozenset("brother father grandfather nephew son uncle".split())
-_KINDS = {noun: kind for kind, text in NOUNS.items() for noun in listed(text)}
-_KINDS |= {noun: f"{kind}, {'male' if noun in _MEN else 'female'}" for noun, kind in _KINDS.items() if kind == "kin"}
-_OF_KIND: dict[str, list[str]] = {}
-for _noun, _kind in _KINDS.items():
-    _OF_KIND.setdefault(_kind, []).append(_noun)
-_OF_KIND["colour"] = list(listed(COLOURS))
-_SINGULARS = {_plural(noun): noun for noun, kind in _KINDS.items() if kind not in _MASS}
-_ALIKE: dict[str, set[str]] = {}
-for _group in ALIKE.split(";"):
-    for _noun in _group.split():
-        _ALIKE.setdefault(_noun, set()).update(_group.split())
+_SPANS = ("week", "month", "year", "decade")  # "last day" is not said
+_COLOURS = listed(COLOURS)
+
+
+def _listed_kinds() -> dict[str, str]:
+    """Return the kind of each listed noun; kin is of two kinds, so that the pronouns around stay right."""
+    kinds = {noun: kind for kind, text in NOUNS.items() for noun in listed(text)}
+    return {
+        noun: f"{kind}, {'male' if noun in _MEN else 'female'}" if kind == "kin" else kind
+        for noun, kind in kinds.items()
+    }
+
+
+_KINDS: Mapping[str, str] = _listed_kinds()
+_SINGULARS: Mapping[str, str] = {_plural(noun): noun for noun, kind in _KINDS.items() if kind not in _MASS}
+
+
+def _listed_nouns() -> dict[str, list[str]]:
+    """Return the listed nouns and colours by kind."""
+    nouns = {"one span of time": list(_SPANS), "colour": list(_COLOURS)}
+    for noun, kind in _KINDS.items():
+        nouns.setdefault(kind, []).append(noun)
+    return nouns
+
+
+def _nouns_alike() -> dict[str, set[str]]:
+    """Return the nouns that mean nearly the same, for each noun that has some."""
+    alike: dict[str, set[str]] = {}
+    for group in ALIKE.split(";"):
+        for noun in group.split():
+            alike.setdefault(noun, set()).update(group.split())
+    return alike
+
+
 _FEW = 3  # nouns of a kind in the texts, below which the list is used
 
 
@@ -94,8 +118,8 @@ class Noun(Edit):
     ABOUT = "a noun or colour replaced by another of its kind"
 
     def __init__(self, candidates: Mapping[str, Sequence[str]], tagger: Tagger) -> None:
-        listed_nouns = {kind: every for kind, every in _OF_KIND.items() if len(candidates.get(kind, ())) < _FEW}
-        self._candidates, self._tagger = {**candidates, **listed_nouns}, tagger
+        few = {kind: every for kind, every in _listed_nouns().items() if len(candidates.get(kind, ())) < _FEW}
+        self._candidates, self._alike, self._tagger = {**candidates, **few}, _nouns_alike(), tagger
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
         """See `Edit`."""
@@ -108,7 +132,7 @@ class Noun(Edit):
                 for noun in self._candidates.get(mention.kind, ())
                 if noun not in tagged.lower
                 and _plural(noun) not in tagged.lower
-                and noun not in _ALIKE.get(mention.singular, ())
+                and noun not in self._alike.get(mention.singular, ())
             ]
             if others:
                 new = rng.choice(others)
@@ -121,14 +145,16 @@ class Noun(Edit):
 def nouns_in(tagged: TaggedText) -> Iterator[Mention]:
     """Yield the nouns and colours of a text that can be replaced."""
     for at, word in enumerate(tagged.lower):
-        if word in _OF_KIND["colour"]:
+        if word in _COLOURS:
             if _is_colour(tagged, at):
                 yield Mention(at, "colour", word, plural=False)
             continue
         singular = _SINGULARS.get(word, word)
         kind = _KINDS.get(singular)
         if kind is not None and singular not in _NEVER_REPLACED and _stands_alone(tagged, at, kind):
-            yield Mention(at, kind, singular, plural=singular != word)
+            one = kind == "time" and singular == word
+            if not one or word in _SPANS:
+                yield Mention(at, "one span of time" if one else kind, singular, plural=singular != word)
 
 
 def _stands_alone(tagged: TaggedText, at: int, kind: str) -> bool:
@@ -141,10 +167,23 @@ def _stands_alone(tagged: TaggedText, at: int, kind: str) -> bool:
         return False
     if kind == "illness" and "tropic" in tagged.lower:
         return False
+    if kind == "time":
+        return _is_span_of_time(tagged, at)
     needed = _MASS.get(kind, _DETERMINERS)
     if before is None:
         return kind not in _MASS and tagged.lower[at] in _SINGULARS and tagged.opens_sentence(at)
     return tagged.lower[before] in needed
+
+
+def _is_span_of_time(tagged: TaggedText, at: int) -> bool:
+    """Return True for a counted unit of time ("two years", "a few days"), and one of "last week"."""
+    before, plural = tagged.before(at), tagged.lower[at] in _SINGULARS
+    if before is None:
+        return False
+    word = tagged.lower[before]
+    if plural:
+        return word in ("few", "several", "many", "some") or (word in CARDINALS and word != "one") or word.isdecimal()
+    return word in ("last", "next", "this") and tagged.after(at) is None
 
 
 def _is_colour(tagged: TaggedText, at: int) -> bool:

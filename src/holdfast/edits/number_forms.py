@@ -103,7 +103,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]], ...
     (re.compile(rf"(?<=the )(?:{'|'.join(ORDINALS)}){_ORDINAL_AFTER}"), _ordinal_as_digits),
     (re.compile(r"(?<=\d)%(?![\w-])"), lambda _: " percent"),
     (re.compile(r"(?<=\d) per ?cent\b"), lambda _: "%"),
-    (re.compile(rf"{_NO_PART}(\d\d?) ({_MONTH}) (\d{{4}})\b(?!-)"), lambda m: f"{m[2]} {m[1]}, {m[3]}"),
+    (
+        re.compile(rf"{_NO_PART}(?<!and )(?<!or )(?<!to )(\d\d?) ({_MONTH}) (\d{{4}})\b(?!-)"),
+        lambda m: f"{m[2]} {m[1]}, {m[3]}",
+    ),
     (re.compile(rf"\b({_MONTH}) (\d\d?), (\d{{4}})\b(?!-)"), lambda m: f"{m[2]} {m[1]} {m[3]}"),
     (re.compile(r"(?<![\w.,-])(\d),(\d{3})(?![\w,-]|\.\d)"), lambda m: m[1] + m[2]),
 )

@@ -130,6 +130,12 @@ class _Around:
         return named and not is_month(self.before) and not _is_year(self)
 
     @property
+    def is_day(self) -> bool:
+        """Return True for a day beside its month: 5 May, May 5, 5 of May."""
+        of = re.match(r" of ([^\W\d_]+)", self.text[self.end :])
+        return is_month(self.before) or is_month(self.after) or (of is not None and is_month(of[1]))
+
+    @property
     def is_range(self) -> bool:
         """Return True for one end of a range: "from 5 to 10", "two or three"."""
         if self.after in _RANGE_WORDS:
@@ -166,7 +172,7 @@ def _drawing(match: re.Match[str], around: _Around) -> Callable[[random.Random],
         return lambda rng: _year(int(digits), others, rng)
     if around.text[around.begin - 1 : around.begin].isalnum() or around.text[around.end : around.end + 1].isalpha():
         return None
-    if "." not in plain and 1 <= int(plain) <= 31 and (is_month(around.before) or is_month(around.after)):
+    if "." not in plain and 1 <= int(plain) <= 31 and around.is_day:
         return lambda rng: _other(range(1, 29), int(plain), rng)
     if around.after.lower() in _HOURS:
         return lambda rng: _other(range(1, 13), int(plain), rng) if plain.isdigit() else None

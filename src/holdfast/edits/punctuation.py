@@ -31,7 +31,6 @@ class Punctuation(GrammaticalEdit):
     NAME = "punctuation"
     SIDE = "hold"
     ABOUT = "a full stop, a comma or quotation marks changed"
-    INFLECTS = False
 
     def ways(self, sentence: Sentence) -> Sequence[Changes]:
         """Return every change of one mark in a sentence."""

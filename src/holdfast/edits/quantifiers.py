@@ -69,7 +69,7 @@ at_least > at_most ; before NUM DIGIT a one two three
 at_most > at_least
 up_to > at_least ; before NUM DIGIT
 over > under ; before NUM DIGIT ; not after victory win advantage lead wins all control defeat victories won took
-    preference crossed taken taking spread VERB
+    preference crossed taken taking spread VERB ; not after increase decrease
 under > over ; before NUM DIGIT ; not after bound ; not before one
 almost > more_than ; before NUM DIGIT
 nearly > more_than ; before NUM DIGIT
@@ -140,7 +140,7 @@ easier = harder ; not before . on and
 easiest = hardest ; before NOUN ADJ to part
 hotter = colder
 hottest = coldest
-warmer = cooler
+warmer = cooler ; not after NOUN
 warmest = coolest
 heavier = lighter
 heaviest = lightest

@@ -10,14 +10,14 @@ Rules:
 4. In the passive, the subject and the agent are swapped: "The bill was opposed by the mayor" → "The mayor was opposed
    by the bill".
 5. Refused: verbs that mean the same both ways ("met"), verbs with a complement ("became"), objects of time or measure
-   ("three days"), possessives and reflexives in either part, objects with a relative clause or a participle.
+   ("three days"), reflexives in either part, objects with a relative clause or a participle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.edits.clauses import Clause, is_plural, main_clause, noun_phrase_end
+from holdfast.edits.clauses import Clause, is_plural, main_clause, noun_phrase_end, shares_subject
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import inflected, is_form, is_known_noun, lemma
 from holdfast.edits.sentences import BE, DO, HAVE, Sentence, Token, is_finite, is_noun, phrase_text
@@ -42,6 +42,7 @@ _TIME = frozenset(
 )
 _SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they", "it": "it", "you": "you"}
 _OBJECT_CASE = {subject.lower(): object_ for object_, subject in _SUBJECT_CASE.items()}
+_QUANTIFIERS = frozenset("several many most few more other some such various young old new large small local".split())
 _AFTER_OBJECT = {"IN", "TO", "RB", "CC", ".", ":"}
 _NOT_AFTER_OBJECT = frozenset("that than of which who whom whose as including like such not n't & ( \" “".split())
 
@@ -60,7 +61,12 @@ class RolesSwapped(GrammaticalEdit):
             return []
         begin = clause.main + 1 + is_passive(clause)
         end = object_end(sentence, begin)
-        if end is None or not may_exchange(sentence[clause.begin : clause.subject_end], sentence[begin:end]):
+        by_follows = end is not None and [token.low for token in sentence[end : end + 1]] == ["by"]
+        if (
+            end is None
+            or by_follows
+            or not may_exchange(sentence[clause.begin : clause.subject_end], sentence[begin:end])
+        ):
             return []
         way = _swap(clause, begin, end)
         return [way] if way else []
@@ -125,15 +131,25 @@ def _ends_well(sentence: Sentence, end: int) -> bool:
 def may_exchange(subject: Sentence, object_: Sentence) -> bool:
     """Return True if both parts are simple, and their number and capitals are known."""
     for part in (subject, object_):
-        if any(token.tag in {"PRP$", "EX"} or token.low.endswith(("self", "selves")) for token in part):
+        if any(token.tag == "EX" or token.low.endswith(("self", "selves")) for token in part):
             return False
-        if any(not (token.text[0].isalnum() or token.low == "'s") for token in part) or part[0].low in {"this", "that"}:
+        if any(not (token.text[0].isalnum() or token.low == "'s") for token in part) or part[0].low in {
+            "this",
+            "that",
+            "one",
+        }:
             return False
         if any(is_noun(token) and (lemma_of_noun(token) in _TIME) for token in part):
             return False
+    if any(len(part) > 1 and part[0].tag == "PRP" for part in (subject, object_)):
+        return False
     if [token.low for token in subject] == [token.low for token in object_]:
         return False
-    if object_[0].low in {"i", "he", "she", "we", "they"} or object_[0].tag == "VBG" or subject[0].low == "chances":
+    if (
+        object_[0].low in {"i", "he", "she", "we", "they"}
+        or object_[0].tag == "VBG"
+        or {subject[0].low, object_[0].low} & {"chances", "thanks"}
+    ):
         return False
     if any(token.low in {"and", "or"} for token in object_) and not _is_clear_pair(object_):
         return False
@@ -158,8 +174,8 @@ def _has_determiner(object_: Sentence) -> bool:
     """Return True if the noun phrase can stand alone: it has an article, or is a pronoun, a name or a plural."""
     first = object_[0]
     if first.tag == "CD":
-        return False
-    if first.tag in {"DT", "PRP", "NNP", "NNPS"}:
+        return first.text.isalpha() and object_[-1].tag == "NNS"
+    if first.tag in {"DT", "PRP$", "PRP", "NNP", "NNPS"}:
         return first.low not in {"any", "no", "each", "both", "all"}
     of = [token.low for token in object_].index("of") if any(token.low == "of" for token in object_) else len(object_)
     return any(token.tag == "NNS" for token in object_[:of])
@@ -168,12 +184,17 @@ def _has_determiner(object_: Sentence) -> bool:
 def is_lowerable(subject: Sentence) -> bool:
     """Return True if it is known whether the first word keeps its capital inside a sentence."""
     token = subject[0]
-    if not token.text[:1].isupper() or token.tag in {"DT", "PRP", "CD", "IN"} or token.text[1:] != token.low[1:]:
+    if (
+        token.low in _QUANTIFIERS
+        or not token.text[:1].isupper()
+        or token.tag in {"DT", "PRP", "PRP$", "CD", "IN"}
+        or token.text[1:] != token.low[1:]
+    ):
         return True
     if token.tag in {"NNP", "NNPS"}:
         following = subject[1].text if len(subject) > 1 else ""
         return not is_known_noun(token.low) and (following[:1].isupper() or following in {"", "and", "of", "in", "'s"})
-    alone = len(subject) == 1 or not subject[1].text[:1].isupper()
+    alone = len(subject) == 1 or not (subject[1].text[:1].isupper() or subject[1].low == "'s")
     return alone and token.tag in {"NN", "NNS"} and is_known_noun(token.low)
 
 
@@ -182,7 +203,7 @@ def _swap(clause: Clause, begin: int, end: int) -> Changes | None:
     sentence = clause.sentence
     new_subject, new_object = exchanged_phrases(clause, begin, end)
     verb = _agreeing(clause, sentence[begin:end], is_plural(sentence, begin, end))
-    if verb is None:
+    if verb is None or (verb != clause.verb.text and shares_subject(clause)):
         return None
     return (
         (sentence[clause.begin].begin, sentence[clause.subject_end - 1].end, new_subject),

@@ -67,7 +67,7 @@ class Token(NamedTuple):
 
     Attributes:
         text: its characters.
-        low: the same in lower case, with a straight apostrophe.
+        low: the same in lower case, with a straight apostrophe; the names May and Will keep their capital.
         begin: where it begins in the text.
         end: where it ends.
         tag: its Penn Treebank tag.
@@ -108,14 +108,16 @@ class SentenceReader:
 def _token(word: str, span: tuple[int, int], tag: str) -> Token:
     low = word.lower().replace("’", "'")
     sure = _TAG_OF.get(low)
-    if sure and not (word[:1].isupper() and tag.startswith("NNP") and low in {"will", "may"}):
+    if sure:
         tag = sure
     return Token(word, low, *span, tag)
 
 
 def _clitics(tokens: list[Token]) -> Sentence:
-    """Tag 's as a verb after a pronoun, and otherwise as a genitive."""
+    """Tag 's as a verb after a pronoun and otherwise as a genitive, and "May" and "Will" inside a sentence as names."""
     for place, token in enumerate(tokens):
+        if token.text in {"May", "Will", "Might"} and place:
+            tokens[place] = token._replace(low=token.text, tag="NNP")
         if token.low == "'s":
             verb = place > 0 and tokens[place - 1].low in _BEFORE_IS
             tokens[place] = token._replace(tag="VBZ" if verb else "POS")
@@ -139,7 +141,7 @@ def _ends_sentence(text: str, spans: list[tuple[int, int]], place: int) -> bool:
     before = text[slice(*spans[place - 1])] if place else ""
     if text[begin:end] == "." and (before.lower() in _ABBREVIATIONS or (len(before) == 1 and before.isupper())):
         return False
-    return not text[following].islower()
+    return not (text[following].islower() or text[following].isdigit())
 
 
 def is_finite(token: Token) -> bool:

@@ -23,7 +23,7 @@ MISHEARD: Mapping[str, float] = {
 """Share of words that a recogniser missed in spoken questions (NoiseQA), by their frequency."""
 
 _RANKS = ((5_000, "frequent"), (20_000, "less frequent"), (10**9, "rare"))
-_DROPPED, _OTHER_FORM = 0.15, 0.35
+_DROPPED, _OTHER_FORM = 0.1, 0.15
 """Share of missed function words that are dropped, and of other missed words that get another ending."""
 _SMALL_WORDS = 300  # a function word is taken for one of so many frequent words
 _NUMBER = re.compile(r"(?<![^\W_])\d+(?:,\d{3})*(?:\.\d+)?(st|nd|rd|th)?(?![^\W_])")

@@ -20,7 +20,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.edits.clauses import Clause, main_clause, past_or_present
+from holdfast.edits.clauses import Clause, main_clause, past_or_present, shares_subject
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import inflected, is_form, lemma
 from holdfast.edits.sentences import BE, DO, HAVE, MODALS, Sentence, Token, is_finite, is_noun
@@ -30,7 +30,7 @@ _TIMES = frozenset(
     """
     yesterday today tomorrow tonight now currently presently ago last next previous previously later recently soon
     already formerly once then since until till during originally initially still yet always never ever used
-    monday tuesday wednesday thursday friday saturday sunday january february march april june july august september
+    monday tuesday wednesday thursday friday saturday sunday january february march april May june july august september
     october november december century centuries
     """.split()
 )
@@ -62,7 +62,7 @@ class Tense(GrammaticalEdit):
         clause = main_clause(sentence)
         if clause is None or any(token.low in _TIMES or _YEAR.fullmatch(token.low) for token in sentence):
             return []
-        if _second_finite(clause) or _shares_subject(clause):
+        if _second_finite(clause) or shares_subject(clause):
             return []
         return list(_other_tenses(clause))
 
@@ -80,7 +80,7 @@ class Modality(GrammaticalEdit):
         if modals:
             return list(_exchanged(sentence, modals[0])) if len(modals) == 1 else []
         clause = main_clause(sentence)
-        if clause is None or _shares_subject(clause):
+        if clause is None or shares_subject(clause):
             return []
         way = _with_may(clause)
         return [way] if way else []
@@ -105,23 +105,6 @@ def _second_finite(clause: Clause) -> bool:
         and token.text == token.low
         and token not in sentence[group[0] : group[-1] + 1]
     )
-
-
-def _shares_subject(clause: Clause) -> bool:
-    """Return True if another verb after "and", "or", "but" or a comma may belong to the same subject."""
-    sentence = clause.sentence
-    for place in range(clause.main + 1, len(sentence) - 1):
-        if sentence[place].low in {"and", "or", "but", ",", "&", ";"}:
-            following = sentence[place + 1]
-            if following.tag == "RB" and place + 2 < len(sentence):
-                following = sentence[place + 2]
-            base = lemma(following.low) if following.text.islower() else None
-            plain_noun = is_noun(following) or following.tag in {"JJ", "IN", "DT", "CD", "PRP", "PRP$", "VBG"}
-            if base and not plain_noun and not following.low.endswith("ing"):
-                return True
-            if following.tag == "NNS" and is_form(following.low, "VBZ") and clause.plural is False:
-                return True
-    return False
 
 
 def _is_negated(clause: Clause) -> bool:

@@ -12,13 +12,14 @@ Rules:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from holdfast.edits.clauses import Clause, is_plural, main_clause
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import inflected, is_form, lemma
 from holdfast.edits.roles import exchanged_phrases, is_passive, may_exchange, object_end
-from holdfast.edits.sentences import BE, DO, HAVE, MODALS, Sentence
+from holdfast.edits.sentences import BE, DO, HAVE, MODALS, Sentence, is_noun
 from holdfast.edits.tagging import Tagger
 
 _NO_PASSIVE = frozenset(
@@ -28,7 +29,7 @@ _NO_PASSIVE = frozenset(
     think claim know see watch hear feel make help call name elect appoint consider give send take win lose score
     earn gain spend begin start continue finish enjoy learn try decide try step walk run ride drive fly swim jump
     receive get obtain undertake include feature involve represent possess own marry meet share face miss hope ask
-    scatter put shake nod raise lower move follow precede near prefer believe mark
+    undergo scatter put shake nod raise lower move follow precede near prefer believe mark
     """.split()
 )
 _MAY_FOLLOW = frozenset(". ! ; in on at during near inside outside before after until throughout".split())
@@ -64,6 +65,8 @@ def _passive(clause: Clause) -> Changes | None:
     end = object_end(sentence, begin)
     if base is None or base in _NO_PASSIVE or end is None or not _may_move(clause, begin, end):
         return None
+    if any(token.tag == "PRP$" for token in sentence[begin:end]):
+        return None  # "The man lost his hat": whose would it be?
     participle, plural = inflected(base, "VBN"), _be_plural(sentence, begin, end)
     group = _passive_group(clause, plural)
     if participle is None or group is None:
@@ -156,7 +159,9 @@ def _may_move(clause: Clause, begin: int, end: int) -> bool:
     following = sentence[end].low if end < len(sentence) else "."
     if following not in _MAY_FOLLOW | _MAY_FOLLOW_ADVERBS:
         return False
-    if any(one.tag == "IN" and two.tag == "VBG" for one, two in zip(sentence[end:], sentence[end + 1 :], strict=False)):
+    if any(token.low.endswith("ing") and not is_noun(token) for token in sentence[end:]):
+        return False  # "after hearing", "accusing": what does it belong to?
+    if any(one.tag == "IN" and two.low.endswith("ing") for one, two in itertools.pairwise(sentence[end:])):
         return False
     if any(token.low in _OPENS_RELATIVE | {"and", "but", "or", ","} for token in sentence[end:]):
         return False
@@ -164,6 +169,8 @@ def _may_move(clause: Clause, begin: int, end: int) -> bool:
         return False
     if any(token.tag in {"VBG", "VBN"} for token in sentence[: clause.begin]):
         return False  # its subject is that of the clause: "While playing, he …"
+    if len(subject) > 1 and subject[0].tag == "PRP":
+        return False
     if subject[0].low in {"it", "there", "this", "that", "they", "i", "you", "we"}:
         return False
     if sentence[0].text.islower() and sentence[0].tag not in {"DT", "PRP"}:

@@ -56,7 +56,7 @@ def word_order_edits(tagger: Tagger) -> tuple[WordOrder, ...]:
 
 
 def _is_time(tokens: Sentence) -> bool:
-    return _TIME.fullmatch(" ".join(token.low for token in tokens)) is not None
+    return _TIME.fullmatch(" ".join(token.low for token in tokens).lower()) is not None
 
 
 def _is_simple(clause: Clause) -> bool:

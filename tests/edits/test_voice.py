@@ -1,0 +1,56 @@
+"""Active and passive."""
+
+from __future__ import annotations
+
+import pytest
+from grammar_cases import made
+
+pytest.importorskip("textblob")
+pytest.importorskip("lemminflect")
+
+BOTH_WAYS = [
+    ("The mayor opened a bridge.", "A bridge was opened by the mayor."),
+    ("A man is playing a guitar.", "A guitar is being played by a man."),
+    ("The dogs are chasing a cat.", "A cat is being chased by the dogs."),
+    ("The nurse wrote the letters.", "The letters were written by the nurse."),
+    ("A woman peels a potato.", "A potato is peeled by a woman."),
+    ("The court will reject the plan.", "The plan will be rejected by the court."),
+    ("The court has rejected the plans.", "The plans have been rejected by the court."),
+    ("In 1950, the court rejected the plan.", "In 1950, the plan was rejected by the court."),
+    ("His brother painted the door.", "The door was painted by his brother."),
+    ("He painted the door.", "The door was painted by him."),
+]
+
+
+@pytest.mark.parametrize(("active", "passive"), BOTH_WAYS)
+def test_both_ways(active: str, passive: str) -> None:
+    assert made("voice", active) == {passive}
+    assert made("voice", passive) == {active}
+
+
+def test_adverbs_move_behind_be() -> None:
+    assert made("voice", "The court formally rejected the plan.") == {"The plan was formally rejected by the court."}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The boy has a dog.",
+        "The boy became a doctor.",
+        "The queen put the crown on the table.",
+        "The boy opened the box with a knife.",
+        "While playing, the boy broke the lamp.",
+        "The book was published by 1950.",
+        "The mill was built in 1950.",
+        "The man lost his hat.",
+        "He and his brother painted the door.",
+        "The band recorded the song after hearing it.",
+        "The clinic nurses injured birds.",
+        "It was opened by the mayor.",
+        "The cook bought bread, butter and jam.",
+        "The boy didn't open the box.",
+        "Did the boy open the box?",
+    ],
+)
+def test_what_is_refused(text: str) -> None:
+    assert made("voice", text) == set()
