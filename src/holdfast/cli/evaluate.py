@@ -13,7 +13,7 @@ from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.settings import ARGUMENT, Folder, Spelling
-from holdfast.text_prompts import RolePromptOptions
+from holdfast.text_prompts import RolePromptOptions, prompt_protocol
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -128,7 +128,7 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             retrieval=retrieval if measures_retrieval else None,
         )
         if settings.index is not None:
-            result["protocol"]["index"] = _index_identity(settings.index)
+            result["protocol"]["index"] = {**_index_identity(settings.index), **prompt_protocol(index)}
     call.finish(result, settings.output, lambda: _show(settings.model, rows))
 
 
