@@ -76,14 +76,22 @@ def test_sides_are_encoded_as_queries_and_documents(prompted: Callable[..., Path
     model = load_sentence_transformer(str(prompted()), device="cpu", prompts=RolePromptOptions(), sides_only=True)
     queries, documents = (encode_sentences(model, TEXTS, role=role) for role in ("query", "document"))
     agree(queries, plain.encode_query(TEXTS))
-    agree(documents, plain.encode_document(TEXTS))
+    agree(documents, plain.encode(TEXTS, prompt_name="passage"))
     assert np.abs(queries - documents).max() > 1e-2
     named = load(prompted(), prompt="a ", document_prompt_name="query")
     agree(encode_sentences(named, TEXTS, role="document"), plain.encode(TEXTS, prompt_name="query"))
     agree(encode_sentences(named, TEXTS, role="query"), plain.encode(TEXTS, prompt="a "))
     of_query = load(prompted(), query_prompt="a ")
     agree(encode_sentences(of_query, TEXTS), plain.encode(TEXTS, prompt="a "))
-    agree(encode_sentences(of_query, TEXTS, role="document"), plain.encode_document(TEXTS))
+    agree(encode_sentences(of_query, TEXTS, role="document"), plain.encode(TEXTS, prompt_name="passage"))
+    both = {"query": "the old ", "document": "under ", "passage": "a "}
+    model, plain = load(prompted("query", prompts=both)), SentenceTransformer(str(prompted("query", prompts=both)))
+    agree(encode_sentences(model, TEXTS, role="query"), plain.encode_query(TEXTS))
+    agree(encode_sentences(model, TEXTS, role="document"), plain.encode_document(TEXTS))
+    one = {"query": "the old "}
+    model, plain = load(prompted("query", prompts=one)), SentenceTransformer(str(prompted("query", prompts=one)))
+    agree(encode_sentences(model, TEXTS, role="document"), plain.encode_document(TEXTS))
+    agree(encode_sentences(model, TEXTS, role="document"), plain.encode(TEXTS, prompt=""))
 
 
 def test_a_router_gets_the_side(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> None:

@@ -82,6 +82,17 @@ class RolePromptOptions(PromptOptions):
     document_prompt: Annotated[str | None, Spelling(metavar="TEXT")] = None
     document_prompt_name: Annotated[str | None, Spelling(metavar="NAME")] = None
 
+    def without_sides(self) -> dict[str, Any]:
+        """Return the fields of `PromptOptions` with the choice for texts without a side, which may be the query's."""
+        given = self.prompt_settings
+        plain = {each.name: given[each.name] for each in fields(PromptOptions) if each.name in given}
+        of_query = {name.removeprefix("query_"): given[name] for name in given if name.startswith("query_")}
+        return plain or of_query
+
+    def as_options(self) -> dict[str, Any]:
+        """Return the fields of this class, for other settings with the same options."""
+        return {each.name: getattr(self, each.name) for each in fields(RolePromptOptions)}
+
 
 @dataclass(frozen=True)
 class ChosenPrompts:
@@ -153,7 +164,8 @@ def refuse_prompts(options: PromptOptions, spec: str) -> None:
 def prompt_of(model: SentenceTransformer, role: Role | None = None) -> str | None:
     """Return the text before every text of a model, or of one side, by the stored choice; None if there is none.
 
-    Without a choice for a side it is the one that ``model.encode_query`` or ``model.encode_document`` uses.
+    Without a choice for a side it is the one that ``model.encode_query`` or ``model.encode_document`` uses; but the
+    empty "document" that sentence-transformers gives every model does not hide a "passage" or "corpus".
 
     Raises:
         UserError: the model has prompts, no default, and none was chosen.
@@ -163,9 +175,10 @@ def prompt_of(model: SentenceTransformer, role: Role | None = None) -> str | Non
     if own is not None:
         return own or None
     if role is not None:
-        name = next((name for name in _NAMES[role] if name in model.prompts), None)
-        if name is not None:
-            return model.prompts[name] or None
+        # An empty prompt that stands before one with a text, such as "document" before "passage", is none.
+        found = [model.prompts[name] for name in _NAMES[role] if model.prompts.get(name) is not None]
+        if found:
+            return next(filter(None, found), None)
     if model.default_prompt_name is not None:
         return model.prompts.get(model.default_prompt_name) or None
     if prompts := _texts_of(model):
@@ -208,16 +221,33 @@ def preprocess_texts(model: SentenceTransformer, texts: Sequence[str], role: Rol
     return model.preprocess(list(texts), prompt=prompt_of(model, role), **task_of(model, role))
 
 
+def prompts_with_default(model: SentenceTransformer) -> tuple[dict[str, str], str | None]:
+    """Return prompts and a default name with which ``model.encode`` alone puts the chosen prompt before a text.
+
+    They are the model's own where its default is the chosen one; else the default is another of its prompts, or one
+    named "chosen" is added.
+    """
+    prompts, default = (
+        {name: text for name, text in model.prompts.items() if text is not None},
+        model.default_prompt_name,
+    )
+    text = prompt_of(model) or ""
+    if text == prompts.get(default or "", "") and (default is not None or not any(prompts.values())):
+        return prompts, default
+    name = next((name for name, own in prompts.items() if own == text), "chosen")
+    return {**prompts, name: text}, name
+
+
 def task_of(model: SentenceTransformer, role: Role | None) -> dict[str, Role]:
     """Return the keyword with which a model tells its routes the side of a text; empty without a side."""
     return {} if role is None or (_routers(model) and not _routed(model, role)) else {"task": role}
 
 
-def prompt_protocol(model: Any) -> dict[str, str | None]:
+def prompt_protocol(model: Any, *, sides: bool = True) -> dict[str, str | None]:
     """Return the prompts in use, for a result's protocol; empty for a function or a model without any.
 
     ``prompt`` is that of texts without a side; ``query_prompt`` and ``document_prompt`` are there if the model tells
-    sides apart.
+    sides apart, unless the caller has no ``sides``.
     """
     if getattr(model, "prompts", None) is None:
         return {}
@@ -228,8 +258,8 @@ def prompt_protocol(model: Any) -> dict[str, str | None]:
         plain = {"prompt": prompt_of(model)}
     except UserError:  # of a model whose texts are queries and documents only
         plain = {}
-    sides = {f"{role}_prompt": prompt_of(model, role) for role in ROLES} if tells_sides(model) else {}
-    return {**plain, **sides}
+    roles = ROLES if sides and tells_sides(model) else ()
+    return {**plain, **{f"{role}_prompt": prompt_of(model, role) for role in roles}}
 
 
 def _resolved(model: SentenceTransformer, given: dict[str, str | bool], option: str, spec: str) -> str | None:

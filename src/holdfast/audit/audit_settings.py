@@ -10,6 +10,7 @@ from holdfast.attacks.resource_names import ResourceNames, ResourceOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 
 EXAMPLES = 100
 """Texts to attack, at most, if --examples is not given."""
@@ -20,7 +21,7 @@ MAX_SECONDS = 480.0
 
 
 @dataclass(frozen=True)
-class AuditSettings(ResourceOptions):
+class AuditSettings(ResourceOptions, RolePromptOptions):
     """Settings of an audit.
 
     Attributes:

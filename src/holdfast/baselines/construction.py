@@ -33,6 +33,7 @@ from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 from holdfast.runs.run_folder import LOCK_FILE, alone
 from holdfast.runs.run_log import RESULT_FILE
+from holdfast.text_prompts import PromptOptions, prompt_protocol
 from holdfast.training.export import export
 
 
@@ -130,7 +131,7 @@ def _make_pooled(settings: BaselineSettings, console: Console) -> _BuiltModel:
 
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel:
-    model, protocol, notes = _base(settings, settings.pooling, console)
+    model, protocol, notes = _base(settings, settings.pooling, console, settings)
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments = Moments(_width(model))
     cuts = _encode(model, corpus, settings, console, moments.update)
@@ -150,7 +151,7 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel
 
 def _make_flow(settings: BaselineSettings, console: Console) -> _BuiltModel:
     options = FlowOptions.of(settings.options or {})
-    model, protocol, notes = _base(settings, settings.pooling, console)
+    model, protocol, notes = _base(settings, settings.pooling, console, settings)
     corpus, protocol["corpus"] = _corpus(settings, console)
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
         path = Path(folder) / "vectors.f32"
@@ -196,18 +197,19 @@ def _seed(settings: BaselineSettings) -> int:
 
 
 def _base(
-    settings: BaselineSettings, pooling: str | None, console: Console
+    settings: BaselineSettings, pooling: str | None, console: Console, prompts: PromptOptions | None = None
 ) -> tuple[SentenceTransformer, dict[str, Any], list[str]]:
     """Load the encoder of the baseline, and return it, its description for the protocol, and notes for its users."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
-        model, pooling_name = load_pooled(settings.model, pooling)
+        model, pooling_name = load_pooled(settings.model, pooling, prompts)
     protocol = {
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
         "pooling": pooling_name,
         **read_as(model),
+        **({} if prompts is None else prompt_protocol(model, sides=False)),
         "max_seq_length": input_limit(model),
     }
     return model, protocol, _remove_truncation(model, console)

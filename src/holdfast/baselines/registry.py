@@ -28,7 +28,7 @@ _REIMERS = (
     "Reimers and Gurevych. Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019, Table 1 "
     "(averages and the [CLS] vector as baselines)."
 )
-_FITTED = ("pooling", "sentences", "column", "max_chars", "data", "seed")
+_FITTED = ("pooling", "sentences", "column", "max_chars", "data", "seed", "prompt", "prompt_name", "no_prompt")
 
 BASELINES: dict[str, Baseline] = {
     "glove": Baseline(
