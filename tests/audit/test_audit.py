@@ -12,6 +12,7 @@ import pytest
 from audited import SEEN, TASKS, by_task, run, some_texts, tasks_of
 
 from holdfast.audit import AuditSettings, adversarial_items, audit, audit_context, audited_texts, verdicts
+from holdfast.audit.gate.directions import better
 from holdfast.cli import main
 from holdfast.cli.audit import advice, worst_examples
 from holdfast.edits.words import Words
@@ -284,6 +285,8 @@ def test_the_gate_of_an_audit(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*words, "--fail-if", "typos.stability > -9", "--junit", "gate.xml"]) == 1
     assert "failed: typos.stability > -9: typos.stability is" in capsys.readouterr().out
     assert 'failures="1"' in Path("gate.xml").read_text()
+    headlines = {row["headline"] for row in json.loads(Path("gated.json").read_text())["results"]} - {None}
+    assert [name for name in headlines if better(name) is None] == []
     again = [*words[:-1], "again.json", "--against", "gated.json"]
     assert main([*again, "--fail-if", "typo.stability < 9"]) == 2
     assert "did you mean 'typos'" in capsys.readouterr().err

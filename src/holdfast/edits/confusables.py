@@ -94,7 +94,7 @@ def _inside_words() -> re.Pattern[str]:
 
 def inside_words(signs: str) -> str:
     """Return a regular expression for a class of characters between small letters, three or more of them."""
-    return rf"(?<=[a-z][a-z]){signs}(?=[a-z])|(?<=[a-z]){signs}(?=[a-z][a-z])"
+    return rf"{signs}(?=[a-z])(?:(?<=[a-z][a-z]{signs})|(?<=[a-z]{signs})(?=[a-z][a-z]))"
 
 
 def _is_letter_like(character: str) -> bool:

@@ -49,7 +49,8 @@ def normalise(text: str) -> str:
     if text.isascii():
         return text if text.isprintable() else _visible(text)
     compatible = _compatible(fold_inside_words(_visible(in_display_order(text))))
-    return fold_inside_words(fold_confusables(compatible))
+    folded = fold_inside_words(fold_confusables(compatible))
+    return unicodedata.normalize("NFC", folded)  # a folded letter may compose with its accent
 
 
 def _visible(text: str) -> str:
