@@ -170,7 +170,7 @@ def consert_delta(model: SentenceTransformer, batch: dict[str, Any]) -> tuple[to
     x = encoder.backbone.embed(batch).detach()
     z = objective.head(encoder.encode(batch)).detach().roll(1, 0)
     delta, _ = objective.attack(encoder, batch, x, z)
-    return delta, 0.0, "2"
+    return delta, 1e-2, "2"
 
 
 def l2p_delta(model: SentenceTransformer, batch: dict[str, Any]) -> tuple[torch.Tensor, float, str]:
