@@ -86,6 +86,27 @@ def masked_lm(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> Path:
     return make_masked_lm(tmp_path / "masked-lm")
 
 
+PROMPTS = {"query": "the old ", "passage": "under "}
+
+
+@pytest.fixture
+def prompted(tmp_path: Path, make_masked_lm: Callable[..., Path]) -> Callable[..., Path]:
+    """``prompted(default=None, include=True, prompts=PROMPTS)``: the folder of a SentenceTransformer with prompts."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    def make(default: str | None = None, *, include: bool = True, prompts: dict[str, str] = PROMPTS) -> Path:
+        folder = tmp_path / f"prompted-{default}-{include}-{len(prompts)}"
+        if not folder.exists():
+            base = make_masked_lm(tmp_path / "prompted-lm")
+            modules = [Transformer(str(base)), Pooling(16, "mean", include_prompt=include)]
+            model = SentenceTransformer(modules=modules, prompts=prompts, default_prompt_name=default, device="cpu")
+            model.save(str(folder))
+        return folder
+
+    return make
+
+
 BACKBONES = ("bert", "roberta", "distilbert", "mpnet", "electra", "deberta-v2", "modernbert")
 
 

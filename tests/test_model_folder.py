@@ -204,7 +204,8 @@ def test_a_router_is_loaded_with_the_weights_of_its_routes(tmp_path: Path) -> No
     files = model_identity(folder)["model_files"]
     assert {"query_0_StaticEmbedding/model.safetensors", "query_0_StaticEmbedding/tokenizer.json"} <= files.keys()
     with pytest.warns(
-        UserWarning, match=r"routes texts \(query, document\): all are encoded by its default route, doc"
+        UserWarning,
+        match=r"routes texts \(query, document\): all but queries and documents are encoded by its default route, doc",
     ):
         model = load_sentence_transformer(str(folder), device="cpu")
     plain = SentenceTransformer(str(folder), device="cpu")

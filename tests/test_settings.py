@@ -11,10 +11,11 @@ import pytest
 import typer
 
 from holdfast.attacks.attack_settings import AttackSettings
-from holdfast.audit.audit_settings import AuditSettings
 from holdfast.baselines.baseline_settings import BaselineSettings
 from holdfast.classifiers.finetune_settings import FinetuneSettings
 from holdfast.cli.app import app
+from holdfast.cli.audit import GatedAuditSettings
+from holdfast.cli.check import CheckSettings
 from holdfast.demo.demo_settings import DemoSettings
 from holdfast.errors import UserError
 from holdfast.experiments.reproduce_settings import ReproduceSettings
@@ -29,7 +30,8 @@ VERBS: dict[str, type] = {
     "finetune": FinetuneSettings,
     "baseline": BaselineSettings,
     "harden": HardenSettings,
-    "audit": AuditSettings,
+    "audit": GatedAuditSettings,
+    "check": CheckSettings,
     "attack": AttackSettings,
     "reproduce": ReproduceSettings,
     "demo": DemoSettings,

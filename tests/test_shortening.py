@@ -47,13 +47,13 @@ def test_vectors_of_long_texts_are_those_of_the_whole_text(
     model = make_encoder_model("bert", pooling="mean")
     texts = ["the old man sleeps on the big red bed " * 400, "   a dog runs, " * 900, "a cat eats"]
     seen: list[int] = []
-    real = encoding._preprocess
+    real = encoding.preprocess_texts
 
-    def watched(of: Any, sentences: list[str]) -> dict[str, Any]:
+    def watched(of: Any, sentences: list[str], role: Any = None) -> dict[str, Any]:
         seen.extend(map(len, sentences))
-        return real(of, sentences)
+        return real(of, sentences, role)
 
-    monkeypatch.setattr(encoding, "_preprocess", watched)
+    monkeypatch.setattr(encoding, "preprocess_texts", watched)
     ours = encode_sentences(model, texts)
     np.testing.assert_allclose(ours, model.encode(texts), atol=1e-6)
     assert max(seen) <= 2 * 16 * model.max_seq_length, "a long text was tokenised whole"

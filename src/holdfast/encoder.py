@@ -25,6 +25,8 @@ from holdfast.devices import random_numbers_kept
 from holdfast.errors import UserError
 from holdfast.models import evaluating, load_sentence_transformer
 from holdfast.prompt import Prompt, freeze_pooling
+from holdfast.prompt_tokens import PROMPT_LENGTH, text_mask
+from holdfast.text_prompts import PromptOptions, preprocess_texts
 
 Weakener = Tensor | tuple[Tensor, Tensor]
 
@@ -38,11 +40,11 @@ class Recording:
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of a batch that are run together, their padded width, and their mask (rows, width)."""
+    """Rows of a batch that are run together, their padded width, and the mask of their text (rows, width)."""
 
     rows: Tensor
     width: int
-    mask: Tensor
+    text: Tensor
 
 
 class Encoder:
@@ -61,6 +63,7 @@ class Encoder:
         first_token_only: compute the last layer only for the pooled token, if one token is pooled (the first, or a
             prompt's [MASK]) and the layer is BERT-shaped. The result is the same up to rounding.
         template_bias: subtract the vector of the template alone from a prompt model's vectors.
+        prompts: the choice of a prompt before every text, for a model that is given by its name.
     """
 
     def __init__(
@@ -70,8 +73,11 @@ class Encoder:
         length_groups: int | None = None,
         first_token_only: bool = True,
         template_bias: bool = True,
+        prompts: PromptOptions | None = None,
     ) -> None:
-        self._wrapped = load_sentence_transformer(str(model)) if isinstance(model, (str, Path)) else model
+        if isinstance(model, (str, Path)):
+            model = load_sentence_transformer(str(model), prompts=prompts)
+        self._wrapped = model
         self.model = unwrap(self._wrapped)
         self.backbone = Backbone.of(self.model)
         on_cpu = self.model.device.type == "cpu"
@@ -84,6 +90,7 @@ class Encoder:
         self._attacking = False
         self._template_alone = False
         self._group: _Group | None = None
+        self._prompted = False
         self._given_embeddings: Tensor | None = None
         self._recording: Recording | None = None
         self._token_check: tuple[Tensor, bool] | None = None
@@ -96,8 +103,12 @@ class Encoder:
         return int(dimension)
 
     def tokenise(self, sentences: Sequence[str]) -> Features:
-        """Return features of B sentences for :meth:`encode`, on the model's device, without its default prompt."""
-        return dict(batch_to_device(self.model.preprocess(list(sentences)), self.model.device))
+        """Return features of B sentences for :meth:`encode`, on the model's device, with the chosen prompt."""
+        return dict(batch_to_device(preprocess_texts(self.model, sentences), self.model.device))
+
+    def text_mask(self, features: Features) -> Tensor:
+        """Return the mask (B, L) of the tokens that may be perturbed: all real ones, without those of a prompt."""
+        return text_mask(self.model, features)
 
     def encode(self, features: Features, *, views: int = 1) -> Tensor:
         """Return sentence vectors, (views·B, d): all rows in their first view, then all in their second, and so on.
@@ -114,9 +125,11 @@ class Encoder:
             UserError: a prompt model was given embeddings in place of token ids.
         """
         starts_with_token = self._begins_with_tokens(features["attention_mask"])
+        self._prompted = PROMPT_LENGTH in features
+        text = self.text_mask(features).repeat(views, 1)  # of the first view: the others' templates are as long
         features = self._in_views(features, views)
         mask: Tensor = features["attention_mask"]
-        groups = _length_groups(mask, self._length_groups if starts_with_token else 1)
+        groups = _length_groups(mask, self._length_groups if starts_with_token else 1, text)
         parts = []
         with self._embedded_once(features, groups), self._shortened_last_layer(enabled=starts_with_token):
             for group in groups:
@@ -148,10 +161,11 @@ class Encoder:
         """Perturb the inputs of layers, for every :meth:`encode` inside the context.
 
         Args:
-            delta: (rows, L, d), added to the input of the first layer; padding is not perturbed.
+            delta: (rows, L, d), added to the input of the first layer; padding and prompts are not perturbed.
             weakening: k masks: the first multiplies the input of the first layer (after ``delta``), the i-th the output
                 of layer i−1 (L2P-CSR, eq. 5-6). A mask is a tensor that broadcasts to (rows, L, d), or a pair of
-                tensors (rows or 1, L or 1, 1) and (rows or 1, 1, d), whose sum is used, with 1 at padding.
+                tensors (rows or 1, L or 1, 1) and (rows or 1, 1, d), whose sum is used, with 1 at padding. Both have no
+                effect on prompts.
             embeddings: (rows, L, d), replaces the output of the embedding module, for example by a recording in order
                 to keep its dropout masks.
         """
@@ -265,16 +279,20 @@ class Encoder:
 
     def _mask_of(self, mask: Weakener) -> Tensor:
         """Return the running group's part of a mask; a pair is summed here, at the smaller width of the group."""
-        if isinstance(mask, Tensor):
-            return self._rows_of(mask)
         assert self._group is not None
+        if isinstance(mask, Tensor):
+            part = self._rows_of(mask)
+            return part.masked_fill(self._group.text[..., None] == 0, 1) if self._prompted else part
         token, feature = (self._rows_of(part) for part in mask)
-        return torch.where(self._group.mask.bool().unsqueeze(-1), token + feature, 1.0)
+        return torch.where(self._group.text.bool().unsqueeze(-1), token + feature, 1.0)
 
     def _delta_of(self, delta: Tensor) -> Tensor:
-        """Return the running group's part of δ, zero at padding: a convolution, as in DeBERTa, would spread it."""
+        """Return the running group's part of δ, zero at padding and at prompts.
+
+        At padding a convolution, as in DeBERTa, would spread it.
+        """
         assert self._group is not None
-        return self._rows_of(delta) * self._group.mask.unsqueeze(-1)
+        return self._rows_of(delta) * self._group.text.unsqueeze(-1)
 
     @contextlib.contextmanager
     def _embedded_once(self, features: Features, groups: Sequence[_Group]) -> Iterator[None]:
@@ -352,13 +370,13 @@ def _repeat_rows(features: Features, views: int) -> dict[str, Any]:
     }
 
 
-def _length_groups(mask: Tensor, count: int) -> list[_Group]:
+def _length_groups(mask: Tensor, count: int, text: Tensor) -> list[_Group]:
     """Split the rows, shortest first, into groups of near-equal size; their number is the same in all processes."""
     if count <= 1 or len(mask) < 2 * count:
-        return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], mask)]
+        return [_Group(torch.arange(len(mask), device=mask.device), mask.shape[1], text)]
     lengths = mask.sum(dim=1)
     widths = [(rows, int(lengths[rows].max())) for rows in lengths.argsort(stable=True).chunk(count)]
-    return [_Group(rows, width, mask[rows, :width]) for rows, width in widths]
+    return [_Group(rows, width, text[rows, :width]) for rows, width in widths]
 
 
 def _cut(features: dict[str, Any], group: _Group) -> dict[str, Any]:

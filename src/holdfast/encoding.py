@@ -16,6 +16,7 @@ from holdfast.input_limits import Cuts, TokenCounts, count_tokens, input_limit
 from holdfast.models import evaluating, own_forward
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened
+from holdfast.text_prompts import Role, preprocess_texts, prompt_of, task_of
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def encode_sentences(
     model: SentenceEncoder,
     sentences: Sequence[str],
     *,
+    role: Role | None = None,
     precision: ResolvedPrecision = "fp32",
     tokens_per_batch: int | None = None,
     progress: Progress | None = None,
@@ -51,12 +53,15 @@ def encode_sentences(
 ) -> Vectors:
     """Return the vectors of ``sentences``, equal to ``model.encode(sentences)`` up to rounding.
 
-    Each distinct sentence is encoded once. The model's own prompt, length limit, modules and ``truncate_dim`` apply.
-    The mode (training or evaluation) of each module is restored afterwards.
+    Each distinct sentence is encoded once. The chosen prompt (`holdfast.text_prompts`), or else the model's own, and
+    its length limit, modules and ``truncate_dim`` apply. The mode (training or evaluation) of each module is restored
+    afterwards.
 
     Args:
         model: any SentenceTransformer, or a function, for which ``precision`` has no effect.
         sentences: n texts.
+        role: ``"query"`` or ``"document"``: encode as ``model.encode_query`` or ``model.encode_document`` do, with the
+            prompt and the route of this side. No effect on a function.
         precision: ``"fp32"``, or ``"bf16"`` for automatic mixed precision (cosine to fp32 about 0.9999).
         tokens_per_batch: tokens of one batch, padding included; ``None``: the best measured value for the device. For a
             function: the maximum number of texts per call, if less than its own limit.
@@ -69,7 +74,7 @@ def encode_sentences(
         (n, d) float32, row i for ``sentences[i]``.
 
     Raises:
-        UserError: an unknown precision, or a batch size below one.
+        UserError: an unknown precision, a batch size below one, or a model with prompts of which none was chosen.
     """
     distinct = list(dict.fromkeys(sentences))
     row = {sentence: index for index, sentence in enumerate(distinct)}
@@ -82,8 +87,8 @@ def encode_sentences(
         if progress is not None:
             progress(min(done * world, total), total)  # assumes that the other processes are equally far
 
-    batches = tokenise(model, distinct, tokens_per_batch=tokens_per_batch, share=(rank, world), cuts=cuts)
-    vectors = encode_batches(model, batches, len(distinct), precision=precision, progress=report)
+    batches = tokenise(model, distinct, role=role, tokens_per_batch=tokens_per_batch, share=(rank, world), cuts=cuts)
+    vectors = encode_batches(model, batches, len(distinct), role=role, precision=precision, progress=report)
     if world > 1:
         vectors = _summed(vectors)
     return vectors[[row[sentence] for sentence in sentences]]
@@ -93,6 +98,7 @@ def tokenise(
     model: SentenceTransformer,
     sentences: Sequence[str],
     *,
+    role: Role | None = None,
     tokens_per_batch: int | None = None,
     share: tuple[int, int] = (0, 1),
     cuts: Cuts | None = None,
@@ -105,23 +111,24 @@ def tokenise(
     Args:
         model: any SentenceTransformer.
         sentences: n texts.
+        role: as for `encode_sentences`.
         tokens_per_batch: as for `encode_sentences`.
         share: (r, W): only every W-th batch from the r-th on, for process r of W. The content of a batch does not
             depend on it.
         cuts: as for `encode_sentences`.
 
     Raises:
-        UserError: ``tokens_per_batch`` is below one.
+        UserError: ``tokens_per_batch`` is below one, or the model has prompts of which none was chosen.
     """
     if tokens_per_batch is None:
         tokens_per_batch = CPU_TOKENS_PER_BATCH if model.device.type == "cpu" else GPU_TOKENS_PER_BATCH
     if tokens_per_batch < 1:
         raise UserError(f"tokens_per_batch must be at least 1, not {tokens_per_batch}")
-    read = _without_unread_ends(model, sentences)
-    lengths = _token_lengths(model, read, sentences, cuts if cuts is not None else Cuts())
+    read = _without_unread_ends(model, sentences, role)
+    lengths = _token_lengths(model, read, sentences, cuts if cuts is not None else Cuts(), role)
     rank, world = share
     for rows in plan_batches(lengths, tokens_per_batch)[rank::world]:
-        yield Batch(rows, _preprocess(model, [read[row] for row in rows]))
+        yield Batch(rows, dict(preprocess_texts(model, [read[row] for row in rows], role)))
 
 
 def encode_batches(
@@ -129,10 +136,14 @@ def encode_batches(
     batches: Iterable[Batch],
     total: int,
     *,
+    role: Role | None = None,
     precision: ResolvedPrecision = "fp32",
     progress: Progress | None = None,
 ) -> Vectors:
-    """Return the vectors of tokenised sentences, (total, d) float32; zeros for rows in no batch."""
+    """Return the vectors of tokenised sentences, (total, d) float32; zeros for rows in no batch.
+
+    The ``role`` is that with which they were tokenised.
+    """
     from sentence_transformers.util import batch_to_device, truncate_embeddings
 
     if precision not in get_args(ResolvedPrecision):
@@ -146,7 +157,7 @@ def encode_batches(
         for batch in batches:
             # A copy: the modules write their results into the dictionary, and a cached batch is used again.
             features = batch_to_device(dict(batch.features), device)
-            output = model(features)["sentence_embedding"]
+            output = model(features, **task_of(model, role))["sentence_embedding"]
             output = truncate_embeddings(output, model.truncate_dim).float().cpu().numpy()
             if vectors is None:
                 vectors = np.zeros((total, output.shape[1]), dtype=np.float32)
@@ -190,35 +201,27 @@ def measuring(model: torch.nn.Module, device: torch.device, precision: ResolvedP
         yield
 
 
-def default_prompt(model: SentenceTransformer) -> str | None:
-    """Return the text that ``model.encode`` puts before every sentence by default; usually None."""
-    return model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
-
-
-def _preprocess(model: SentenceTransformer, sentences: list[str]) -> dict[str, Any]:
-    """Tokenise as in ``model.encode``, with the default prompt."""
-    return dict(model.preprocess(sentences, prompt=default_prompt(model)))
-
-
-def _without_unread_ends(model: SentenceTransformer, sentences: Sequence[str]) -> list[str]:
+def _without_unread_ends(model: SentenceTransformer, sentences: Sequence[str], role: Role | None) -> list[str]:
     """Return the sentences, very long ones without the ends that the model never reads."""
 
     def count(batch: list[str]) -> list[int]:
-        mask = _preprocess(model, batch).get("attention_mask")
+        mask = preprocess_texts(model, batch, role).get("attention_mask")
         return [0] * len(batch) if mask is None or mask.ndim != 2 else [int(length) for length in mask.sum(dim=1)]
 
     return shortened(sentences, input_limit(model), count)
 
 
-def _token_lengths(model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts) -> list[int]:
+def _token_lengths(
+    model: SentenceTransformer, sentences: Sequence[str], whole: Sequence[str], cuts: Cuts, role: Role | None
+) -> list[int]:
     """Return the tokens of each sentence, or its characters without an attention mask; count ``whole`` ones cut."""
-    limit, prompt = input_limit(model), default_prompt(model) or ""
+    limit, prompt = input_limit(model), prompt_of(model, role) or ""
     lengths = [len(sentence) for sentence in sentences]
     by_characters = sorted(range(len(sentences)), key=lengths.__getitem__)
     for start in range(0, len(by_characters), _LENGTHS_AT_ONCE):
         rows = by_characters[start : start + _LENGTHS_AT_ONCE]
         part = [sentences[row] for row in rows]
-        features = model.preprocess(part, prompt=default_prompt(model))
+        features = preprocess_texts(model, part, role)
         counts = count_tokens(model.tokenizer, [prompt + sentence for sentence in part], features, limit)
         texts = [whole[row] for row in rows]
         cuts.add(texts, counts.of_whole(part, texts), limit)

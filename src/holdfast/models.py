@@ -12,6 +12,7 @@ from holdfast.input_limits import settle_limits
 from holdfast.loading import LoadFindings, loading, warn_unused_weights
 from holdfast.model_folder import SENTENCE_TRANSFORMER, model_kind, model_modules
 from holdfast.model_lookup import resolve_model
+from holdfast.text_prompts import ROLES, PromptOptions, choose_prompts, routes_side
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +25,12 @@ _READ_AS = "_holdfast_read_as"
 
 
 def load_sentence_transformer(
-    spec: str, *, pooling: str | None = None, device: str | None = None
+    spec: str,
+    *,
+    pooling: str | None = None,
+    device: str | None = None,
+    prompts: PromptOptions | None = None,
+    sides_only: bool = False,
 ) -> SentenceTransformer:
     """Load the model that ``spec`` names, in fp32, without writing anything to the terminal.
 
@@ -38,11 +44,14 @@ def load_sentence_transformer(
             model and "its own" for a SentenceTransformer. For other kinds, such as CrossEncoder or SparseEncoder, a
             pooling selects only the transformer.
         device: device of the model (``"cpu"``, ``"cuda"``, ...); ``None``: the best available one.
+        prompts: the choice of a prompt, stored on the model (`choose_prompts`); ``None``: none is made yet, and a model
+            with prompts and no default cannot encode texts.
+        sides_only: every text will be a query or a document, so that no prompt or route for other texts is needed.
 
     Raises:
-        UserError: as in `resolve_model`; an unknown pooling; a pooling other than a SentenceTransformer's own; another
-            kind of model without a pooling; weights that are damaged or do not fit the configuration; prompt pooling
-            of a model whose tokeniser is slow or has no mask token.
+        UserError: as in `resolve_model` and, with ``prompts``, in `choose_prompts`; an unknown pooling; a pooling other
+            than a SentenceTransformer's own; another kind of model without a pooling; weights that are damaged or do
+            not fit the configuration; prompt pooling of a model whose tokeniser is slow or has no mask token.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise UserError(
@@ -63,7 +72,7 @@ def load_sentence_transformer(
             model = _load_raw(model_modules(folder, spec)[0].folder, pooling or DEFAULT_POOLING)
     _settle_unfilled_weights(model, reading, spec)
     _refuse_missing_vocabulary(model, spec)
-    _notify_alternatives(model, reading, spec, pooling=pooling, own_modules=own_modules)
+    _notify_alternatives(model, reading, spec, pooling=pooling, own_modules=own_modules, sides_only=sides_only)
     if not own_modules and pooling == "prompt":
         model = with_prompt(model, name=spec)
     freeze_pooling(model)
@@ -74,6 +83,8 @@ def load_sentence_transformer(
             f"masked language model to use {pooling}"
         )
     store_notices(model, reading.notices)
+    if prompts is not None:
+        choose_prompts(model, prompts, spec=spec, sides_only=sides_only)
     # Loaded on the CPU first: the check above reads attributes of the parameters, which a move would lose.
     on_device: SentenceTransformer = model.to(device or get_device_name())
     return on_device
@@ -232,7 +243,13 @@ def _refuse_other_kinds(kind: str, pooling: str | None, spec: str) -> None:
 
 
 def _notify_alternatives(
-    model: SentenceTransformer, reading: LoadFindings, spec: str, *, pooling: str | None, own_modules: bool
+    model: SentenceTransformer,
+    reading: LoadFindings,
+    spec: str,
+    *,
+    pooling: str | None,
+    own_modules: bool,
+    sides_only: bool,
 ) -> None:
     """Report how a model is read if there are alternatives; refuse it if none of them is clearly right."""
     from sentence_transformers.base.modules import Router
@@ -247,9 +264,11 @@ def _notify_alternatives(
     warn_unused_weights(reading, spec)
     for module in model.children():
         if isinstance(module, Router):
-            routes = ", ".join(module.sub_modules)
-            if module.default_route is None:
+            routes, routed = ", ".join(module.sub_modules), all(routes_side(module, role) for role in ROLES)
+            if module.default_route is not None:
+                which = "all but queries and documents" if routed else "all"
+                reading.notify(
+                    f"routes texts ({routes}): {which} are encoded by its default route, {module.default_route}", spec
+                )
+            elif not (sides_only and routed):
                 raise UserError(f"{spec} routes texts ({routes}) and has no default_route to encode plain texts by")
-            reading.notify(
-                f"routes texts ({routes}): all are encoded by its default route, {module.default_route}", spec
-            )

@@ -131,10 +131,10 @@ def template_length(model: SentenceTransformer) -> int:
     return 0 if prompt is None else prompt.length
 
 
-def text_limit(model: SentenceTransformer) -> int | None:
-    """Return the maximum number of tokens of a text, without the prompt's template; None: no limit."""
+def text_limit(model: SentenceTransformer, added: int = 0) -> int | None:
+    """Return the maximum number of tokens of a text, without a template and ``added`` tokens; None: no limit."""
     limit = input_limit(model)
-    return None if limit is None else limit - template_length(model)
+    return None if limit is None else limit - template_length(model) - added
 
 
 def freeze_pooling(model: SentenceTransformer) -> None:

@@ -67,9 +67,10 @@ _EXAMPLE_MAY: dict[str, type | tuple[type, ...]] = {
 # Metrics that are not x100.
 _OF_ONE = ("stability", "different_texts", "p_hold_nearer", "p_entailed_nearer")
 # Allowed sets of a row's items: each is a list of n numbers.
-_ITEMS = (
+_ITEMS: tuple[tuple[str, ...], ...] = (
     *(("correct",), ("gold", "similarity"), ("gold", "prediction"), ("correct", "text"), ("stability", "text")),
     ("nearer", "text"),
+    ("mrr@10", "ndcg@10", "recall@1", "recall@10", "recall@100"),
 )
 
 

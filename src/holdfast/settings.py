@@ -116,8 +116,8 @@ def _help(description: str) -> str:
 def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Path | None = None) -> Settings:
     """Create settings from the values of the command line, by field name, and of a YAML file with these names as keys.
 
-    The command line takes precedence. A class attribute ``EXCLUSIVE`` lists groups of names of which only one may be
-    given. One given on the command line replaces those of the file.
+    The command line takes precedence. The class attributes ``EXCLUSIVE`` of a class and its bases list groups of names
+    of which only one may be given. One given on the command line replaces those of the file.
 
     Raises:
         UserError: the file cannot be read, a key is unknown, a value does not fit (with ``file:line``), or a required
@@ -130,7 +130,7 @@ def read_settings(settings: type[Settings], given: Mapping[str, Any], config: Pa
             values[key] = fitted(f"{where}: {key}", value, options[key].hint, key)
             if options[key].spelling.assignments:
                 values[key] = {str(name).replace("-", "_"): setting for name, setting in (values[key] or {}).items()}
-    for group in getattr(settings, "EXCLUSIVE", ()):
+    for group in (group for cls in settings.__mro__ for group in vars(cls).get("EXCLUSIVE", ())):
         chosen = [options[name].flag for name in group if name in given]
         if len(chosen) > 1:
             raise UserError(f"{chosen[0]} and {chosen[1]} exclude each other: give one of them")

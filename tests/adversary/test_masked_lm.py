@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM, _head_at
+from holdfast.adversary.masked_lm import EmbeddingSimilarity, Fillers, MaskedLM, head_at
 from holdfast.edits.synonyms import ListedNeighbours
 from holdfast.edits.words import Words, is_content_word
 from holdfast.errors import UserError
@@ -87,7 +87,7 @@ def test_the_head_sees_one_position_whatever_the_model(make_encoder_model: Any, 
     positions = torch.tensor([1, 6, 3])
     with torch.no_grad():
         full = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
-        with _head_at(model, positions):
+        with head_at(model, positions[:, None]):
             one = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
         again = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
     assert one.shape == (3, 1, 26)

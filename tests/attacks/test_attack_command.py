@@ -70,7 +70,7 @@ def test_a_changed_constant_is_in_the_result(here: Path) -> None:
     assert recipes["typos"]["changed_from_published"] == {"max_share": 0.5}
     assert recipes["pwws"]["changed_from_published"] == {"reconsider": False}
     own = {"reconsider": False, "same_tag": False, "inflected": False}
-    assert recipes["pwws"]["constants"] == {"max_share": 1.0, "max_words": None} | own
+    assert recipes["pwws"]["constants"] == {"max_share": 1.0, "max_words": None, "valid_synonyms": False} | own
 
 
 def test_examples_are_drawn_by_the_seed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,10 +125,17 @@ def test_recipes_are_listed_with_every_constant(capsys: pytest.CaptureFixture[st
         "textbugger": {"neighbours": 5, "minimum_cosine": -1.0, "minimum_similarity": 0.809},
         "bae-r": {"candidates": 50, "minimum_similarity": 0.936338, "window": 15, "verbs_as_nouns": True},
         "bertattack": {"candidates": 8, "max_share": 0.4, "minimum_similarity": 0.2},
-        "geometry": {"candidates": 50, "max_words": 20, "max_share": 0.4, "minimum_cosine": 0.5, "source": "auto"},
+        "geometry": {
+            "candidates": 50,
+            "max_words": 20,
+            "max_share": 0.4,
+            "valid_synonyms": False,
+            "minimum_cosine": 0.5,
+            "source": "auto",
+        },
     }
     for name, constants in published.items():
-        budget = {"max_share": 1.0, "max_words": None}
+        budget = {"max_share": 1.0, "max_words": None, "valid_synonyms": False}
         assert {key: c["value"] for key, c in described[name]["constants"].items()} == budget | constants
     for row in described.values():
         assert all(c["meaning"] for c in row["constants"].values())

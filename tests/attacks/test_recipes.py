@@ -10,7 +10,7 @@ import pytest
 from small_attacks import CONTENT, cosine, kind, neighbours, split
 
 from holdfast.adversary.masked_lm import MaskedLM
-from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Geometry, Recipe, TextBugger, TextFooler, Typos
+from holdfast.attacks import BAE, PWWS, RECIPES, BERTAttack, Evasion, Geometry, Recipe, TextBugger, TextFooler, Typos
 from holdfast.attacks.classifier import Classifier
 from holdfast.attacks.engine import Engine
 from holdfast.attacks.examples import Example
@@ -278,6 +278,50 @@ def test_typos_are_limited_to_a_fifth_of_the_words(
     for attempt in Engine(target, resources).run(Typos(), examples):
         if attempt.words < 5:
             assert attempt.reason == "it is too short: the recipe may change no word of it"
+
+
+@pytest.mark.parametrize("kind", ["zero-width", "confusables", "bidi", "bidi.reversed", "spaced-letters", "leetspeak"])
+def test_evasion_takes_the_kind_that_misleads_the_model(kind: str, resources: Any) -> None:
+    """A model that only one kind of spelling misleads; it has never seen the drawn spellings."""
+    from holdfast.edits.confusables import latin_readings
+    from holdfast.edits.display_order import BIDI_CONTROLS
+    from holdfast.edits.evasion import ZERO_WIDTH
+
+    def is_of_kind(text: str) -> bool:
+        bidi = any(c in BIDI_CONTROLS for c in text)
+        return {
+            "zero-width": any(c in ZERO_WIDTH for c in text),
+            "confusables": any(c in latin_readings() for c in text),
+            "bidi": bidi and "dog" in "".join(c for c in text if c not in BIDI_CONTROLS),
+            "bidi.reversed": bidi and "god" in text,
+            "spaced-letters": "d o g" in text or "d.o.g" in text,
+            "leetspeak": any(c.isdigit() for c in text),
+        }[kind]
+
+    def says(texts: list[str]) -> Any:
+        wrong = np.array([is_of_kind(text) for text in texts], dtype=float)
+        return np.stack([0.9 - 0.8 * wrong, 0.1 + 0.8 * wrong], axis=1)
+
+    text = "the dog in the house on the old bed"
+    (attempt,) = Engine(CallableTarget(says, name="f"), resources).run(Evasion(tries=4), [Example(0, (text,), 0, 0)])
+    assert attempt.outcome == "succeeded"
+    assert len(attempt.changed) == 1
+    assert is_of_kind(attempt.adversarial)
+
+
+def test_evasion_proposes_every_kind_as_often_as_it_is_told(resources: Any) -> None:
+    asked: list[str] = []
+
+    def says(texts: list[str]) -> Any:
+        asked.extend(texts)
+        return np.tile([0.9, 0.1], (len(texts), 1))
+
+    for tries in (1, 3):
+        asked.clear()
+        recipe = Evasion(max_share=1.0, tries=tries)
+        list(Engine(CallableTarget(says, name="f"), resources).run(recipe, [Example(0, ("the dog",), 0, 0)]))
+        spellings = set(asked) - {"the dog", "the"}
+        assert len(spellings) in ({7} if tries == 1 else range(12, 22)), spellings
 
 
 def test_a_text_whose_copies_fill_the_memory_is_skipped(

@@ -80,7 +80,7 @@ def test_a_recipe_in_a_file_runs_beside_the_published_ones(file: Path, capsys: p
     result = read_result(Path("r.json"))
     assert [row["recipe"] for row in result["results"]] == ["swap", "typos"]
     assert result["protocol"]["recipes"]["swap"] == {
-        "constants": {"max_share": 1.0, "max_words": None, "gap": 2},
+        "constants": {"max_share": 1.0, "max_words": None, "valid_synonyms": False, "gap": 2},
         "changed_from_published": {"gap": 2},
         "class": "Swap",
         "sha256": hashlib.sha256(RECIPE.encode()).hexdigest(),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from audited import SEEN, TASKS, by_task, run, some_texts, tasks_of
 
-from holdfast.audit import AuditSettings, adversarial_items, audit, audited_texts, verdicts
+from holdfast.audit import AuditSettings, adversarial_items, audit, audit_context, audited_texts, verdicts
 from holdfast.cli import main
 from holdfast.cli.audit import advice, worst_examples
 from holdfast.edits.words import Words
@@ -112,6 +112,24 @@ def test_neighbour_lists_stand_in_for_wordnet(machine: str, request: pytest.Fixt
     assert "lists.tsv" in result["protocol"]["random_synonyms"]
     changed = [new for e in result["examples"] if e["item"] == "audit-synonyms" for _, _, new in e["changed"]]
     assert {word.lower() for word in changed} == {"big", "old"}
+
+
+def test_synonyms_are_filtered_but_not_by_the_head_of_the_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("symspellpy")
+    result = run()
+    source = result["protocol"]["random_synonyms"]
+    assert "; valid ones by WordNet" in source
+    assert source.endswith("masked LM bundled"), "the model has a head of its own"
+    assert result["protocol"]["resources"]["masked_lm"] != "bundled", "which fills words"
+    (row,) = [row for row in result["results"] if row["task"] == "audit-adversarial-synonyms"]
+    assert row["constants"]["valid_synonyms"] is True
+
+    monkeypatch.setattr(audit_context, "can_count", lambda: False)
+    result = run()
+    reason = "not filtered: pip install 'holdfast[attacks]', for symspellpy"
+    assert result["protocol"]["random_synonyms"].endswith(reason)
+    (row,) = [row for row in result["results"] if row["task"] == "audit-adversarial-synonyms"]
+    assert row["constants"]["valid_synonyms"] is False
 
 
 def test_scores_are_fitted_on_other_pairs_than_are_attacked(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,3 +267,26 @@ def test_a_real_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.3 < nearer["negation"] < 0.8
     assert items["audit-meaning"]["verdict"] == "breaks"
     assert items["audit-leetspeak"]["metrics"]["stability"] < 0.95
+
+
+def test_the_gate_of_an_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Faults are told before the audit; a met condition ends it with code 1, after the result was written."""
+    words = ["audit", "lm", "--texts", "mine.txt", "--examples", "2", "--output", "gated.json"]
+    for given, message in (
+        (["--fail-if", "typos.stability ~ 1"], "column 17"),
+        (["--fail-if", "typos.stability worse than baseline"], "needs a baseline: --against"),
+        (["--junit", "gate.xml"], "--junit needs conditions"),
+        (["--against", "none.json"], "none.json"),
+    ):
+        assert main([*words, *given]) == 2
+        assert message in capsys.readouterr().err
+        assert not Path("gated.json").exists()
+    assert main([*words, "--fail-if", "typos.stability > -9", "--junit", "gate.xml"]) == 1
+    assert "failed: typos.stability > -9: typos.stability is" in capsys.readouterr().out
+    assert 'failures="1"' in Path("gate.xml").read_text()
+    again = [*words[:-1], "again.json", "--against", "gated.json"]
+    assert main([*again, "--fail-if", "typo.stability < 9"]) == 2
+    assert "did you mean 'typos'" in capsys.readouterr().err
+    assert not Path("again.json").exists()
+    assert main([*again, "--json"]) == 0, "the same model is not worse"
+    capsys.readouterr()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import shutil
 import string
@@ -50,6 +51,9 @@ MODELS = {
 
 TEXTS = {"sentences.txt": 96, "mine.txt": 96, "dev.txt": 24, "mine.txt.gz": 96, "few.txt": 4}
 """The corpora that examples name, and how many sentences they hold."""
+
+COLLECTION, PASSAGES = "my-collection", "passages.txt"
+"""A collection in BEIR's layout, which also is DATA/questions, and texts of several sentences."""
 
 EVALUATED = tuple(f"{model}-{seed}.json" for model in ("simcse", "robust") for seed in (1, 2, 3))
 ATTACKED = ("a.json", "b.json")
@@ -100,6 +104,7 @@ def make_world(folder: Path) -> None:
     numbers = ((word, " ".join(f"{draw.gauss(0, 1):.3f}" for _ in range(8))) for word in (*CONTENT, *SMALL))
     (folder / "glove.6B.300d.txt").write_text("".join(f"{word} {vector}\n" for word, vector in numbers))
     shutil.copy(folder / "DATA/synonyms/counterfitted_neighbors.tsv", folder / "neighbours.tsv")
+    _make_collections(folder, draw)
     _labelled(folder / "mine.tsv", draw, 60)
     for split, count in {"train": 40, "test": 16}.items():
         _labelled(folder / "mine" / f"{split}.tsv", draw, count)
@@ -108,7 +113,7 @@ def make_world(folder: Path) -> None:
 def provide(world: Path, here: Path, made: set[str]) -> None:
     """Give a page its folder: the data and everything by its names, but for what its own examples make."""
     (here / "DATA").symlink_to(world / "DATA")
-    files = [*TEXTS, "glove.6B.300d.txt", "neighbours.tsv", "mine.tsv", "mine"]
+    files = [*TEXTS, COLLECTION, PASSAGES, "glove.6B.300d.txt", "neighbours.tsv", "mine.tsv", "mine"]
     names = [(name, name) for name in (*files, *EVALUATED, *ATTACKED)]
     names += [(name, kind) for kind, given in MODELS.items() for name in given]
     for name, source in names:
@@ -141,6 +146,22 @@ def make_results(folder: Path) -> None:
             if source == "evaluated":
                 result |= {"seed": number, "model_sha256": f"{number:064d}"}
             write_result(folder / name, result)
+
+
+def _make_collections(folder: Path, draw: random.Random) -> None:
+    documents = [sentence(draw) for _ in range(24)]
+    lines = {
+        "corpus.jsonl": [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(documents)],
+        "queries.jsonl": [{"_id": f"q{i}", "text": text[: len(text) // 2]} for i, text in enumerate(documents)],
+        "queries-keyboard.jsonl": [{"_id": f"q{i}", "text": text[3:20]} for i, text in enumerate(documents)],
+    }
+    for place in (folder / COLLECTION, folder / "DATA" / "questions"):
+        for name, rows in lines.items():
+            place.mkdir(exist_ok=True)
+            (place / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        _write(place / "qrels" / "test.tsv", "query-id corpus-id score", [(f"q{i}", f"d{i}", "1") for i in range(24)])
+    passages = (" ".join(f"{sentence(draw).capitalize()}." for _ in range(3)) for _ in range(24))
+    (folder / PASSAGES).write_text("\n".join(passages) + "\n")
 
 
 # --- data --------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def here(tmp_path: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     (tmp_path / "mine.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     shutil.copytree(encoder, tmp_path / "prompted")
     message = tmp_path / "prompted" / "config_sentence_transformers.json"
-    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": None}
     message.write_text(json.dumps({**json.loads(message.read_text(encoding="utf-8")), **prompts}), encoding="utf-8")
     (tmp_path / "near.tsv").write_text("word\tneighbors\nman\twoman\ndog\tcat\n", encoding="utf-8")
     return tmp_path
@@ -254,7 +254,7 @@ def test_a_raw_masked_lm_is_refused_unless_it_is_said_how_it_is_used(here: Path)
         ({"examples": 0}, "--examples must be from 1 to 1000000000, got 0"),
         ({"masked_lm": "nowhere"}, "--masked-lm"),
         ({"seed": -1}, "--seed must be from 0 to 4294967295, got -1"),
-        ({"model": "prompted"}, "puts its default prompt 'query: ' before every text"),
+        ({"model": "prompted"}, "prompted has prompts and no default: query 'query: '; choose one with --prompt-name"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(here: Path, changed: dict[str, Any], says: str) -> None:

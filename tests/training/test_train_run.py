@@ -47,22 +47,22 @@ def test_the_largest_seed_and_no_clipping_train(tiny: Path, corpus: Path, tmp_pa
     assert result["selected"]["steps"] == 1
 
 
-def test_a_default_prompt_is_told_and_refused_where_its_vectors_would_be_kept(
+def test_a_default_prompt_is_trained_with_and_one_that_was_not_chosen_is_refused(
     tiny: Path, corpus: Path, tmp_path: Path
 ) -> None:
     model = load_sentence_transformer(str(tiny), pooling="mean")
     model.prompts, model.default_prompt_name = {"query": "the dog "}, "query"
     model.save_pretrained(str(tmp_path / "prompted"))
     message = Console(file=io.StringIO(), width=400)
-    with pytest.raises(UserError, match="puts its default prompt 'the dog ' before every text"):
-        train(config(tmp_path / "prompted", corpus, tmp_path / "kept", method="anchored", max_steps=1), console=message)
-    assert not (tmp_path / "kept").exists()
-    train(config(tmp_path / "prompted", corpus, tmp_path / "out", max_steps=1), console=message)
-    assert "'the dog ' before every text, and training sees sentences without it" in message.file.getvalue()  # type: ignore[attr-defined]
+    result = train(config(tmp_path / "prompted", corpus, tmp_path / "out", max_steps=1), console=message)
+    assert "training puts the prompt 'the dog ' before every sentence" in message.file.getvalue()  # type: ignore[attr-defined]
+    assert result["protocol"]["prompt"] == "the dog "
 
-    model.default_prompt_name = None  # a prompt that nobody gets unless it is asked for
+    model.default_prompt_name = None
     model.save_pretrained(str(tmp_path / "named"))
-    train(config(tmp_path / "named", corpus, tmp_path / "named-out", method="anchored", max_steps=1), console=message)
+    with pytest.raises(UserError, match="named has prompts and no default: query 'the dog '; choose"):
+        train(config(tmp_path / "named", corpus, tmp_path / "named-out", method="anchored", max_steps=1))
+    assert not (tmp_path / "named-out").exists()
 
 
 def test_a_resumed_run_saves_as_often_as_it_is_told_now(tiny: Path, corpus: Path, tmp_path: Path) -> None:

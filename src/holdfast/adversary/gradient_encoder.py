@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.adversary.geometry import BatchGradients
+from holdfast.adversary.geometry import BatchGradients, Spans
 from holdfast.adversary.token_batches import in_batches, padded
 from holdfast.backbone import Features
 from holdfast.encoder import Encoder
+from holdfast.prompt_tokens import PROMPT_LENGTH, prompt_features, text_mask
+from holdfast.text_prompts import Role, prompt_of
 
 Loss = Callable[[Tensor, Sequence[int]], Tensor]
 
@@ -25,6 +27,7 @@ class GradientEncoder:
         loss: returns the mean loss, a scalar, of n vectors (n, c), given the numbers of their original texts.
         finished: returns, for n vectors and numbers, True for each text that is finished; None: never.
         steer: returns the ascent direction from z and v = ∇_z ℓ; None: v.
+        role: side of the texts; the prompt of this side is put before each and is not part of its offsets.
     """
 
     def __init__(
@@ -35,9 +38,12 @@ class GradientEncoder:
         *,
         finished: Callable[[Tensor, Sequence[int]], Sequence[bool]] | None = None,
         steer: Callable[[Tensor, Tensor], Tensor] | None = None,
+        role: Role | None = None,
     ) -> None:
         self._encoder, self._head, self.loss = encoder, head, loss
         self._finished, self._steer = finished, steer
+        self._prompt = prompt_of(encoder.model, role) or ""
+        self._more = prompt_features(encoder.model, role)
         # Batches of candidates are already grouped by length.
         self._scoring = Encoder(encoder.model, length_groups=1)
 
@@ -47,8 +53,8 @@ class GradientEncoder:
 
     def gradients(self, texts: Sequence[str], rows: Sequence[int]) -> BatchGradients:
         """Return z, and the gradients at z and at the input of the first layer, in one pass."""
-        encoded = self._tokenizer(list(texts), truncation=True, return_offsets_mapping=True)
-        features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device)
+        encoded = self._tokenised(texts, return_offsets_mapping=True)
+        features = padded(self._tokenizer, encoded, range(len(texts)), self._encoder.model.device) | self._more
         with torch.no_grad():
             leaf = self._encoder.backbone.embed(features).detach().requires_grad_()
         with torch.enable_grad(), self._encoder.perturbed(embeddings=leaf):
@@ -56,17 +62,27 @@ class GradientEncoder:
             direction, tokens = torch.autograd.grad(self.loss(z, rows), [z, leaf])
         z = z.detach()
         direction = direction if self._steer is None else self._steer(z, direction)
-        return BatchGradients(z, direction, tokens, encoded["offset_mapping"])
+        return BatchGradients(z, direction, tokens, [self._in_text(spans) for spans in encoded["offset_mapping"]])
 
     @torch.no_grad()
     def vectors(self, texts: Sequence[str], rows: Sequence[int]) -> Tensor:
         """Return z of n texts, computed in batches of similar length."""
-        encoded = self._tokenizer(list(texts), truncation=True)
+        encoded = self._tokenised(texts)
         order, vectors = [], []
         for numbers, features in in_batches(self._tokenizer, encoded, self._encoder.model.device):
             order += numbers
-            vectors.append(self._head(self._scoring.encode(features)))
+            vectors.append(self._head(self._scoring.encode(features | self._more)))
         return torch.cat(vectors)[torch.tensor(order).argsort()]
+
+    def _tokenised(self, texts: Sequence[str], **options: Any) -> Any:
+        return self._tokenizer([self._prompt + text for text in texts], truncation=True, **options)
+
+    def _in_text(self, spans: Spans) -> Spans:
+        """Return the character spans of tokens in the text after the prompt, empty ones for the prompt's tokens."""
+        if not self._prompt:
+            return spans
+        skipped = len(self._prompt)
+        return [(max(0, begin - skipped), max(0, end - skipped)) for begin, end in spans]
 
     def finished(self, z: Tensor, rows: Sequence[int]) -> Sequence[bool]:
         """Return, for each text, True if it is finished."""
@@ -74,30 +90,42 @@ class GradientEncoder:
 
 
 def recovered_texts(model: Any, features: Features) -> list[str | None]:
-    """Decode tokenised rows; None for a row whose text would not be tokenised to the same ids again.
+    """Decode tokenised rows, without their prompt; None for a row whose text would not give the same ids again.
 
     Such rows hold an unknown token, or were truncated inside a word.
     """
-    tokenizer = model.tokenizer
+    tokenizer, prompt = model.tokenizer, _prompt_in(model, features)
     ids = _unpadded(features, ["input_ids"])["input_ids"]
-    texts: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    again = tokenizer(texts, truncation=True)["input_ids"]
+    own = ids
+    if prompt:
+        lengths = text_mask(model, features).sum(dim=1).tolist()
+        own = [row[len(row) - length :] for row, length in zip(ids, lengths, strict=True)]
+    texts: list[str] = tokenizer.batch_decode(own, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    if prompt:  # whose last space may be part of the text's first token
+        texts = [text.lstrip() for text in texts]
+    again = tokenizer([prompt + text for text in texts], truncation=True)["input_ids"]
     return [text if new == old else None for text, new, old in zip(texts, again, ids, strict=True)]
 
 
 def with_texts(model: Any, features: Features, texts: dict[int, str]) -> dict[str, Any]:
-    """Return the features with some rows, by number, replaced by other texts."""
+    """Return the features with some rows, by number, replaced by other texts, after the same prompt."""
     if not texts:
         return dict(features)
     tokenizer = model.tokenizer
     names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in features]
     rows = _unpadded(features, names)
-    fresh = tokenizer(list(texts.values()), truncation=True)
+    prompt = _prompt_in(model, features)
+    fresh = tokenizer([prompt + text for text in texts.values()], truncation=True)
     for i, row in enumerate(texts):
         for name in names:
             rows[name][row] = fresh[name][i]
     mask = features["attention_mask"]
     return {**features, **padded(tokenizer, rows, range(len(mask)), mask.device)}
+
+
+def _prompt_in(model: Any, features: Features) -> str:
+    """Return the prompt that a batch was tokenised with, "" if it has none."""
+    return (prompt_of(model) or "") if PROMPT_LENGTH in features else ""
 
 
 def _unpadded(features: Features, names: Sequence[str]) -> dict[str, list[list[int]]]:

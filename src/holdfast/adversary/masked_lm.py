@@ -64,12 +64,12 @@ class MaskedLM:
             return []
         masked = [s.exchanged(i, self.tokenizer.mask_token) for s, i in zip(sentences, places, strict=True)]
         starts = [s.spans[i][0] for s, i in zip(sentences, places, strict=True)]
-        encoded = self._tokenised(masked)
+        encoded = self.tokenised(masked)
         positions = [self._mask_position(encoded, row, start) for row, start in enumerate(starts)]
         proposals: list[list[str]] = [[] for _ in sentences]
         for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
             here = torch.tensor([positions[row] or 0 for row in rows], device=self.model.device)
-            with _head_at(self.model, here):
+            with head_at(self.model, here[:, None]):
                 logits: Tensor = self.model(**features).logits[:, 0].float()
             logits = logits.masked_fill(~self._usable, float("-inf"))
             best = _top(logits, min(PROPOSALS, self._proposable))[1].tolist()
@@ -86,7 +86,7 @@ class MaskedLM:
         (BERT-Attack ranks them by perplexity, which is the same order for equally many sub-words). Words that are not
         content words are left out, so there may be fewer; none for a word beyond the window.
         """
-        encoded = self._tokenised(sentences)
+        encoded = self.tokenised(sentences)
         readings: list[list[list[str]]] = [[] for _ in sentences]
         for rows, features in in_batches(self.tokenizer, encoded, self.model.device):
             logits: Tensor = self.model(**features).logits.float()
@@ -120,7 +120,7 @@ class MaskedLM:
         words = [self.tokenizer.decode(list(tokens)).strip() for _, tokens in best]
         return [word for word in dict.fromkeys(words) if is_content_word(word)]
 
-    def _tokenised(self, sentences: Sequence[Words]) -> Any:
+    def tokenised(self, sentences: Sequence[Words]) -> Any:
         """Tokenise sentences, truncated to the window, with offsets."""
         texts = shortened_for(self.tokenizer, [sentence.text for sentence in sentences], self._window)
         return self.tokenizer(texts, truncation=True, max_length=self._window, return_offsets_mapping=True)
@@ -229,12 +229,12 @@ def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values[..., :count], tokens.gather(-1, order)[..., :count]
 
 
-def _head_at(model: Any, positions: Tensor) -> RemovableHandle:
-    """Apply the masked-LM head, which costs more than the layers, to one position per row; undone by the handle."""
+def head_at(model: Any, positions: Tensor) -> RemovableHandle:
+    """Apply the masked-LM head, which costs more than the layers, to (B, K) positions only; undone by the handle."""
 
     def pick(_module: nn.Module, _args: Any, output: Any) -> Any:
         hidden = output.last_hidden_state
-        output.last_hidden_state = hidden[torch.arange(len(hidden), device=hidden.device), positions, None]
+        output.last_hidden_state = hidden[torch.arange(len(hidden), device=hidden.device)[:, None], positions]
         return output
 
     handle: RemovableHandle = model.base_model.register_forward_hook(pick)

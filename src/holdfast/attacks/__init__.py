@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.attacks.recipes import RECIPES, Recipe
     from holdfast.attacks.recipes.bae import BAE
     from holdfast.attacks.recipes.bertattack import BERTAttack
+    from holdfast.attacks.recipes.evasion import Evasion
     from holdfast.attacks.recipes.geometry import Geometry
     from holdfast.attacks.recipes.pwws import PWWS
     from holdfast.attacks.recipes.textbugger import TextBugger
@@ -37,6 +38,7 @@ __all__ = [
     "ClassifierTarget",
     "DriftTarget",
     "Engine",
+    "Evasion",
     "Example",
     "Geometry",
     "Recipe",
@@ -61,6 +63,7 @@ __getattr__ = lazy_exports(
         **dict.fromkeys(("RECIPES", "Recipe"), "recipes"),
         "BAE": "recipes.bae",
         "BERTAttack": "recipes.bertattack",
+        "Evasion": "recipes.evasion",
         "Geometry": "recipes.geometry",
         "PWWS": "recipes.pwws",
         "TextBugger": "recipes.textbugger",

@@ -25,12 +25,12 @@ from holdfast.data.class_names import ClassNames
 from holdfast.data.labels import ClassMatch, match_classes
 from holdfast.data.registry import Labelled, ScoredPairs, hidden_labels_note, is_local, load_labelled, load_pairs
 from holdfast.data.tasks import Task, task_named
-from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.input_limits import UNLIMITED, Cuts, count_cut, input_limit
 from holdfast.model_lookup import CALL, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.progress import stage
+from holdfast.text_prompts import prompt_of, prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction, load_function
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class AttackedModel:
     device: str = "cpu"
     classes: ClassMatch | None = None
     read_as: dict[str, list[str]] = field(default_factory=dict)
+    prompts: dict[str, str | None] = field(default_factory=dict)
 
 
 def load_inputs(settings: AttackSettings) -> AttackInputs:
@@ -169,7 +170,7 @@ def load_attacked_model(
     if inputs.goal == "class":
         return _classifier(settings, inputs)
     model, threshold = settings.model, settings.threshold
-    encoder, identity = _encoder(settings)
+    encoder, identity = _encoder(settings, sides_only=inputs.goal == "neighbours")
     target: EncoderTarget
     goal: dict[str, Any]
     if inputs.goal == "score":
@@ -191,7 +192,9 @@ def load_attacked_model(
             searched = inputs.searched.texts
             target = RetrievalTarget(encoder, source=model, corpus=searched, k=settings.k, progress=message.update)
         goal = {"k": settings.k, "searched": inputs.searched.record()}
-    return AttackedModel(target, identity, goal, str(encoder.device), read_as=read_as(encoder)), inputs
+    return AttackedModel(
+        target, identity, goal, str(encoder.device), read_as=read_as(encoder), prompts=prompt_protocol(encoder)
+    ), inputs
 
 
 def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
@@ -201,7 +204,7 @@ def cut_texts(target: Target, examples: Sequence[Example]) -> Cuts | None:
         limit = None if classifier.max_tokens >= UNLIMITED else classifier.max_tokens
         return count_cut(classifier.tokenizer, [example.texts for example in examples], limit)
     if isinstance(target, EncoderTarget) and not isinstance(target.model, VectorFunction):
-        prompt = default_prompt(target.model) or ""
+        prompt = prompt_of(target.model, target.role) or ""
         texts = [prompt + example.text for example in examples]
         return count_cut(target.model.tokenizer, texts, input_limit(target.model))
     return None
@@ -212,6 +215,7 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
     model = settings.model
     task = ClassNames.of(inputs.task, inputs.classes or (), inputs.task)
     if model.startswith(CALL):
+        refuse_prompts(settings, model)
         function, identity = load_function(model)
         called = CallableTarget(function, name=model, call_batch=settings.call_batch)
         names = ClassNames.of_columns(model, called.columns(inputs.examples))
@@ -220,18 +224,21 @@ def _classifier(settings: AttackSettings, inputs: AttackInputs) -> tuple[Attacke
         return AttackedModel(called, identity, classes=found), _renumbered(inputs, found)
     from holdfast.attacks.classifier import load_classifier
 
-    classifier = load_classifier(model, device=settings.device)
+    classifier = load_classifier(model, device=settings.device, prompts=settings)
     found = match_classes(classifier.class_names, task, settings.label_map)
     identity = model_identity(resolve_model(model))
     target = ClassifierTarget(classifier, found.groups)
     device, notes = str(classifier.device), read_as(classifier.model)
-    return AttackedModel(target, identity, device=device, classes=found, read_as=notes), _renumbered(inputs, found)
+    prompts = prompt_protocol(classifier.model, sides=False)
+    attacked = AttackedModel(target, identity, device=device, classes=found, read_as=notes, prompts=prompts)
+    return attacked, _renumbered(inputs, found)
 
 
-def _encoder(settings: AttackSettings) -> tuple[SentenceEncoder, dict[str, Any]]:
+def _encoder(settings: AttackSettings, *, sides_only: bool) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder; return it and its hashes."""
     model = settings.model
     if model.startswith(CALL):
+        refuse_prompts(settings, model)
         return VectorFunction.named(model, call_batch=settings.call_batch)
     folder = resolve_model(model)
     path = folder / "config.json"
@@ -239,7 +246,8 @@ def _encoder(settings: AttackSettings) -> tuple[SentenceEncoder, dict[str, Any]]
         raise UserError(  # it would be loaded as an encoder
             f"{model} gives one number for a text, and attacks need classes or vectors: name a classifier or an encoder"
         )
-    return load_sentence_transformer(model, device=settings.device), model_identity(folder)
+    encoder = load_sentence_transformer(model, device=settings.device, prompts=settings, sides_only=sides_only)
+    return encoder, model_identity(folder)
 
 
 def _default_split(task: Task, data: Path | None) -> str:

@@ -128,6 +128,7 @@ class _Run:
             **({"classes": list(inputs.classes)} if inputs.classes is not None else {}),
             **({"notes": list(inputs.notes)} if inputs.notes else {}),
             **({"class_match": classes.record()} if classes is not None else {}),
+            **self.model.prompts,
             "recipes": {recipe.NAME: recipe_record(recipe) for recipe in self.recipes},
             "resources": dict(vars(self.settings.resource_names)),
             "precision": self.settings.precision,

@@ -11,6 +11,7 @@ from holdfast.attacks.resource_names import ResourceOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 
 Goal = Literal["auto", "class", "score", "drift", "neighbours"]
 
@@ -25,7 +26,7 @@ def _label_map(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class AttackSettings(ResourceOptions):
+class AttackSettings(ResourceOptions, RolePromptOptions):
     """Settings of an attack run.
 
     Attributes:

@@ -26,6 +26,7 @@ from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, store_notices
 from holdfast.precision import ResolvedPrecision
 from holdfast.shortening import shortened_for
+from holdfast.text_prompts import PromptOptions
 
 CLASSES_FILE = "classifier.json"
 """The file that marks the vectors of a SentenceTransformer as logits: ``{"classes": […], "task": …}``."""
@@ -217,7 +218,13 @@ def _layer_read_at_first_token(model: Any) -> nn.Module | None:
     return last if same else None
 
 
-def load_classifier(path_or_name: str, device: str | None = None, *, regression: bool = False) -> Classifier:
+def load_classifier(
+    path_or_name: str,
+    device: str | None = None,
+    *,
+    regression: bool = False,
+    prompts: PromptOptions | None = None,
+) -> Classifier:
     """Load a classifier, in fp32.
 
     Args:
@@ -225,13 +232,17 @@ def load_classifier(path_or_name: str, device: str | None = None, *, regression:
             frozen encoder (``holdfast finetune --frozen``).
         device: the device; None: the best one of the machine.
         regression: also accept a model with one output, whose ``logits`` are scores, (n, 1). Attacks need classes.
+        prompts: the choice of a prompt, for a classifier on a frozen encoder; None: its default.
 
     Raises:
-        UserError: there is no such model, it is not safe to load, or it is not a classifier.
+        UserError: there is no such model, it is not safe to load, or it is not a classifier; a prompt for a sequence
+            classifier, which takes none.
     """
     folder = resolve_model(path_or_name)
     if (folder / "modules.json").is_file() and not is_sequence_classifier(folder):
-        return _load_frozen(folder, path_or_name, device)
+        return _load_frozen(folder, path_or_name, device, prompts or PromptOptions())
+    for option in () if prompts is None else prompts.prompt_settings:
+        raise UserError(f"--{option.replace('_', '-')} is for an encoder, and {path_or_name} is a sequence classifier")
     return _load_transformer(folder, path_or_name, device, regression)
 
 
@@ -275,7 +286,7 @@ def class_names_of(config: Any, spec: str) -> list[str]:
     return [str(names[number]) for number in range(len(names))]
 
 
-def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
+def _load_frozen(folder: Path, spec: str, device: str | None, prompts: PromptOptions) -> Classifier:
     path = folder / CLASSES_FILE
     if not path.is_file():
         raise UserError(
@@ -286,7 +297,7 @@ def _load_frozen(folder: Path, spec: str, device: str | None) -> Classifier:
         classes, task = content["classes"], content.get("task")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not the list of a classifier's classes: make the classifier again") from error
-    model = load_sentence_transformer(spec, device=device)
+    model = load_sentence_transformer(spec, device=device, prompts=prompts)
     if not isinstance(classes, list) or model.get_embedding_dimension() != len(classes):
         raise UserError(f"{path}: its classes do not fit the model's last layer: make the classifier again")
     limit = input_limit(model) or UNLIMITED

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.attacks.attack_state import AttackState, Candidate, Candidates, Constraint, Filtering
-from holdfast.attacks.requests import Compare
+from holdfast.attacks.requests import Compare, Judge
+from holdfast.attacks.resource_names import VALID_SYNONYMS
+from holdfast.edits.substitution_form import Substitution
 from holdfast.edits.words import is_content_word
 
 TAGGED_AROUND = 4
@@ -74,6 +76,19 @@ class SamePartOfSpeech(Constraint):
         begin = max(0, place - TAGGED_AROUND)
         context = (*words[begin:place], word, *words[place + 1 : place + 1 + TAGGED_AROUND])
         return state.resources.tagger.tags(context)[place - begin]
+
+
+@dataclass(frozen=True)
+class ValidSynonym(Constraint):
+    """Allow only synonyms that are valid in the original text (:mod:`holdfast.attacks.valid_synonyms`)."""
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("wordnet", "tagger", "synonyms", "masked_lm", VALID_SYNONYMS)
+
+    def filter(self, state: AttackState, place: int, candidates: Candidates) -> Filtering:
+        """Return the valid candidates."""
+        asked = tuple(Substitution(state.original, place, candidate.word) for candidate in candidates)
+        valid = (yield Judge(asked)) if asked else []
+        return [candidate for candidate, holds in zip(candidates, valid, strict=True) if holds]
 
 
 @dataclass(frozen=True)

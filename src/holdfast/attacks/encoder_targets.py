@@ -21,6 +21,7 @@ from holdfast.edits.words import Words
 from holdfast.encoding import Progress, Vectors, encode_sentences
 from holdfast.errors import UserError
 from holdfast.precision import ResolvedPrecision
+from holdfast.text_prompts import Role, prompt_of, side_of
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -44,18 +45,22 @@ class EncoderTarget(Target):
     Args:
         model: any SentenceTransformer, or a function.
         source: its name, for the result.
+        role: side of the attacked texts.
     """
 
     has_classes = False
 
-    def __init__(self, model: SentenceEncoder, *, source: str) -> None:
-        self.model, self.source = model, source
+    def __init__(self, model: SentenceEncoder, *, source: str, role: Role | None = None) -> None:
+        self.model, self.source, self.role = model, source, role
         self.has_gradients = not isinstance(model, VectorFunction)
         self.unknown = unknown_token(model.tokenizer)
 
     def seen(self, example: Example) -> int:
         """Return the position of the end of the last token that the model reads."""
-        return characters_seen(self.model.tokenizer, (example.text,), 0)
+        if isinstance(self.model, VectorFunction):
+            return characters_seen(self.model.tokenizer, (example.text,), 0)
+        prompt = prompt_of(self.model, self.role) or ""
+        return max(0, characters_seen(self.model.tokenizer, (prompt + example.text,), 0) - len(prompt))
 
     def model_input(self, example: Example, text: str) -> Texts:
         """Return the attacked text only."""
@@ -71,17 +76,21 @@ class EncoderTarget(Target):
 
     def units(self, texts: Sequence[str], *, exact: bool = True) -> Unit:
         """Return the normalised vectors, (n, d) fp64."""
-        return units_of(self.encoded(list(texts), "fp32" if exact else "bf16"))
+        return units_of(self.encoded(list(texts), self.role, "fp32" if exact else "bf16"))
 
     def encoded(
-        self, texts: Sequence[str], precision: ResolvedPrecision = "fp32", progress: Progress | None = None
+        self,
+        texts: Sequence[str],
+        role: Role | None,
+        precision: ResolvedPrecision = "fp32",
+        progress: Progress | None = None,
     ) -> Vectors:
-        """Encode n texts; return their vectors, (n, d).
+        """Encode n texts of a side; return their vectors, (n, d).
 
         Raises:
             UserError: a vector is not finite.
         """
-        vectors = encode_sentences(self.model, texts, precision=precision, progress=progress)
+        vectors = encode_sentences(self.model, texts, role=role, precision=precision, progress=progress)
         if not np.isfinite(vectors).all():
             raise UserError(f"{self.source} gives vectors that are not finite: its weights are damaged or it overflows")
         return vectors
@@ -108,7 +117,9 @@ class EncoderTarget(Target):
         def mean_loss(z: Tensor, rows: Sequence[int]) -> Tensor:
             return self.loss(z, [examples[row] for row in rows]) / len(rows)
 
-        model = GradientEncoder(encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss)
+        model = GradientEncoder(
+            encoder, lambda z: torch.nn.functional.normalize(z.float(), dim=1), mean_loss, role=self.role
+        )
         texts = [words for _, words in questions]
         with encoder.attack_mode():
             gradients = model.gradients([words.text for words in texts], range(len(texts)))
@@ -133,7 +144,8 @@ class ScoredPairTarget(EncoderTarget):
     """
 
     def __init__(self, model: SentenceEncoder, *, source: str, scale: Scale, margin: float = 1.0) -> None:
-        super().__init__(model, source=source)
+        super().__init__(model, source=source, role=side_of(model, "query", named=True))
+        self._other_role = side_of(model, "document", named=True)
         self.scale, self.margin = scale, margin
         self._ends = tuple(float(end) for end in scale([-1.0, 1.0]))
         self._others: dict[int, Unit] = {}
@@ -145,11 +157,14 @@ class ScoredPairTarget(EncoderTarget):
         """Store the vectors of the texts that are not attacked, and the similarity before the attack."""
         if not examples:
             return []
-        vectors = self.units(
-            [text for example in examples for text in (example.text, example.texts[1 - example.attacked])]
-        )
-        for i, example in enumerate(examples):
-            own, other = vectors[2 * i : 2 * i + 2]
+        texts = [(example.text, example.texts[1 - example.attacked]) for example in examples]
+        if self.role is None:
+            vectors = self.units([text for pair in texts for text in pair])
+            units, others = vectors[::2], vectors[1::2]
+        else:
+            units = self.units([text for text, _ in texts])
+            others = units_of(self.encoded([other for _, other in texts], self._other_role))
+        for example, own, other in zip(examples, units, others, strict=True):
             self._others[example.number] = other
             self._first[example.number] = round(float(own @ other), _DECIMALS)
         return [None] * len(examples)
@@ -237,7 +252,8 @@ class RetrievalTarget(EncoderTarget):
     """Displace all nearest neighbours of a text: none of its first ``k`` may be among the first ``k`` after the attack.
 
     Args:
-        corpus: the texts searched; a text is not its own neighbour.
+        corpus: the texts searched, documents for a model that tells sides apart, as the attacked texts are queries; a
+            text is not its own neighbour.
         k: number of neighbours.
         progress: called with (texts done, distinct texts) while the corpus is encoded.
         vectors: the vectors of a corpus of distinct texts, if they are known.
@@ -253,11 +269,14 @@ class RetrievalTarget(EncoderTarget):
         progress: Progress | None = None,
         vectors: Vectors | None = None,
     ) -> None:
-        super().__init__(model, source=source)
+        super().__init__(model, source=source, role=side_of(model, "query"))
         self.k = k
         self._corpus = list(dict.fromkeys(corpus))
         self._number = {text: i for i, text in enumerate(self._corpus)}
-        self._vectors = self.encoded(self._corpus, progress=progress) if vectors is None else vectors.copy()
+        role = side_of(model, "document")
+        if vectors is None or role is not None:  # known vectors are of texts encoded alike
+            vectors = self.encoded(self._corpus, role, progress=progress)
+        self._vectors = vectors.copy()
         for rows in self._blocks(len(self._vectors)):  # in blocks, to limit the fp64 memory
             self._vectors[rows] = units_of(self._vectors[rows])
         self._near: dict[int, npt.NDArray[np.intp]] = {}
@@ -342,12 +361,13 @@ def fitted_scale(
 
     Args:
         encoder: any SentenceTransformer, or a function.
-        first: n texts.
-        second: n texts.
+        first: n texts; documents if the user chose a prompt for one side, as in `ScoredPairTarget`.
+        second: n texts; queries if the user did.
         scores: human scores of the n pairs.
         lowest: the lowest score of the annotation scale.
     """
-    units = [units_of(encode_sentences(encoder, list(texts))) for texts in (first, second)]
+    sides = ((first, side_of(encoder, "document", named=True)), (second, side_of(encoder, "query", named=True)))
+    units = [units_of(encode_sentences(encoder, list(texts), role=role)) for texts, role in sides]
     cosines = np.round((units[0] * units[1]).sum(axis=1), _DECIMALS)
     fit = IsotonicRegression(y_min=lowest, y_max=SCALE[1], out_of_bounds="clip").fit(cosines, scores)
 

@@ -26,6 +26,7 @@ from holdfast.attacks.requests import (
     Compare,
     Differentiate,
     Fill,
+    Judge,
     Predict,
     Query,
     Request,
@@ -240,6 +241,7 @@ class Engine:
             serve: Callable[[Sequence[_Running]], Iterable[Any]] = {
                 Query: self._query,
                 Compare: self._compare,
+                Judge: self._judge,
                 Fill: self._fill,
                 Predict: self._predict,
                 Differentiate: self._differentiate,
@@ -297,6 +299,12 @@ class Engine:
         cosines = iter(self.resources.similarity.cosines(pairs))
         for attack in attacks:
             yield [next(cosines) for _ in attack.request.pairs]  # type: ignore[union-attr]
+
+    def _judge(self, attacks: Sequence[_Running]) -> Iterator[list[bool]]:
+        asked = [each for attack in attacks for each in attack.request.asked]  # type: ignore[union-attr]
+        valid = iter(self.resources.valid_synonyms.valid(asked))
+        for attack in attacks:
+            yield [next(valid) for _ in attack.request.asked]  # type: ignore[union-attr]
 
     def _fill(self, attacks: Sequence[_Running]) -> list[list[str]]:
         requests: list[Any] = [attack.request for attack in attacks]

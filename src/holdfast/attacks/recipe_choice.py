@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from holdfast.attacks.recipes import RECIPES, Recipe
-from holdfast.attacks.resources import require_known
+from holdfast.attacks.resource_names import require_known
 from holdfast.errors import UserError, did_you_mean
 from holdfast.option_parsing import documented_arguments, option_value
 from holdfast.user_classes import is_user_class, load_class, source_sha256

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from holdfast.adversary.geometry import BatchGradients, word_importance
+from holdfast.edits.substitution_form import Substitution
 from holdfast.edits.words import Words
 
 
@@ -31,6 +32,13 @@ class Compare:
     """Request for the similarity of n pairs of texts. Answer: n cosines, rounded."""
 
     pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Request for the validity of n synonyms in the original text. Answer: n truth values."""
+
+    asked: tuple[Substitution, ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class LossGradient:
         ]
 
 
-Request = Query | Compare | Fill | Predict | Differentiate | Vectorise
+Request = Query | Compare | Judge | Fill | Predict | Differentiate | Vectorise
 Search = Generator[Request, Any, None]
 
 
@@ -104,4 +112,6 @@ def characters(request: Request) -> int:
         return sum(map(len, request.texts))
     if isinstance(request, Compare):
         return sum(len(first) + len(second) for first, second in request.pairs)
+    if isinstance(request, Judge):
+        return sum(len(each.word) for each in request.asked)
     return sum(map(len, request.words.parts))

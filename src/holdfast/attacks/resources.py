@@ -18,35 +18,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.attacks.counterfitted import COUNTERFITTED_FILE, counterfitted
-from holdfast.attacks.resource_names import PAPER, RESOURCES, ResourceNames
+from holdfast.attacks.resource_names import INFLECTION, PAPER, RESOURCES, ResourceNames, require_known
 from holdfast.data.folder import VARIABLE, data_folder, missing_file
 from holdfast.data.registry import locate
 from holdfast.data.tasks import task_named
 from holdfast.edits.synonyms import Synonyms, is_wordnet, read_synonyms
 from holdfast.edits.tagging import NLTKTagger, SpacyTagger, Tagger, TextBlobTagger, nltk_folders, nltk_tagger_data
 from holdfast.edits.wordnet import WordNet
-from holdfast.errors import UserError, did_you_mean, one_of
+from holdfast.errors import UserError, did_you_mean
 from holdfast.files import cache_folder, expanded, paths_in
 from holdfast.model_lookup import BUNDLED_MODEL, PYPI_MODEL, bundled_model
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
     from holdfast.attacks.text_similarity import SentenceSimilarity
+    from holdfast.attacks.valid_synonyms import ValidSynonyms
 
 _SYNONYMS = ("counterfitted", "neighbours")
 _TAGGERS = ("nltk", "textblob")
 _SPACY = "spacy:"
 _SYSTEM_WORDNET = Path("/usr/share/wordnet")
-
-
-INFLECTION = "inflection"
-"""A resource without alternatives: the package lemminflect."""
-
-
-def require_known(needed: Iterable[str], where: str) -> None:
-    """Raise an error if a name is not that of a resource; ``where`` is the begin of the message."""
-    for name in needed:
-        one_of(f"{where}: needs", name, (*RESOURCES, INFLECTION))
 
 
 class Resources:
@@ -56,11 +47,19 @@ class Resources:
         names: names of the resources.
         data: the data folder, as for ``--data``; None: ``HOLDFAST_DATA``.
         device: device of the masked LM and the sentence encoder; None: the best one of the machine.
+        filtering: the masked LM of the filter of synonyms; None: that of the names.
     """
 
-    def __init__(self, names: ResourceNames = PAPER, *, data: Path | None = None, device: str | None = None) -> None:
+    def __init__(
+        self,
+        names: ResourceNames = PAPER,
+        *,
+        data: Path | None = None,
+        device: str | None = None,
+        filtering: str | None = None,
+    ) -> None:
         self.names = names
-        self._data, self._device = data, device
+        self._data, self._device, self._filtering = data, device, filtering
 
     @functools.cached_property
     def synonyms(self) -> Synonyms:
@@ -85,13 +84,21 @@ class Resources:
     @functools.cached_property
     def masked_lm(self) -> MaskedLM:
         """The masked language model."""
-        import torch
-        from sentence_transformers.util import get_device_name
+        return _read_masked_lm(self.names.masked_lm, self._device)
 
-        from holdfast.adversary.masked_lm import MaskedLM
+    @functools.cached_property
+    def filtering_masked_lm(self) -> MaskedLM:
+        """The masked language model of the filter of synonyms."""
+        if self._filtering in (None, self.names.masked_lm):
+            return self.masked_lm
+        return _read_masked_lm(str(self._filtering), self._device)
 
-        with _naming_option("--masked-lm"):
-            return MaskedLM(self.names.masked_lm).to(torch.device(self._device or get_device_name()))
+    @functools.cached_property
+    def valid_synonyms(self) -> ValidSynonyms:
+        """The filter of synonyms."""
+        from holdfast.attacks.valid_synonyms import ValidSynonyms
+
+        return ValidSynonyms.of(self)
 
     @functools.cached_property
     def similarity(self) -> SentenceSimilarity:
@@ -118,6 +125,16 @@ class Resources:
                 _locate_inflections()
             else:
                 getattr(self, name)
+
+
+def _read_masked_lm(name: str, device: str | None) -> MaskedLM:
+    import torch
+    from sentence_transformers.util import get_device_name
+
+    from holdfast.adversary.masked_lm import MaskedLM
+
+    with _naming_option("--masked-lm"):
+        return MaskedLM(name).to(torch.device(device or get_device_name()))
 
 
 # --- availability --------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from holdfast.errors import UserError
 from holdfast.files import expanded
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
+from holdfast.text_prompts import prompt_of
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Thresholds = Mapping[float, float] | float | None
@@ -73,6 +74,10 @@ class SentenceSimilarity:
             encode = universal_sentence_encoder(USE_HANDLES[name])
         else:
             model = load_sentence_transformer(name, device=device)
+            try:
+                prompt_of(model)
+            except UserError as error:
+                raise UserError(f"{name} has prompts and no default: save it with a default_prompt_name") from error
             encode = functools.partial(encode_sentences, model)
         thresholds, how = _thresholds(name, after)
         return cls(encode, source=f"{USE_HANDLES.get(name, name)}, {how}", thresholds=thresholds)

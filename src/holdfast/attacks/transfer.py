@@ -20,6 +20,7 @@ from holdfast.errors import UserError
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.progress import stage
 from holdfast.results import examples_of, new_result, read_result
+from holdfast.text_prompts import PromptOptions, prompt_protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +32,7 @@ def transferability(
     models: Sequence[str] | None = None,
     recipe: str | None = None,
     label_map: Mapping[str, str] | None = None,
+    prompts: PromptOptions | None = None,
     console: Console | None = None,
     command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -46,6 +48,7 @@ def transferability(
         label_map: the task's class for each class of a classifier, for classifiers that have all of these classes. A
             classifier that was attacked with a label map uses that map again; the classes of all others are matched by
             name.
+        prompts: the choice of a prompt for classifiers on frozen encoders; None: their defaults.
         console: console for a line per model.
         command: the command line, for the result.
 
@@ -74,7 +77,7 @@ def transferability(
     unused = label_map is not None
     for name in names:
         with stage(console, f"loading {name}", announce=False):
-            classifier = load_classifier(name)
+            classifier = load_classifier(name, prompts=prompts)
         identities[name] = model_identity(resolve_model(name))["model_sha256"]
         for path, result in attacks:
             first = result["results"][0]
@@ -97,6 +100,7 @@ def transferability(
                     "made_in": str(path),
                     "on": name,
                     "class_match": found.record(),
+                    **prompt_protocol(classifier.model, sides=False),
                     "metrics": rate("success_rate", deceived, seed=0) if deceived else {},
                     "items": {"text": list(correct), "correct": list(map(int, correct.values()))},
                     "items_sha256": hashes[path],

@@ -19,6 +19,7 @@ from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
 from holdfast.edits.edit_table import EditTable
+from holdfast.edits.word_frequency import can_count
 from holdfast.edits.wordnet import can_inflect
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
@@ -26,6 +27,7 @@ from holdfast.model_lookup import has_masked_lm_head
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
+    from holdfast.attacks.valid_synonyms import ValidSynonyms
     from holdfast.edits.tagging import Tagger
     from holdfast.edits.wordnet import WordNet
     from holdfast.user_functions import SentenceEncoder
@@ -54,9 +56,15 @@ class Linguistics:
         if self._own_head:
             names = replace(names, masked_lm=str(folder))
         self.names = names
-        self.resources = Resources(names, data=settings.data, device=settings.device)
+        # The filter of synonyms is the same for every model: never the head of the one that is judged.
+        filtering = settings.resource_names.masked_lm
+        self.resources = Resources(names, data=settings.data, device=settings.device, filtering=filtering)
         self.resources.require(self._named)
         rows = availability(names, data=settings.data)
+        filter_rows = availability(settings.resource_names, data=settings.data)
+        self._filter_lacks = next(
+            (row.detail for row in filter_rows if row.resource == "masked_lm" and not row.here), None
+        )
         self._missing = {row.resource: row.detail for row in rows if not row.here and row.resource not in self._named}
 
     def tagger(self) -> Tagger:
@@ -84,7 +92,17 @@ class Linguistics:
         """
         if "wordnet" in self._missing:
             raise NotMeasured(self._missing["wordnet"])
-        return PWWS(same_tag="tagger" not in self._missing, inflected=can_inflect())
+        tags = "tagger" not in self._missing
+        return PWWS(same_tag=tags, inflected=can_inflect(), valid_synonyms=self.unfiltered() is None)
+
+    def unfiltered(self) -> str | None:
+        """Return why synonyms are not filtered by validity (`holdfast.attacks.valid_synonyms`); None if they are."""
+        reasons = [self._missing[name] for name in ("wordnet", "tagger") if name in self._missing]
+        if self._filter_lacks is not None:
+            reasons.append(self._filter_lacks)
+        if not can_count():
+            reasons.append("pip install 'holdfast[attacks]', for symspellpy")
+        return "; ".join(reasons) or None
 
     def synonym(self) -> tuple[changed_copies.Exchange, str]:
         """Return a function that replaces a word by a synonym, and its source.
@@ -94,14 +112,23 @@ class Linguistics:
         """
         if "synonyms" in self._named or ("wordnet" in self._missing and "synonyms" not in self._missing):
             synonyms = self.resources.synonyms
-            return changed_copies.listed_synonym(synonyms), synonyms.source
+            return changed_copies.listed_synonym(synonyms), f"{synonyms.source}; not filtered by validity"
         if "wordnet" in self._missing:
             raise NotMeasured(f"{self._missing['wordnet']}; {self._missing['synonyms']}")
         tagger = None if "tagger" in self._missing else self.resources.tagger
         tags = "any part of speech" if tagger is None else f"parts of speech by {tagger.source}"
         inflected = "inflected" if can_inflect() else "not inflected"
         wordnet = self.resources.wordnet
-        return changed_copies.wordnet_synonym(wordnet, tagger), f"{wordnet.source}; {tags}; {inflected}"
+        exchange = changed_copies.wordnet_synonym(wordnet, tagger, self._filter())
+        return exchange, f"{wordnet.source}; {tags}; {inflected}; {self._filtering()}"
+
+    def _filter(self) -> ValidSynonyms | None:
+        return self.resources.valid_synonyms if self.unfiltered() is None else None
+
+    def _filtering(self) -> str:
+        """Return whether synonyms are filtered, for the record."""
+        reason = self.unfiltered()
+        return f"valid ones by {self.resources.valid_synonyms.source}" if reason is None else f"not filtered: {reason}"
 
     def masked_lm(self) -> MaskedLM:
         """Return the masked LM.

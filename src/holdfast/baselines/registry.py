@@ -28,7 +28,7 @@ _REIMERS = (
     "Reimers and Gurevych. Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019, Table 1 "
     "(averages and the [CLS] vector as baselines)."
 )
-_FITTED = ("pooling", "sentences", "column", "max_chars", "data", "seed")
+_FITTED = ("pooling", "sentences", "column", "max_chars", "data", "seed", "prompt", "prompt_name", "no_prompt")
 
 BASELINES: dict[str, Baseline] = {
     "glove": Baseline(
@@ -67,6 +67,13 @@ BASELINES: dict[str, Baseline] = {
         "Li et al. On the Sentence Embeddings from Pre-trained Language Models. EMNLP 2020.",
         needs=("model", "corpus"),
         takes=("options", *_FITTED),
+    ),
+    "normalised": Baseline(
+        "texts normalised",
+        "the model itself, with a tokeniser that undoes invisible characters and look-alikes",
+        "Unicode Technical Standard 39, Unicode Security Mechanisms (confusables); Unicode Standard Annex 15 (NFKC).",
+        needs=("model",),
+        takes=("pooling",),
     ),
 }
 POOLED = ("cls", "mean", "first-last", "first-last-layer1")

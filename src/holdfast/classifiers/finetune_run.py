@@ -35,10 +35,12 @@ from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import read_as, saved_plainly
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
+from holdfast.prompt_tokens import added_tokens
 from holdfast.runs import run_folder
 from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.run import Run
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
+from holdfast.text_prompts import prompt_protocol
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 
 
@@ -95,10 +97,12 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
     """Fine-tune, export the best epoch, and return a summary of the training."""
     set_seed(settings.seed)
     with stage(run.console, f"loading {settings.model}", announce=False):
-        start = new_classifier(settings.model, material, settings.max_length)
+        start = new_classifier(settings.model, material, settings.max_length, settings)
     model, tokenizer = start.model, start.tokenizer
     if start.head is not None:
         run.print(start.head.describe())
+    if start.prompt is not None:
+        run.print(f"the prompt {start.prompt!r} is put before every text, by the tokeniser of the classifier, too")
     metric = selection_metric(material.dev)
     metric_name = metric.removeprefix("eval_")
     defence = make_defence(settings.defence, settings.options)
@@ -133,7 +137,10 @@ def _train(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict
         },
         "seconds": seconds,
         "start": {"new_weights": start.new_weights, **head},
-        "reading": {"max_seq_length": tokenizer.model_max_length},
+        "reading": {
+            "max_seq_length": tokenizer.model_max_length,
+            **({} if start.prompt is None and not settings.no_prompt else {"prompt": start.prompt}),
+        },
         "truncated": trainer.cuts.record(),
     }
 
@@ -148,10 +155,10 @@ def _print_limits(settings: FinetuneSettings, limit: int | None, cuts: Cuts, run
 def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) -> dict[str, Any]:
     """Fit the linear layer, export encoder and layer, and return a summary of the training."""
     with stage(run.console, f"loading {settings.model}", announce=False):
-        encoder = load_space_encoder(settings.model)
+        encoder = load_space_encoder(settings.model, prompts=settings)
     if (resolve_model(settings.model) / CLASSES_FILE).is_file():
         run.print(f"{settings.model} is a classifier on a frozen encoder: only the encoder is used")
-    set_limit(encoder, lowered(settings.max_length, encoder, template_length(encoder)))
+    set_limit(encoder, lowered(settings.max_length, encoder, template_length(encoder) + added_tokens(encoder)))
     began = time.monotonic()
     cuts = Cuts()
     with stage(run.console, "encoding", unit="texts") as shown:
@@ -165,7 +172,7 @@ def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) ->
             )
             for part, counted in ((material.train, cuts), (material.dev, None))
         )
-    _print_limits(settings, text_limit(encoder), cuts, run)
+    _print_limits(settings, text_limit(encoder, added_tokens(encoder)), cuts, run)
     with stage(run.console, "fitting the logistic regression"):
         fitted = fit(train, material.train.labels, dev, material.dev.labels)
     classifier = with_head(encoder, fitted)
@@ -186,7 +193,7 @@ def _fit_frozen(settings: FinetuneSettings, material: TrainingData, run: Run) ->
         "selected": selected,
         "seconds": time.monotonic() - began,
         "start": {"new_weights": []},
-        "reading": {**input_protocol(encoder), **read_as(encoder)},
+        "reading": {**input_protocol(encoder), **read_as(encoder), **prompt_protocol(encoder, sides=False)},
         "truncated": cuts.record(),
     }
 
@@ -239,6 +246,7 @@ def _settings_record(settings: FinetuneSettings) -> dict[str, Any]:
         "frozen": settings.frozen,
         "base_model": settings.model,
         "base_model_sha256": model_identity(resolve_model(settings.model))["model_sha256"],
+        **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
         "training": {key: getattr(settings, key) for key in keys},
     }
 

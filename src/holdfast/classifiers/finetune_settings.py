@@ -11,12 +11,13 @@ from holdfast.launch import require_single_process
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
+from holdfast.text_prompts import PromptOptions
 
 _OF_TRAINING = ("epochs", "max_steps", "batch_size", "learning_rate", "save_steps")
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class FinetuneSettings(PromptOptions):
     """The settings of a fine-tuning run.
 
     Attributes:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.text_prompts import prompts_with_default
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
@@ -62,16 +64,17 @@ def fit(vectors: Array, labels: Sequence[float], dev_vectors: Array, dev_labels:
 
 
 def with_head(encoder: SentenceTransformer, fitted: Fit) -> SentenceTransformer:
-    """Return a SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits."""
+    """Return a SentenceTransformer of the encoder's modules and a native ``Dense`` whose vectors are the logits.
+
+    The prompt with which the vectors were made is its default.
+    """
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense
 
+    prompts, default = prompts_with_default(encoder)  # of use without the chosen prompt the logits would be wrong
     classifier = SentenceTransformer(
-        modules=list(encoder.children()),
-        device=str(encoder.device),
-        prompts={name: prompt for name, prompt in encoder.prompts.items() if prompt is not None},
-        default_prompt_name=encoder.default_prompt_name,
+        modules=list(encoder.children()), device=str(encoder.device), prompts=prompts, default_prompt_name=default
     )
     classes, width = fitted.weight.shape
     # truncate_dim does not cut between modules: the dimensions that it drops reach the layer, with weights of 0.

@@ -24,13 +24,13 @@ from holdfast.launch import is_first_process, require_single_process
 from holdfast.terminal import standard_streams
 
 # Commands register themselves on import, and --help lists them in this order.
-from holdfast.cli import demo, audit, harden, evaluate, compare, report  # noqa: F401  # isort: skip
+from holdfast.cli import demo, audit, harden, evaluate, compare, check, report  # noqa: F401  # isort: skip
 from holdfast.cli import train, finetune, baseline, pretrain, watch, methods  # noqa: F401  # isort: skip
 from holdfast.cli import attack, show, doctor, reproduce, space, masks, data  # noqa: F401  # isort: skip
 
 _MISTAKE, _INTERRUPTED, _PIPE_CLOSED = 2, 130, 141  # the last two are 128 + the signal number, as in shells
 _ALONE = (
-    *("audit", "baseline", "compare", "demo", "finetune", "masks"),
+    *("audit", "baseline", "check", "compare", "demo", "finetune", "masks"),
     *("pretrain", "report", "reproduce", "space", "transfer"),
 )
 """Commands that write files and run as a single process."""
@@ -51,7 +51,8 @@ class _Stopped(KeyboardInterrupt):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, by default with the arguments of this process, and return its exit code.
 
-    0: success; 2: user error; 130: interrupted; 143: terminated; 141: standard output was closed by the reader.
+    0: success; 1: a gate failed (`check`, `audit --fail-if`); 2: user error; 130: interrupted; 143: terminated; 141:
+    standard output was closed by the reader.
     """
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     stopped = "stopped" + _CONTINUE.get(words[0], "")

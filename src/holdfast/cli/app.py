@@ -38,7 +38,18 @@ class _Verbs(TyperGroup):
 
 OPTION_PANELS: dict[str, tuple[str, ...]] = {
     "Input": (
-        *("attacked", "adversarial_texts", "column", "corpus", "data", "file", "held_out", "label_map", "model"),
+        *(
+            "against",
+            "attacked",
+            "adversarial_texts",
+            "column",
+            "corpus",
+            "data",
+            "file",
+            "held_out",
+            "label_map",
+            "model",
+        ),
         *("models", "others", "positive_column", "search", "split", "task", "text", "texts", "tokenizer"),
         *("train_split", "translators", "vectors"),
     ),
@@ -48,8 +59,8 @@ OPTION_PANELS: dict[str, tuple[str, ...]] = {
         *("max_words", "pairs", "sentences", "test_examples", "words"),
     ),
     "Output": (
-        *("as_json", "attribution", "coordinates", "export", "features", "output", "plot", "plots", "prompts"),
-        *("report_sts", "report_to", "title"),
+        *("as_json", "attribution", "coordinates", "export", "features", "github", "junit", "output", "plot", "plots"),
+        *("prompts", "report_sts", "report_to", "title"),
     ),
     "Run": (
         *("call_batch", "config", "eval_steps", "help", "jobs", "keep_checkpoints", "plan", "precision", "processes"),

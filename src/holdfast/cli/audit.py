@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.audit.audit_settings import AuditSettings
+from holdfast.audit.gate.gate_options import GateOptions
 from holdfast.audit.item_names import item_name
 from holdfast.audit.verdicts import VERDICTS
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, table, work_quietly
 from holdfast.cli.diff import one_line
+from holdfast.cli.gate import close_gate, gate_of
 from holdfast.cli.verbs import Call, verb
 from holdfast.model_lookup import CALL
 
@@ -30,24 +33,32 @@ _METRICS = {"success_rate": "(attacked)", "found": "(found)", "different_texts":
 """Names of values that are neither stability nor P(hold edit nearer)."""
 
 
+@dataclass(frozen=True)
+class GatedAuditSettings(GateOptions, AuditSettings):
+    """Settings of an audit with a gate."""
+
+
 @verb(
-    AuditSettings,
+    GatedAuditSettings,
     short_help="Report what small changes of a text do to an encoder.",
     panel=AUDIT,
     examples="""
 holdfast audit sentence-transformers/all-MiniLM-L6-v2
 holdfast audit my-encoder --texts mine.txt --output audit.json
 holdfast audit call:my_service:embed --texts mine.txt
+holdfast audit my-encoder --fail-if 'typos.stability < 0.85'
 """,
 )
-def audit(settings: AuditSettings, call: Call) -> None:
+def audit(settings: GatedAuditSettings, call: Call) -> None:
     """The robustness report card of an encoder: what small changes of a text do to its vector. Needs no labels."""
     from holdfast.audit.audit_run import audit as run
 
     call.lock(settings.output)
     with work_quietly():
+        gate = gate_of(settings)
         result = run(settings, console=call.progress, command=call.command)
     call.finish(result, settings.output, lambda: _print(result, settings.output))
+    close_gate(result, settings.output, gate, settings, call)
 
 
 def _print(result: Mapping[str, Any], output: Path | None) -> None:

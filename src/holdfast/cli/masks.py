@@ -15,6 +15,7 @@ from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.terminal import visible
+from holdfast.text_prompts import PromptOptions, prompt_protocol
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,7 @@ _GREYS = ("", "on grey23", "on grey39", "black on grey62", "black on grey82")
 
 
 @dataclass(frozen=True)
-class MasksSettings:
+class MasksSettings(PromptOptions):
     """Settings of the verb.
 
     Attributes:
@@ -82,16 +83,17 @@ def masks(given: MasksSettings, call: Call) -> None:
         from holdfast.models import load_sentence_transformer, read_as
         from holdfast.progress import stage
         from holdfast.prompt import text_limit
+        from holdfast.prompt_tokens import added_tokens
         from holdfast.results import new_result
 
         folder = resolve_model(given.model)
         settings = _settings(folder, given.options, given.max_length)
         rest = _others(texts, given.others, given.batch_size, given.data)
         with stage(call.progress, f"loading {given.model}", announce=False):
-            encoder = load_sentence_transformer(given.model, pooling=given.pooling)
+            encoder = load_sentence_transformer(given.model, pooling=given.pooling, prompts=given)
         began = time.monotonic()
         cuts = Cuts()
-        if line := lowered_line(settings.max_length, text_limit(encoder), given.model):
+        if line := lowered_line(settings.max_length, text_limit(encoder, added_tokens(encoder)), given.model):
             call.progress.print(line, highlight=False, markup=False)
         with stage(call.progress, "learning masks", unit="draws") as drawing:
             learned = learn_masks(
@@ -111,7 +113,11 @@ def masks(given: MasksSettings, call: Call) -> None:
             command=call.command,
             model=given.model,
             path=folder,
-            protocol={**_protocol(given, settings, len(texts) + len(rest)), **read_as(encoder)},
+            protocol={
+                **_protocol(given, settings, len(texts) + len(rest)),
+                **read_as(encoder),
+                **prompt_protocol(encoder, sides=False),
+            },
             seed=given.seed,
             results=layer_rows(learned),
             timing={"masks_seconds": time.monotonic() - began},

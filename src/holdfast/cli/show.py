@@ -14,6 +14,7 @@ from holdfast.cli.error_lines import warn_changed
 from holdfast.errors import one_of
 from holdfast.files import output_lock
 from holdfast.number_ranges import in_range
+from holdfast.text_prompts import PromptOptions
 
 
 @app.command(
@@ -69,6 +70,15 @@ def transfer(
         str | None, typer.Option(help="Print only the texts of this recipe. [default: of all recipes]")
     ] = None,
     label_map: LabelMap = None,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="On a frozen encoder: put this text before every text.")
+    ] = None,
+    prompt_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="On a frozen encoder: put its prompt of this name before them.")
+    ] = None,
+    no_prompt: Annotated[
+        bool, typer.Option("--no-prompt", help="On a frozen encoder: put no prompt before the texts.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the result to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,6 +97,7 @@ def transfer(
             models=names,
             recipe=recipe,
             label_map=None if label_map is None else parse_label_map(label_map),
+            prompts=PromptOptions(prompt=prompt, prompt_name=prompt_name, no_prompt=no_prompt),
             console=progress_console(ctx, as_json),
             command=ctx.obj,
         )

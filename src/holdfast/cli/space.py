@@ -15,6 +15,7 @@ from holdfast.cli.verbs import Call, verb
 from holdfast.errors import UserError
 from holdfast.models import read_as
 from holdfast.settings import ARGUMENT, Folder, Spelling
+from holdfast.text_prompts import PromptOptions, prompt_protocol
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SpaceSettings:
+class SpaceSettings(PromptOptions):
     """Settings of a measurement of an encoder's space.
 
     Attributes:
@@ -93,7 +94,7 @@ def space(settings: SpaceSettings, call: Call) -> None:
         call.lock(settings.output)
         began = time.monotonic()
         with stage(call.progress, f"loading {settings.model}", announce=False):
-            encoder = load_space_encoder(settings.model, pooling=settings.pooling)
+            encoder = load_space_encoder(settings.model, pooling=settings.pooling, prompts=settings)
         rows: list[dict[str, Any]] = []
         plane = None
         with stage(call.progress, "encoding", unit="sentences") as encoding:
@@ -204,6 +205,7 @@ def _protocol(settings: SpaceSettings, encoder: SentenceTransformer, plane: Plan
         "pooling": settings.pooling,
         **input_protocol(encoder),
         **read_as(encoder),
+        **prompt_protocol(encoder, sides=False),
         "spectrum": "of normalised vectors, centred",
     }
     if settings.attacked is not None:

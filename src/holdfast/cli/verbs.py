@@ -148,7 +148,7 @@ def _of_option(option: Option) -> inspect.Parameter:
         default = inspect.Parameter.empty if is_required else option.default
     else:
         flag = option.flag
-        if bool in kinds_of(option.hint) and "/" not in flag:
+        if bool in kinds_of(option.hint) and "/" not in flag and not flag.startswith("--no-"):
             flag = f"{flag}/--no-{flag.removeprefix('--')}"
         text = f"{option.help} [required]" if is_required else option.help
         about = typer.Option(flag, metavar=spelling.metavar, help=text)

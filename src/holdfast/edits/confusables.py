@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
@@ -29,8 +30,10 @@ _DOTLESS_I = "ı"
 def latin_readings() -> Mapping[str, str]:
     """Return the ASCII letter that a character looks like, by character; ASCII characters are not listed.
 
-    Left out are digits of other scripts, mathematical operators, and characters that NFKC turns into ASCII ("ａ" is an a
-    anyway, and "ſ" is an s, though it looks like an f).
+    Where TextBugger's look-alikes differ, theirs is taken: ӏ is an l, as its use shows, though Unicode lists it for i.
+
+    Left out are digits of other scripts, mathematical operators, and characters that NFKC turns into ASCII ("ａ" is an
+    a anyway, and "ſ" is an s, though it looks like an f).
 
     Raises:
         UserError: confusable-homoglyphs is not installed.
@@ -41,6 +44,7 @@ def latin_readings() -> Mapping[str, str]:
         raise UserError(
             "confusable characters need confusable-homoglyphs: pip install confusable-homoglyphs"
         ) from error
+    own = {glyph: letter for letter, glyph in HOMOGLYPHS.items()}
     readings = {}
     for listed, entries in confusables_data.items():
         character = listed.strip(_MARKS)
@@ -49,8 +53,48 @@ def latin_readings() -> Mapping[str, str]:
         looks = [entry["c"] for entry in entries if len(entry["c"]) == 1 and entry["c"].isascii()]
         letters = [look for look in looks if look.isalpha()]
         if letters and not unicodedata.normalize("NFKC", character).isascii():
-            readings[character] = letters[0]
+            readings[character] = own.get(character, letters[0])
     return MappingProxyType(readings)
+
+
+@functools.cache
+def readings_inside_words() -> Mapping[str, str]:
+    """Return the ASCII letter that a sign or a digit looks like, by character: those that `latin_readings` leaves out.
+
+    They have this reading between letters only ("hydroe∣ectric", "n௦vel", "wi𝟏l").
+    """
+    latin_readings()  # refuses a missing library in one line
+    from confusable_homoglyphs.confusables import confusables_data
+
+    readings: dict[str, str] = {}
+    for listed, entries in confusables_data.items():
+        character = listed.strip(_MARKS)
+        if len(character) != 1 or character.isascii() or character in latin_readings():
+            continue
+        letters = [entry["c"] for entry in entries if len(entry["c"]) == 1 and entry["c"] in string.ascii_letters]
+        if letters and unicodedata.category(character)[0] != "M" and character != "ſ":
+            same = unicodedata.normalize("NFKC", character) == letters[0]
+            readings |= {} if same else {character: letters[0].lower()}
+    return MappingProxyType(readings)
+
+
+def fold_inside_words(text: str) -> str:
+    """Replace signs and digits that look like letters where they stand between small letters, three or more of them."""
+    readings = readings_inside_words()
+    if text.isascii() or not any(character in readings for character in text):
+        return text
+    return _inside_words().sub(lambda found: readings[found.group()], text)
+
+
+@functools.cache
+def _inside_words() -> re.Pattern[str]:
+    signs = f"[{''.join(map(re.escape, readings_inside_words()))}]"
+    return re.compile(inside_words(signs))
+
+
+def inside_words(signs: str) -> str:
+    """Return a regular expression for a class of characters between small letters, three or more of them."""
+    return rf"(?<=[a-z][a-z]){signs}(?=[a-z])|(?<=[a-z]){signs}(?=[a-z][a-z])"
 
 
 def _is_letter_like(character: str) -> bool:
@@ -103,6 +147,11 @@ class _Word:
     readable: bool
     listed: bool
 
+    @property
+    def is_mixed(self) -> bool:
+        """True if the word has letters of Latin and of another script."""
+        return any(c.isalpha() and (c.isascii() or _is_latin(c)) for c in self.text)
+
 
 def fold_confusables(text: str) -> str:
     """Replace look-alike characters by the ASCII letters that they look like, in words that are Latin to a reader.
@@ -132,7 +181,8 @@ def fold_confusables(text: str) -> str:
     words = [(found.start(), found.group()) for found in _word_pattern().finditer(text)]
     latin = sum(any(c.isascii() and c.isalpha() for c in word) for _, word in words)
     foreign = [_word(begin, word) for begin, word in words if not word.isascii()]
-    honest = Counter(script for word in foreign if not word.listed for script in word.scripts)
+    used = [word for word in foreign if not word.readable or not (word.listed or word.is_mixed)]
+    honest = Counter(script for word in used for script in word.scripts)
     disguised = [_is_disguised(word, latin, honest) for word in foreign]
     symbols = not any(found and not _is_greek_symbol(word) for word, found in zip(foreign, disguised, strict=True))
     kept = _honest_latin(text) | frozenset(_DOTLESS_I if symbols else "")
@@ -171,6 +221,8 @@ def _is_latin(character: str) -> bool:
 def _is_disguised(word: _Word, latin: int, honest: Mapping[str, int]) -> bool:
     """Return True if the letters outside Latin stand for Latin ones."""
     of_latin = [c for c in word.text if c.isalpha() and (c.isascii() or _is_latin(c))]
+    if not any(_is_letter_like(c) for c in word.text if not c.isascii() and not _is_latin(c)):
+        return False
     in_use = sum(honest.get(script, 0) for script in word.scripts)
     if of_latin or len(word.scripts) > 1:
         if not word.readable or in_use > latin:

@@ -17,7 +17,7 @@ _OPENING = {LRE: PDF, RLE: PDF, LRO: PDF, RLO: PDF, LRI: PDI, RLI: PDI, FSI: PDI
 
 @dataclass
 class _Span:
-    """What stands between a control and its end: characters with their combining marks, and other spans."""
+    """The text between a control and its end: characters with their combining marks, and other spans."""
 
     control: str = ""
     parts: list[str | _Span] = field(default_factory=list)
@@ -81,7 +81,7 @@ def _clusters(line: str) -> Iterator[str]:
 
 
 def _close(open_spans: list[_Span], end: str) -> None:
-    """Close the span that a control ends. PDI also closes what is open inside; PDF closes nothing outside an isolate."""
+    """Close the span that a control ends. PDI also closes all spans inside; PDF none outside an isolate."""
     if end == PDF:
         if _OPENING.get(open_spans[-1].control) == PDF:
             _close_last(open_spans)

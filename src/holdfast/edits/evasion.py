@@ -68,7 +68,7 @@ def bidi(word: str, rng: random.Random) -> str | None:
     return f"{word[:begin]}{opening}{word[begin:end]}{closing}{word[end:]}"
 
 
-def bidi_reversed(word: str, rng: random.Random) -> str | None:
+def bidi_reversed(word: str, rng: random.Random) -> str | None:  # noqa: ARG001  # as the others
     """Write the word backwards between RLO and PDF, which display it forwards (Boucher et al. 2022, reordering).
 
     None for a word with letters that are not written from left to right, with combining marks, or that reads the same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from holdfast.edits.confusables import fold_confusables, latin_readings, script_of
+from holdfast.edits.confusables import fold_confusables, fold_inside_words, latin_readings, script_of
 from holdfast.edits.display_order import in_display_order
 
 JOINERS = "\u200b\u200c\u200d"
@@ -48,32 +48,33 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text if text.isprintable() else _visible(text)
-    return fold_confusables(_compatible(_visible(in_display_order(text))))
+    compatible = _compatible(fold_inside_words(_visible(in_display_order(text))))
+    return fold_inside_words(fold_confusables(compatible))
 
 
 def _visible(text: str) -> str:
     """Return the text without characters that are not seen."""
     kept: list[str] = []
     for character in text:
-        if character.isprintable() and character not in _INVISIBLE and not _VARIATION_SELECTORS.match(character):
-            kept.append(character)
-        elif _is_spelling(character, kept):
+        if (
+            character.isprintable() and character not in _INVISIBLE and not _VARIATION_SELECTORS.match(character)
+        ) or _is_spelling(character, kept):
             kept.append(character)
     return "".join(kept)
 
 
 def _is_spelling(character: str, before: list[str]) -> bool:
     """Return True if a character that is not seen belongs to the text before it, or is white space."""
-    if character in _WHITE or unicodedata.category(character) not in ("Cc", "Cf") and character not in _INVISIBLE:
-        if not _VARIATION_SELECTORS.match(character):
-            return True
+    if _VARIATION_SELECTORS.match(character):
         return bool(before) and (not before[-1].isalpha() or script_of(before[-1]) in ("HAN", "MONGOLIAN"))
-    if character in _ARABIC_SIGNS:
-        return True
     base = next((c for c in reversed(before) if not unicodedata.combining(c)), "")
     if character in JOINERS:
         return bool(base) and (_is_emoji(base) if not base.isalpha() else script_of(base) not in WITHOUT_JOINERS)
-    return bool(_TAGS.match(character)) and bool(base) and (base == "\U0001f3f4" or bool(_TAGS.match(base)))
+    if _TAGS.match(character):
+        return base == "\U0001f3f4" or bool(_TAGS.match(base))
+    if character in _WHITE or character in _ARABIC_SIGNS:
+        return True
+    return character not in _INVISIBLE and unicodedata.category(character) not in ("Cc", "Cf")
 
 
 def _is_emoji(character: str) -> bool:
@@ -92,7 +93,7 @@ def _compatible(text: str) -> str:
 
 
 def _compatible_part(part: str) -> str:
-    if part.isascii() or part.isspace() and "\u3000" in part:
+    if part.isascii() or (part.isspace() and "\u3000" in part):
         return part
     if any(script_of(character) in WITH_WIDE_FORMS for character in part if character.isalpha()):
         return part
@@ -113,4 +114,6 @@ def _says_more(character: str) -> bool:
         return True
     kind, _, rest = unicodedata.decomposition(character).partition(" ")
     digit = unicodedata.digit(character, None) is not None
-    return kind == "<fraction>" or (kind in ("<super>", "<sub>") and digit) or (kind == "<compat>" and rest[:5] == "0020 ")
+    return (
+        kind == "<fraction>" or (kind in ("<super>", "<sub>") and digit) or (kind == "<compat>" and rest[:5] == "0020 ")
+    )

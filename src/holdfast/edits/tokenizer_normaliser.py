@@ -16,7 +16,13 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Regex, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from holdfast.edits.confusables import latin_readings, readings_in_mixed_words, script_of
+from holdfast.edits.confusables import (
+    inside_words,
+    latin_readings,
+    readings_in_mixed_words,
+    readings_inside_words,
+    script_of,
+)
 from holdfast.edits.words import STOP_WORDS
 from holdfast.errors import UserError
 
@@ -66,7 +72,7 @@ def with_normaliser(model: SentenceTransformer, *, name: str = "the model") -> S
         backend.normalizer = _before(backend, name)
         module.tokenizer = backend
         return model
-    tokenizer = getattr(module, "tokenizer", None)
+    tokenizer: Any = getattr(module, "tokenizer", None)
     if not getattr(tokenizer, "is_fast", False) or not hasattr(module, "input_formatter"):
         raise UserError(f"{name}: normalising needs a fast tokeniser (a tokenizer.json), which this model lacks")
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -128,11 +134,16 @@ def _compatible_and_folded() -> list[Any]:
     held = {c: chr(ord(_HELD) + number) for number, c in enumerate(sorted(lost))}
     after = {held.get(c, unicodedata.normalize("NFKC", c)): letter for c, letter in readings.items()}
     scripts = {held.get(c, c): script_of(c) for c in readings if held.get(c, c) in after}
-    steps: list[Any] = [normalizers.Replace(c, stand_in) for c, stand_in in held.items()]
+    inside = readings_inside_words()
+    signs: list[Any] = [
+        normalizers.Replace(Regex(inside_words(_class(c for c in inside if inside[c] == x))), x)
+        for x in sorted(set(inside.values()))
+    ]
+    steps = [*signs, *(normalizers.Replace(c, stand_in) for c, stand_in in held.items())]
     steps += [normalizers.NFKC(), normalizers.Replace(Regex(_disguised(after, scripts)), _MARK)]
     letters = sorted(set(after.values()))
     steps += [normalizers.Replace(Regex(f"{_MARK}{_class(c for c in after if after[c] == x)}"), x) for x in letters]
-    return steps + [normalizers.Replace(stand_in, c) for c, stand_in in held.items()]
+    return [*steps, *signs, *(normalizers.Replace(stand_in, c) for c, stand_in in held.items())]
 
 
 def _disguised(readings: Mapping[str, str], scripts: Mapping[str, str]) -> str:
@@ -154,12 +165,16 @@ def _disguised(readings: Mapping[str, str], scripts: Mapping[str, str]) -> str:
 
     without_honest = rf"(?![\s\S]*{honest})(?<!{_up_to(honest, _ANY, _NEAR)})"
     mixed = rf"(?:(?={run}*{_LATIN})|(?<={_up_to(_LATIN, run)}))"
-    some, two_before = _class(small), "|".join([_up_to(_class(small) * 2, run), _up_to(_class(small) + run + _class(small), run)])
+    some, two_before = (
+        _class(small),
+        "|".join([_up_to(_class(small) * 2, run), _up_to(_class(small) + run + _class(small), run)]),
+    )
     two_small = rf"(?:(?={run}*{some}{run}*{some})|(?<={_up_to(some, run)})(?={run}*{some})|(?<={two_before}))"
     in_word = rf"(?<!{unread})(?!{run}*{unread})"
     letters = rf"(?!{_class(symbols)})(?:{in_word}{mixed}|(?={_class(foreign)}){without_honest}{has('[A-Za-z]')})"
     greek = rf"(?={_class(symbols)})(?:(?!ı){in_word}{two_small}|{without_honest}{has(_class(foreign))})"
-    return "|".join([rf"(?=[{alike}])(?:{letters}|{greek})", *_function_words(readings, symbols)])
+    # One look at the character first: most places of a text are none of these.
+    return rf"(?=[{alike}])(?:{'|'.join([letters, greek, *_function_words(readings, symbols)])})"
 
 
 def _up_to(before: str, between: str, most: int = _LONGEST) -> str:

@@ -1,15 +1,17 @@
 """Synonyms and antonyms from WordNet (Miller 1995), read from its database files or from tables of them, without NLTK.
 
-Only their data is kept: the words of each synset, the pairs of antonyms, and the exceptions of the inflection.
+Only their data is kept: the words of each synset, the phrases, the pairs of antonyms, and the exceptions of the
+inflection.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,10 +48,12 @@ class _Lexicon:
     """The data of WordNet: ``senses[pos][lemma]``, synsets as tuples of their words; ``exceptions[pos][form]``.
 
     ``antonyms[pos]`` holds pairs of lemmas, each once in either order.
+    The lemmas of several words are ``phrases``.
     """
 
     senses: dict[str, dict[str, list[Synset]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
     exceptions: dict[str, dict[str, list[str]]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
+    phrases: set[str] = field(default_factory=set)
     antonyms: dict[str, dict[tuple[str, str], None]] = field(default_factory=lambda: {pos: {} for pos in _FILE_OF_POS})
 
     def add_antonyms(self, words: Mapping[str, Sequence[str]], pointers: Iterable[tuple[str, str, str]]) -> None:
@@ -74,6 +78,7 @@ class WordNet:
             frequent sense first; a synset is a tuple of lemmas.
         exceptions: for each part of speech, the base forms of each irregular form.
         source: origin of the data, for the record.
+        phrases: the lemmas of several words, in lower case, with spaces or hyphens between the words.
         antonyms: for each part of speech, pairs of lemmas; None: none are known.
     """
 
@@ -86,9 +91,11 @@ class WordNet:
         *,
         source: str,
         antonyms: Mapping[str, Iterable[tuple[str, str]]] | None = None,
+        phrases: Collection[str] = (),
     ) -> None:
         self._senses, self._exceptions = senses, exceptions
         self._antonyms = {pos: tuple(pairs) for pos, pairs in (antonyms or {}).items()}
+        self._phrases = frozenset(phrase.replace("-", " ") for phrase in phrases)
         self.source = source
         self._found = functools.lru_cache(maxsize=_MEMO)(self._find)
 
@@ -117,7 +124,9 @@ class WordNet:
                 f"{path} holds neither WordNet's data.noun nor synsets.tsv: name the folder with one of them"
             )
         source = f"WordNet {path} ({format_})"
-        return cls(lexicon.senses, lexicon.exceptions, source=source, antonyms=lexicon.antonyms)
+        return cls(
+            lexicon.senses, lexicon.exceptions, source=source, antonyms=lexicon.antonyms, phrases=lexicon.phrases
+        )
 
     def synonyms(self, word: str, *, tag: str | None = None, inflected: bool = False) -> list[str]:
         """Return the other words in the synsets of the word's base forms: single words of letters, in the word's case.
@@ -147,6 +156,28 @@ class WordNet:
         A pair holds for one sense of each word; WordNet lists it in both orders.
         """
         return self._antonyms.get(_POS_OF_TAG[tag], ())
+
+    def shared_senses(self, word: str, other: str, tag: str) -> tuple[float, float]:
+        """Return the share of the senses of ``word`` that ``other`` has too, and that of the senses of ``other``.
+
+        Both are 0 if they share none, or WordNet lacks the part of speech (``tag``, as in :meth:`synonyms`).
+        """
+        pos = _POS_OF_TAG.get(tag)
+        if pos is None:
+            return 0.0, 0.0
+        first, second = self.bases(word.lower(), pos), self.bases(other.lower(), pos)
+        forms = {base.lower() for base in second}
+        senses = [synset for base in first for synset in self._senses[pos][base]]
+        shared = sum(any(lemma.lower() in forms for lemma in synset) for synset in senses)
+        others_senses = sum(len(self._senses[pos][base]) for base in second)
+        return (shared / len(senses), min(1.0, shared / others_senses)) if shared else (0.0, 0.0)
+
+    def is_phrase(self, words: Sequence[str]) -> bool:
+        """Return True if words, each in this form or a base form, are a lemma of several words (living rooms)."""
+        forms = [
+            {word.lower(), *(base for pos in _FILE_OF_POS for base in self.bases(word.lower(), pos))} for word in words
+        ]
+        return any(" ".join(lemma) in self._phrases for lemma in itertools.product(*forms))
 
     def bases(self, word: str, pos: str) -> list[str]:
         """Return the base forms of a lower-case word in WordNet: itself, then irregular or else regular ones."""
@@ -224,6 +255,8 @@ def _read_tables(synsets: Path, exceptions: Path) -> _Lexicon:
         for word in words:
             if " " not in word:
                 senses.setdefault(word.lower(), []).append(synset)
+            if not word.isalpha():
+                lexicon.phrases.add(word.lower())
         key = offset + pos.replace("s", "a")
         synset_words[key] = lemmas.lower().split("|")
         pointers += [(key, *_pointer(item, f"{synsets}:{number}")) for item in antonyms.split()]
@@ -252,6 +285,8 @@ def _read_database(folder: _Folder) -> _Lexicon:
                 if fields[at] == "!"
             ]
         for location, fields in _fields(folder / f"index.{name}"):
+            if not fields[0].isalpha():
+                lexicon.phrases.add(fields[0].replace("_", " "))
             if "_" in fields[0]:
                 continue
             offsets = fields[6 + _number(fields[3], 10, location) :]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from holdfast.errors import UserError, one_of
 from holdfast.evaluation.space import normalised
 from holdfast.results import read_result
+from holdfast.text_prompts import PromptOptions, choose_prompts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -220,7 +221,9 @@ def check_single_texts(spec: str, pairs: Sequence[TextPairs]) -> None:
         raise UserError(f"{spec} {reason}: a single text of a pair is measured only in an encoder: give that encoder")
 
 
-def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTransformer:
+def load_space_encoder(
+    spec: str, *, pooling: str | None = None, prompts: PromptOptions | None = None
+) -> SentenceTransformer:
     """Load the encoder whose space is measured: a model, or the part of a classifier below its head.
 
     For a fine-tuned sequence classifier this is its transformer, pooled like a masked language model ([CLS] by
@@ -235,18 +238,20 @@ def load_space_encoder(spec: str, *, pooling: str | None = None) -> SentenceTran
 
     folder = resolve_model(spec)
     if not (folder / "modules.json").is_file() or not (folder / _CLASSES_FILE).is_file():
-        return load_sentence_transformer(spec, pooling=pooling)
+        return load_sentence_transformer(spec, pooling=pooling, prompts=prompts)
     from sentence_transformers import SentenceTransformer
 
     classifier = load_sentence_transformer(spec)
     *encoder, _ = classifier.children()
-    prompts = {name: prompt for name, prompt in classifier.prompts.items() if prompt is not None}
-    return SentenceTransformer(
+    below = SentenceTransformer(
         modules=encoder,
         device=str(classifier.device),
-        prompts=prompts,
+        prompts={name: prompt for name, prompt in classifier.prompts.items() if prompt is not None},
         default_prompt_name=classifier.default_prompt_name,
     )
+    if prompts is not None:
+        choose_prompts(below, prompts, spec=spec)
+    return below
 
 
 def _classifier_config(spec: str) -> dict[str, Any] | None:

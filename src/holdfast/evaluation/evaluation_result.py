@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.evaluation.dense_search import DECIMALS
 from holdfast.evaluation.noisy_task import SEED as SEED_OF_NOISE
+from holdfast.evaluation.retrieval import SEED as BOOTSTRAP_SEED
+from holdfast.evaluation.retrieval import RetrievalOptions, similarity_of
 from holdfast.evaluation.sts import ALL_STS_TASKS
 from holdfast.evaluation.transfer import FOLDS, SEED, STRENGTHS, STRENGTHS_ACROSS, TRANSFER_TASKS
 from holdfast.input_limits import input_protocol
 from holdfast.models import read_as
 from holdfast.results import new_result
+from holdfast.text_prompts import prompt_protocol
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from holdfast.edits.noise import Noise
+    from holdfast.user_functions import SentenceEncoder
 
 
 def evaluation_options(
@@ -52,11 +57,12 @@ def evaluation(
     identity: dict[str, Any],
     command: Sequence[str] | None = None,
     seconds: float | None = None,
+    retrieval: RetrievalOptions | None = None,
 ) -> dict[str, Any]:
     """Build a result of kind ``evaluate`` from the rows of `evaluate_tasks`, the encoder, and its name ``model``.
 
-    ``options`` are those of `evaluation_options`, ``identity`` the model's hashes (`model_identity`), and ``seconds``
-    the duration of the evaluation.
+    ``options`` are those of `evaluation_options`, ``identity`` the model's hashes (`model_identity`), ``seconds`` the
+    duration of the evaluation, and ``retrieval`` the options of retrieval, if it was measured.
     """
     return new_result(
         "evaluate",
@@ -66,8 +72,10 @@ def evaluation(
         protocol={
             **options,
             **_methods([row["task"] for row in rows]),
+            **(retrieval_protocol(encoder, retrieval) if retrieval is not None else {}),
             **input_protocol(encoder),
             **read_as(encoder),
+            **prompt_protocol(encoder),
         },
         seed=None,
         results=rows,
@@ -91,3 +99,16 @@ def _methods(tasks: Sequence[str]) -> dict[str, Any]:
             "C_folds_of_train": list(STRENGTHS_ACROSS),
         }
     return methods
+
+
+def retrieval_protocol(model: SentenceEncoder, options: RetrievalOptions) -> dict[str, Any]:
+    """Return the part of the protocol about retrieval; the identity of another index is not in it."""
+    return {
+        "retrieval": {
+            "similarity": similarity_of(model),
+            "search": f"exact; on a tie of {DECIMALS} decimals the earlier document first",
+            "metrics": "ir_measures; recall@k: share of a query's relevant documents among the first k",
+            "interval": f"paired bootstrap over queries, seed {BOOTSTRAP_SEED}",
+            "systems": {system.name: system.record for system in options.systems},
+        }
+    }

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.encoding import Progress
 from holdfast.errors import UserError, one_of
-from holdfast.evaluation.noisy_task import with_noise
+from holdfast.evaluation.noisy_task import with_noise, with_noisy_queries
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval import RetrievalOptions, evaluate_retrieval, is_retrieval, load_retrieval
 from holdfast.evaluation.space import evaluate_space
 from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
 from holdfast.evaluation.task_sample import sample_labelled, sample_pairs, sampled_row
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.edits.noise import Noise
 
 GROUPS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS}
-TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space")
+TASKS = (*ALL_STS_TASKS, *TRANSFER_TASKS, "space", RETRIEVAL)
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,15 @@ class _Space:
 def task_names(text: str, where: str = "--tasks") -> list[str]:
     """Parse task names joined by commas; groups (``sts``, ``transfer``) are expanded and repeated names are dropped.
 
+    ``retrieval:NAME`` stays as it is.
+
     Raises:
         UserError: a task is unknown, or there is none.
     """
     names: list[str] = []
     for name in (part.strip() for part in text.split(",") if part.strip()):
-        names += GROUPS.get(name) or [one_of(where, name, (*GROUPS, *TASKS))]
+        known = GROUPS.get(name) or ([name] if is_retrieval(name) and name[-1] != ":" else None)
+        names += known or [one_of(where, name, (*GROUPS, *TASKS, f"{RETRIEVAL}:NAME"))]
     if not names:
         raise UserError(f"{where} names no task: leave it out for the seven STS test sets")
     return list(dict.fromkeys(names))
@@ -70,8 +75,9 @@ def evaluate_tasks(
     started: Callable[[str], None] | None = None,
     limit: int | None = None,
     noises: Sequence[Noise] = (),
+    retrieval: RetrievalOptions | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a row of results per task: similarity first, then transfer, then the shape of the space.
+    """Return a row of results per task: similarity first, then transfer, then the shape of the space, then retrieval.
 
     With ``noises``, a task's row is followed by one for each noise (`holdfast.evaluation.noisy_task`).
     Each row counts the texts that exceed the model's length limit: ``truncated: {texts, of, tokens, lost_percent}``.
@@ -80,29 +86,38 @@ def evaluate_tasks(
 
     Args:
         model: any SentenceTransformer.
-        tasks: any of `TASKS`.
+        tasks: any of `TASKS`, and ``retrieval:NAME``.
         data: the folder with the data sets; ``None`` takes ``HOLDFAST_DATA``, then the hub.
         text: ``"raw"``, or ``"senteval"`` for the text as SentEval tokenises it, where it does.
         precision: precision of the encoder, ``"fp32"`` or ``"bf16"``.
         progress: called with (sentences done, distinct sentences) while encoding.
         started: called with a task's id when its vectors are ready and its scoring starts.
         limit: measure on about this number of rows of each part of a task, the same rows for every model, and record
-            this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. "space" is
-            not sampled.
+            this in the row: ``sample: {of, seed}``. This is for a quick look and is not a score of the task. Retrieval
+            and "space" are not sampled.
         noises: kinds of noise, with their strengths, in which the tasks are measured, too; "space" is not.
+        retrieval: options of retrieval, which has a row for each file of queries (see `evaluate_retrieval`).
 
     Raises:
         UserError: data is missing or damaged (checked before anything is encoded), or vectors have no score.
     """
     if limit is not None:
         in_range("limit", limit, "a limit of rows", least=2)
+    options = retrieval or RetrievalOptions()
+    collections = [load_retrieval(task, data=data, qrels=options.qrels) for task in tasks if is_retrieval(task)]
     loaded: list[LoadedTask] = []
     for names, load in ((ALL_STS_TASKS, load_sts), (TRANSFER_TASKS, load_transfer)):
         loaded += [load(task, data=data, text=text) for task in tasks if task in names]
     if "space" in tasks:
         loaded.append(_Space(model, data))
     loaded = [each for task in loaded for each in _versions(task, noises, limit)]
-    return score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
+    rows = []
+    if loaded:
+        rows += score_tasks(model, loaded, precision=precision, progress=progress, shared=True, started=started)
+    for collection in collections:
+        noisy = with_noisy_queries(collection, noises)
+        rows += evaluate_retrieval(model, noisy, options, precision=precision, progress=progress, shared=True)
+    return rows
 
 
 def evaluate_sts_dev(

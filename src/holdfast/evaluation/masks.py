@@ -21,6 +21,8 @@ from holdfast.models import evaluating
 from holdfast.number_ranges import in_range
 from holdfast.objectives.l2p_csr import L2PCSR
 from holdfast.prompt import template_length
+from holdfast.prompt_tokens import added_tokens
+from holdfast.text_prompts import prompt_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -193,10 +195,11 @@ def learn_masks(
     encoder = Encoder(model)
     if settings.max_length < _SHORTEST:
         raise UserError(f"--max-length {settings.max_length}: at least {_SHORTEST} tokens are needed to hold one word")
-    with limited_to(model, lowered(settings.max_length, model, template_length(model))):
+    with limited_to(model, lowered(settings.max_length, model, template_length(model) + added_tokens(model))):
         features = encoder.tokenise(batch)
-        count_cut(model.tokenizer, texts, input_limit(model), cuts)
-    real = features["attention_mask"].bool().cpu().numpy()[: len(texts)]
+        prompt = prompt_of(model) or ""
+        count_cut(model.tokenizer, [prompt + text for text in texts], input_limit(model), cuts)
+    real = encoder.text_mask(features).bool().cpu().numpy()[: len(texts)]
     tokens = [
         tuple(model.tokenizer.convert_ids_to_tokens(features["input_ids"][row][torch.from_numpy(real[row])].tolist()))
         for row in range(len(texts))

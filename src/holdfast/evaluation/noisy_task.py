@@ -1,4 +1,4 @@
-"""Tasks measured on noisy texts: the second sentences of pairs, or the test texts of a transfer task."""
+"""Tasks measured on noisy texts: second sentences of pairs, test texts of a transfer task, queries of a collection."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.data.beir import CLEAN, Collection
 from holdfast.data.registry import Labelled
 from holdfast.edits.noise import Noise, noisy
 from holdfast.evaluation.sts import StsTask
@@ -51,6 +52,17 @@ def with_noise(task: LoadedTask, noise: Noise) -> NoisyTask | None:
     if isinstance(task, TransferTask):
         return NoisyTask(replace(task, tested=_noisy_part(task.clean_tested, noise)), noise)
     return None
+
+
+def with_noisy_queries(collection: Collection, noises: Sequence[Noise]) -> Collection:
+    """Return a collection whose clean queries are also there with each noise, as ``queries KIND=STRENGTH``."""
+    clean = next((queries for queries in collection.queries if queries.name == CLEAN), None)
+    if clean is None:
+        return collection
+    copies = [
+        replace(clean, name=f"{CLEAN} {noise}", texts=_noisy(clean.texts, noise), noise=str(noise)) for noise in noises
+    ]
+    return replace(collection, queries=[*collection.queries, *copies])
 
 
 def _noisy_part(part: Labelled, noise: Noise) -> Labelled:

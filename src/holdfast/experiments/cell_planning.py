@@ -36,6 +36,7 @@ from holdfast.model_lookup import resolve_model
 from holdfast.number_ranges import in_range
 from holdfast.option_parsing import fitted
 from holdfast.precision import Precision, ResolvedPrecision, auto_here
+from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.train_config import TrainConfig
 from holdfast.user_classes import is_user_class
@@ -56,16 +57,18 @@ that ADCL's attack makes."""
 
 _PAIRS_DRAWN = 50
 
+_PROMPTS = tuple(each.name for each in dataclasses.fields(RolePromptOptions))
+"""No setting of a table: the papers' models have no prompts."""
 _ENCODER_OWN = ("method", "model", "corpus", "from", "back_translated")
-_NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed")
+_NOT_BASELINE = ("name", "model", "vectors", "corpus", "output", "data", "seed", *_PROMPTS)
 _NOT_ENCODER = (
     *("method", "model", "corpus", "output", "data", "seed", "report_to", "report_sts", "save_steps"),
-    "keep_checkpoints",
+    *("keep_checkpoints", *_PROMPTS),
 )
-_NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts")
+_NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", *_PROMPTS)
 _NOT_ATTACK = (
     *("model", "recipes", "texts", "search", "data", "output", "seed", "side_by_side", "call_batch", "processes"),
-    *("device", "label_map", "resources", *RESOURCES),
+    *("device", "label_map", "resources", *RESOURCES, *_PROMPTS),
 )
 _SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_ENCODER),

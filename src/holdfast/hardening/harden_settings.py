@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
+from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
 METHOD = "anchored"
@@ -17,7 +18,7 @@ MAX_LENGTH = 64
 
 
 @dataclass(frozen=True)
-class HardenSettings:
+class HardenSettings(RolePromptOptions):
     """Settings of a hardening.
 
     Attributes:
@@ -89,5 +90,6 @@ class HardenSettings:
             options=options,
             selection="last",  # the selected model must not depend on the data sets that are available
             report_sts=False,
+            **self.without_sides(),
             **{name: getattr(self, name) for name in same},
         )

@@ -132,6 +132,7 @@ def _audit_settings(settings: HardenSettings, model: str, name: str, masked_lm: 
         pooling=settings.pooling if name == BEFORE else None,
         seed=settings.seed,
         data=settings.data,
+        **settings.as_options(),
     )
 
 
@@ -167,7 +168,13 @@ def _sts_rows(
     try:
         before, after = (
             sts_cost.evaluate_sts(
-                model, settings.output / name, pooling=pooling, data=settings.data, console=console, command=command
+                model,
+                settings.output / name,
+                pooling=pooling,
+                data=settings.data,
+                prompts=settings,
+                console=console,
+                command=command,
             )
             for model, name, pooling in models
         )

@@ -17,6 +17,7 @@ from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer
 from holdfast.progress import stage
 from holdfast.results import earlier_result, write_result
+from holdfast.text_prompts import PromptOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +37,7 @@ def evaluate_sts(
     *,
     pooling: str | None,
     data: Path | None,
+    prompts: PromptOptions,
     console: Console | None,
     command: list[str] | None,
 ) -> dict[str, Any]:
@@ -46,13 +48,17 @@ def evaluate_sts(
     """
     folder = resolve_model(model)
     options, identity = evaluation_options(STS_TASKS, pooling=pooling), model_identity(folder)
+    if prompts.prompt_settings:
+        options["prompt_options"] = prompts.prompt_settings
     earlier = earlier_result(path, identity["model_sha256"])
-    if earlier is not None and all(earlier["protocol"].get(name) == value for name, value in options.items()):
+    if earlier is not None and all(
+        earlier["protocol"].get(name) == options.get(name) for name in (*options, "prompt_options")
+    ):
         return earlier
     if earlier is not None and console is not None:
         console.print(f"{path} has other settings: measure again", highlight=False, markup=False)
     with stage(console, f"measuring {model} on the seven STS test sets", unit="sentences") as progress:
-        encoder = load_sentence_transformer(model, pooling=pooling)
+        encoder = load_sentence_transformer(model, pooling=pooling, prompts=prompts)
         rows = evaluate_tasks(encoder, STS_TASKS, data=data, progress=progress.update)
     if console is not None:
         for line in cut_lines(rows):

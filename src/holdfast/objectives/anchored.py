@@ -70,7 +70,6 @@ class Anchored(Objective):
     """
 
     TITLE: ClassVar = "Anchored"
-    PRESERVES_VECTORS: ClassVar = True
     SYNONYMS_OPTION: ClassVar = "synonyms"
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = "changed sentences keep the vectors that the original encoder gives the clean ones"
@@ -166,7 +165,7 @@ class Anchored(Objective):
 
         Parameters, their gradients, the module's mode and the random state are left unchanged.
         """
-        mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
+        mask: Tensor = encoder.text_mask(sentences)[:, : x.shape[1]].to(x.dtype)
 
         def loss(delta: Tensor) -> Tensor:
             with encoder.perturbed(embeddings=x, delta=delta):

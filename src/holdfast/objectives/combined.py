@@ -228,7 +228,7 @@ class Combined(ContrastiveObjective):
         if self.weakening is None:
             return None
         views = len(x) // len(sentences["attention_mask"])
-        real = sentences["attention_mask"].bool().repeat(views, 1)
+        real = encoder.text_mask(sentences).bool().repeat(views, 1)
 
         def loss(masks: Weakening) -> Tensor:
             with encoder.perturbed(embeddings=x, weakening=masks.pairs()):
@@ -255,7 +255,7 @@ class Combined(ContrastiveObjective):
         """Return the contrastive terms, with RobustEmbed's second positive if it is on."""
         if self.ascent is None:
             return {"contrastive": self.contrast(z, [keys], masked)}
-        mask = sentences["attention_mask"].to(x.dtype)
+        mask = encoder.text_mask(sentences).to(x.dtype)
 
         def perturbed(embeddings: Tensor, delta: Tensor) -> Tensor:
             with encoder.perturbed(embeddings=embeddings, delta=delta):

@@ -145,7 +145,7 @@ class ConSERT(ContrastiveObjective):
 
     def _augmented(self, encoder: Encoder, sentences: Features, view: int) -> tuple[Features, Tensor | None]:
         """Return a view's features, and the mask of the values to keep at the first layer; None: all."""
-        real = sentences["attention_mask"].bool()
+        real = encoder.text_mask(sentences).bool()
         rows, length = real.shape
         backbone: Any = encoder.backbone.model
         width, device, kind = backbone.config.hidden_size, real.device, self.views[view]
@@ -183,7 +183,7 @@ class ConSERT(ContrastiveObjective):
 
         Parameters, their gradients, the module's mode and the random state are left unchanged.
         """
-        mask: Tensor = sentences["attention_mask"].to(x.dtype)
+        mask: Tensor = encoder.text_mask(sentences).to(x.dtype)
 
         def loss(delta: Tensor) -> Tensor:
             with encoder.perturbed(embeddings=x, delta=delta):

@@ -177,7 +177,7 @@ class L2PCSR(ContrastiveObjective):
         self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
     ) -> tuple[dict[str, Any], list[Tensor]]:
         masks, losses = self._climb(encoder, sentences, x, equal)
-        real = _real_in_both_views(sentences)
+        real = _real_in_both_views(encoder, sentences)
         if masks.tokens is not None:
             self.diagnostics["weakened_tokens"] = 1.0 - (masks.tokens * real).sum() / (real.sum() * len(masks.tokens))
         if masks.features is not None:
@@ -188,7 +188,7 @@ class L2PCSR(ContrastiveObjective):
         self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
     ) -> tuple[Weakening, list[Tensor]]:
         """Return the last masks, for embeddings x (2B, L, d), and the loss at each step."""
-        real = _real_in_both_views(sentences)
+        real = _real_in_both_views(encoder, sentences)
 
         def loss(masks: Weakening) -> Tensor:
             return self._perturbed_loss(encoder, sentences, x, {"weakening": masks.pairs()}, equal)
@@ -202,7 +202,7 @@ class L2PCSR(ContrastiveObjective):
         self, encoder: Encoder, sentences: Features, x: Tensor, equal: Tensor | None
     ) -> tuple[dict[str, Any], list[Tensor]]:
         """Return the noise δ (2B, L, d) for embeddings x (2B, L, d) as an argument, and the loss at each step."""
-        real = _real_in_both_views(sentences).to(x.dtype)
+        real = _real_in_both_views(encoder, sentences).to(x.dtype)
 
         def loss(delta: Tensor) -> Tensor:
             return self._perturbed_loss(encoder, sentences, x, {"delta": delta}, equal)
@@ -213,7 +213,7 @@ class L2PCSR(ContrastiveObjective):
         return {"delta": delta}, losses
 
 
-def _real_in_both_views(sentences: Features) -> Tensor:
-    """Return the mask of both views, (2B, L), true at tokens, false at padding."""
-    real: Tensor = sentences["attention_mask"].bool()
+def _real_in_both_views(encoder: Encoder, sentences: Features) -> Tensor:
+    """Return the mask of both views, (2B, L), true at tokens, false at padding and at a prompt."""
+    real = encoder.text_mask(sentences).bool()
     return real.repeat(2, 1)

@@ -63,9 +63,6 @@ class Objective(nn.Module, ABC):
     OWN_POSITIVES: ClassVar[str | None] = None
     """The positives that the method makes itself, for messages; None: a second column of the data may hold them."""
 
-    PRESERVES_VECTORS: ClassVar[bool] = False
-    """True if the trained encoder must stay close to the original's vectors: a default prompt must not be ignored."""
-
     FILE_OPTIONS: ClassVar[tuple[str, ...]] = ()
     """Options that name a model or a file: tables of experiments record the hashes of what they name."""
 

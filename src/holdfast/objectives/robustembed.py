@@ -173,7 +173,7 @@ class RobustEmbed(ContrastiveObjective):
 
         Parameters, their gradients, the module's mode and the random state are left unchanged.
         """
-        mask: Tensor = sentences["attention_mask"][:, : x.shape[1]].to(x.dtype)
+        mask: Tensor = encoder.text_mask(sentences)[:, : x.shape[1]].to(x.dtype)
 
         def loss(delta: Tensor) -> Tensor:
             z_adversarial = self.head(self._encode_perturbed(encoder, sentences, x, delta))

@@ -181,7 +181,7 @@ class VAdvCSE(ContrastiveObjective):
     def _mask(self, sentences: Features, x: Tensor) -> Tensor:
         if self.space == "sentence":
             return torch.ones(x.shape[:2], device=x.device, dtype=torch.promote_types(x.dtype, torch.float32))
-        mask: Tensor = sentences["attention_mask"][:, : x.shape[1]]
+        mask: Tensor = self.encoder.text_mask(sentences)[:, : x.shape[1]]
         return mask.to(torch.promote_types(x.dtype, torch.float32))
 
     def _perturbed(self, encoder: Encoder, sentences: Features, x: Tensor, r: Tensor) -> Tensor:

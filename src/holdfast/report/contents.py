@@ -16,6 +16,7 @@ from holdfast.report.examples import ShownExamples, collect_examples
 from holdfast.report.model_scores import Score, Scores, collect, with_average
 from holdfast.report.reproduced import reproduced_charts
 from holdfast.report.result_sources import OF_SEVERAL, ReportSource, models_of
+from holdfast.report.retrieval import retrieval_bars, retrieval_sources, retrieval_tables
 from holdfast.runs.run_log import TRAININGS, number_of
 
 _KNOWN = (
@@ -49,6 +50,7 @@ class Contents:
 def make_contents(sources: Sequence[ReportSource], *, examples: int) -> Contents:
     """Collect everything that the results have to show, with at most ``examples`` adversarial texts."""
     drawn = models_of(source for source in sources if source.kind in ("attack", "audit", *TRAININGS))
+    drawn += models_of(retrieval_sources(sources))
     labels = models_of(sources)
     # There are few colours: models that figures draw in their colour come first.
     places = {label: place for place, label in enumerate(dict.fromkeys([*drawn, *labels]))}
@@ -56,6 +58,7 @@ def make_contents(sources: Sequence[ReportSource], *, examples: int) -> Contents
     similarity, transfer = tables.similarity_scores(sources), tables.transfer_scores(sources)
     sections = (
         _measured(sources, similarity, transfer, colours),
+        _retrieved(sources, colours),
         _attacked(sources, colours),
         _audited(sources, colours),
         _compared(sources),
@@ -97,6 +100,12 @@ def _measured(
         ),
     )
     return Section("quality", "Quality and space", "", blocks)
+
+
+def _retrieved(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:
+    note = "Clean queries, and the same questions mistyped, dictated or translated."
+    block = Block(figures=tuple(retrieval_bars(sources, colours)), tables=_filled(*retrieval_tables(sources)))
+    return Section("retrieval", "Retrieval under noise", note, _blocks(block))
 
 
 def _attacked(sources: Sequence[ReportSource], colours: figures.Colours) -> Section:

@@ -184,7 +184,7 @@ def _short_names(models: Mapping[tuple[str, str, str], ReportSource]) -> dict[tu
 def _measured(source: ReportSource) -> set[tuple[str, ...]]:
     kind = "audit" if source.kind == "audit" else ""  # an audit measures some of the same tasks in its own way
     return {
-        (kind, row["task"], row["split"], str(row.get("recipe", "")), str(row.get("item", "")))
+        (kind, row["task"], row["split"], *(str(row.get(key, "")) for key in ("recipe", "item", "data", "system")))
         for row in source.rows
         if row["metrics"]
     }

@@ -92,6 +92,8 @@ def _settings(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("base model", f"{record['base_model']} (sha256 {record['base_model_sha256'][:16]}…)"),
         ("corpus", f"{corpus['source']}: {corpus['sentences']} sentences (sha256 {corpus['sha256'][:16]}…)"),
     ]
+    if record.get("prompt"):
+        rows.append(("prompt before every sentence", record["prompt"]))
     if record["pooling"] is not None:
         rows.insert(3, ("pooling", record["pooling"]))
     training = dict(record["training"])

@@ -11,6 +11,7 @@ from holdfast.launch import processes
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder
+from holdfast.text_prompts import PromptOptions
 
 if TYPE_CHECKING:
     from holdfast.objectives import Objective
@@ -19,7 +20,7 @@ Selection = Literal["auto", "stsb-dev", "last"]
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(PromptOptions):
     """Settings of a training run.
 
     Attributes:

@@ -21,6 +21,7 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from holdfast.input_limits import Cuts, count_tokens, input_limit
 from holdfast.objectives import Objective
 from holdfast.runs.resumable import Resumable
+from holdfast.text_prompts import prompt_of
 from holdfast.training.sampling import EpochOrder, epoch_batches
 from holdfast.training.sharding import Sharded, clip_norm, load_whole_state, split_groups, whole_state
 
@@ -229,9 +230,9 @@ class HoldfastTrainer(Resumable, SentenceTransformerTrainer):
 
 
 def _counting_cut(model: Any, inputs: list[str], **named: Any) -> Any:
-    """Tokenise a column of a batch, and add its `_COUNTS`."""
-    features = model.preprocess(inputs, **named)
-    prompt = named.get("prompt") or ""
+    """Tokenise a column of a batch with the chosen prompt, and add its `_COUNTS`."""
+    prompt = named.pop("prompt", None) or prompt_of(model) or ""
+    features = model.preprocess(inputs, prompt=prompt or None, **named)
     counts = count_tokens(model.tokenizer, [f"{prompt}{text}" for text in inputs], features, input_limit(model))
     features[_CUT] = (len(counts.lost), len(inputs), sum(counts.read), sum(counts.lost.values()))
     return features

@@ -19,7 +19,6 @@ from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus
 from holdfast.data.registry import is_local, load_pairs
 from holdfast.distributed import agree, found_once_here, leave_process_group
 from holdfast.encoder import Encoder, freeze_unused
-from holdfast.encoding import default_prompt
 from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
@@ -30,11 +29,13 @@ from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Objective
 from holdfast.progress import stage
 from holdfast.prompt import template_length, text_limit
+from holdfast.prompt_tokens import added_tokens
 from holdfast.runs.best_weights import KeepBest
 from holdfast.runs.duplicate_shares import duplicates_before, logged_shares
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import METRICS_FILE, read_log
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
+from holdfast.text_prompts import prompt_of, prompt_protocol
 from holdfast.training.corpus_checks import refuse_single_text, share_in_first_batches
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
@@ -73,8 +74,9 @@ def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
         return finished
     set_seed(config.seed)
     with stage(run.console, f"loading {config.model}", announce=False):
-        model = load_sentence_transformer(config.model, pooling=config.pooling)
-    run.print(_default_prompt_line(config.model, model, objective_type))
+        model = load_sentence_transformer(config.model, pooling=config.pooling, prompts=config)
+    if prompt := prompt_of(model):
+        run.print(f"training puts the prompt {prompt!r} before every sentence; it is never perturbed")
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
         corpus = _spooled(config, reading.update)
     selection = resolved_selection(config.selection, config.data)
@@ -86,20 +88,6 @@ def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
         run.print("no STS-B dev data found (--data or HOLDFAST_DATA): the last step will be kept")
     objective = _objective(config, objective_type, model, options)
     return _run(config, model, objective, corpus, run, shard)
-
-
-def _default_prompt_line(spec: str, model: SentenceTransformer, kind: type[Objective]) -> str:
-    """Return a message if training does not use the model's default prompt; empty if it has none."""
-    prompt = default_prompt(model)
-    if not prompt:
-        return ""
-    message = f"{spec} puts its default prompt {prompt!r} before every text, and training sees sentences without it"
-    if kind.PRESERVES_VECTORS:
-        raise UserError(
-            f"{message}: the vectors that would be kept are not those in use; if they are used without the prompt, "
-            "save the model with default_prompt_name = None first"
-        )
-    return message
 
 
 def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
@@ -151,7 +139,7 @@ def _run(
 ) -> dict[str, Any]:
     record = run.record
     limit = model.max_seq_length  # restored for the exported model
-    run.print(lowered_line(config.max_length, text_limit(model), config.model))
+    run.print(lowered_line(config.max_length, text_limit(model, added_tokens(model)), config.model))
     set_limit(model, record["max_seq_length"])
     dev = None
     if record["selection"] == "stsb-dev":
@@ -204,7 +192,7 @@ def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encode
 _METRIC = "eval_stsb_dev_spearman"
 _PROTOCOL = (
     *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection"),
-    *("base_model", "base_model_sha256", "max_seq_length", "dimensions"),
+    *("base_model", "base_model_sha256", "max_seq_length", "dimensions", "prompt"),
 )
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
@@ -221,7 +209,7 @@ def _finish(
     rows = None
     if config.report_sts and is_local("sts12", "test", config.data):
         with stage(run.console, "measuring the seven STS test sets", unit="sentences") as measuring:
-            finished = load_sentence_transformer(str(output))
+            finished = load_sentence_transformer(str(output), prompts=config)
             rows = evaluate_sts(finished, data=config.data, progress=measuring.update)
         run.print(*cut_lines(rows))
         export(model, output, model_card(record, chosen, rows))
@@ -247,8 +235,9 @@ def _record(
         },
         "selection": selection,
         # A prompt does not shorten the sentence. Vectors are trained at the size in use, after truncate_dim.
-        "max_seq_length": lowered(config.max_length, model, template_length(model)),
+        "max_seq_length": lowered(config.max_length, model, template_length(model) + added_tokens(model)),
         "dimensions": model.get_embedding_dimension(),
+        **prompt_protocol(model, sides=False),
     }
 
 
@@ -264,6 +253,7 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
         "base_model": config.model,
         "base_model_sha256": model_identity(resolve_model(config.model))["model_sha256"],
         "pooling": config.pooling,
+        **({"prompt_options": config.prompt_settings} if config.prompt_settings else {}),
         "training": {key: getattr(config, key) for key in keys},
         "eval_steps": config.eval_steps,
     }

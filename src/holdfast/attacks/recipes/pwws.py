@@ -43,7 +43,9 @@ class PWWS(Recipe):
         """Rank words by ``softmax(saliency) · gain of the best synonym`` in the original text; replace them in turn."""
         places = state.places
         salient = yield from saliency(state, places)
-        synonyms = self.synonyms(state, places)
+        synonyms = {}
+        for place, words in self.synonyms(state, places).items():
+            synonyms[place] = [each.word for each in (yield from state.allowed(place, words))]
         texts = [state.original.exchanged(place, word).text for place in places for word in synonyms[place]]
         verdicts = iter((yield Query(tuple(texts))) if texts else [])
         scores = {place: [next(verdicts).score for _ in synonyms[place]] for place in places}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.attacks.attack_state import AttackState, Constraint
-from holdfast.attacks.constraints import Budget, ContentWords
+from holdfast.attacks.constraints import Budget, ContentWords, ValidSynonym
 from holdfast.attacks.requests import Search
 
 
@@ -21,6 +21,7 @@ class Recipe(abc.ABC):
     Args:
         max_share: largest share of the text's words that may be changed, rounded down.
         max_words: words that may be changed at most; null: as many as ``max_share`` allows.
+        valid_synonyms: allow only substitutes that are valid synonyms in the original text; no published attack does.
 
     Attributes:
         NAME: its name on the command line.
@@ -38,6 +39,7 @@ class Recipe(abc.ABC):
 
     max_share: float = 1.0
     max_words: int | None = None
+    valid_synonyms: bool = False
 
     def __post_init__(self) -> None:
         self.constraints()  # raises an error for constants that no constraint accepts
@@ -48,7 +50,8 @@ class Recipe(abc.ABC):
 
     def constraints(self) -> tuple[Constraint, ...]:
         """Return the constraints, in the order in which substitutes are checked."""
-        return (ContentWords(), Budget(self.max_share, self.max_words))
+        budget = Budget(self.max_share, self.max_words)
+        return (ContentWords(), budget, ValidSynonym()) if self.valid_synonyms else (ContentWords(), budget)
 
     def needs(self) -> tuple[str, ...]:
         """Return the names of all resources it uses, as in :class:`~holdfast.attacks.resources.Resources`."""

@@ -17,6 +17,9 @@ from holdfast.classifiers.losses import task_loss
 from holdfast.devices import random_states, set_random_states
 from holdfast.encoder import attacking
 
+PROMPT_TOKENS = "prompt_tokens"
+"""The entry of ``config.holdfast`` with the number of tokens up to the end of a classifier's prompt."""
+
 
 @dataclass(frozen=True)
 class TaskBatch:
@@ -143,6 +146,9 @@ class Passes:
         parameter = next(self.model.parameters())
         kind = torch.promote_types(parameter.dtype, torch.float32)
         self.mask: Tensor = batch.features["attention_mask"].to(kind)
+        if prompt := (getattr(self.model.config, "holdfast", None) or {}).get(PROMPT_TOKENS):
+            # The prompt, and [CLS] before it, are never perturbed, as in encoders.
+            self.mask = self.mask * (self.mask.cumsum(dim=1) > prompt)
         self._device: torch.device = parameter.device
         self._random = random_states(self._device)
 

@@ -13,7 +13,12 @@ from holdfast.evaluation.pairing.scores import check_data, sample_of
 from holdfast.results import shown
 
 # Key in the protocol of what else decides an item of an audit, besides the texts, the seed and the recipe.
-_DECIDED_BY = {"audit-advsts": "advsts", "audit-advsts-typos": "advsts", "audit-neighbours": "neighbours"}
+_DECIDED_BY = {
+    "audit-advsts": "advsts",
+    "audit-advsts-typos": "advsts",
+    "audit-neighbours": "neighbours",
+    "audit-retrieval": "retrieval",
+}
 # Main figures that are means of a number per text, on the scale of that number; the others are shares.
 _MEANS = ("stability", "p_hold_nearer", "p_entailed_nearer")
 

@@ -8,6 +8,9 @@ from typing import Any
 from holdfast.errors import UserError
 from holdfast.evaluation.comparison import Correlations, Sample, SeedBySeed, Shares
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, RowKey, as_object, common, name_of
+from holdfast.evaluation.retrieval import TASK as RETRIEVAL
+from holdfast.evaluation.retrieval import retrieval_sample
+from holdfast.evaluation.retrieval_systems import ENCODER
 from holdfast.results import shown
 
 # Parts of a split that `finetune` draws by its seed.
@@ -50,7 +53,7 @@ def _scored(source: ComparedResult) -> dict[RowKey, Mapping[str, Any]]:
     Raises:
         UserError: there is no such row.
     """
-    rows = {_key_of(row): row for row in source.result["results"] if _is_of_scores(row)}
+    rows = {key: row for row in source.result["results"] if _is_of_scores(row) for key in _keys_of(row)}
     if not rows:
         tasks = ", ".join(dict.fromkeys(row["task"] for row in source.result["results"])) or "nothing"
         raise UserError(
@@ -76,8 +79,18 @@ def _is_of_scores(row: Mapping[str, Any]) -> bool:
     return "items" in row and "text" not in row["items"]
 
 
-def _key_of(row: Mapping[str, Any]) -> RowKey:
-    return RowKey(row["task"], row["split"], None, "accuracy" if "correct" in row["items"] else "spearman")
+def _keys_of(row: Mapping[str, Any]) -> list[RowKey]:
+    """Return the key of a row, or a key for each metric of a row of retrieval, by its collection and its system.
+
+    A row of BM25 has none: it is the same for all models.
+    """
+    if row["task"] == RETRIEVAL:
+        if str(row.get("system")).startswith("bm25"):
+            return []
+        names = [str(row.get("data", "")), str(row.get("system", ""))]
+        recipe = " ".join(name for name in names if name and name != ENCODER.name)
+        return [RowKey(row["task"], row["split"], recipe, metric) for metric in row["items"]]
+    return [RowKey(row["task"], row["split"], None, "accuracy" if "correct" in row["items"] else "spearman")]
 
 
 def _values(items: Mapping[str, Any]) -> Sequence[float]:
@@ -102,6 +115,8 @@ def sample_of(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Sequence[
     for row, source in zip(rows[1:], sources[1:], strict=True):
         if row["n"] != rows[0]["n"] or row["items"].get("gold") != gold:
             raise _other_data(key, source, sources[0])
+    if key.task == RETRIEVAL:
+        return retrieval_sample([row["items"][key.metric] for row in rows])
     if key.metric == "accuracy":
         return Shares([row["items"]["correct"] for row in rows])
     return Correlations(gold, [_values(row["items"]) for row in rows])

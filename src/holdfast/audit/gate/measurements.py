@@ -1,0 +1,109 @@
+"""The measurements of a result by the names that conditions use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.audit.gate.conditions import Condition
+from holdfast.audit.item_names import item_name
+from holdfast.errors import UserError, did_you_mean
+
+_WHOLE = ("all", "test", "dev")
+_HEADLINES = ("spearman", "accuracy", "success_rate", "recall@1", "ndcg@10", "mrr@10")
+"""Main metrics of rows that name none, the first that a row has."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row of a result.
+
+    Attributes:
+        name: the item, as conditions name it.
+        row: the row.
+    """
+
+    name: str
+    row: Mapping[str, Any]
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The metrics of the row."""
+        metrics: Mapping[str, float] = self.row["metrics"]
+        return metrics
+
+    @property
+    def headline(self) -> str | None:
+        """The main metric; None for an item that was not measured."""
+        if "headline" in self.row:
+            named: str | None = self.row["headline"]
+            return named
+        return next((name for name in _HEADLINES if name in self.metrics), None)
+
+    @property
+    def reason(self) -> str:
+        """The reason why the item has no metrics, or not this one."""
+        if "told" in self.row and not self.metrics:
+            return str(self.row["told"])
+        undefined = self.row.get("undefined")
+        return f"undefined: {', '.join(undefined)}" if undefined else "its row has no such metric"
+
+
+def measured(result: Mapping[str, Any]) -> dict[str, Measured]:
+    """Return the rows of a result by name.
+
+    The name of an item of an audit is that on the card (``typos``, ``case.lower``); that of another row is its task,
+    its split unless it is the whole of the data, the recipe of an attack, and the form of the vectors, with dots.
+
+    Raises:
+        UserError: the result has no rows.
+    """
+    rows = [Measured(_name(row), row) for row in result["results"]]
+    if not rows:
+        raise UserError("the result holds no rows: nothing can be checked")
+    named: dict[str, Measured] = {}
+    for row in rows:
+        named.setdefault(row.name, row)
+    return named
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    if str(row["task"]).startswith("audit-"):
+        return item_name(row)
+    split = "" if row["split"] in _WHOLE else row["split"]
+    return ".".join(str(part) for part in (row["task"], split, row.get("recipe"), row.get("form")) if part)
+
+
+def check_item(condition: Condition, names: Iterable[str]) -> None:
+    """Refuse a condition on an item that is none of the names.
+
+    Raises:
+        UserError: with the nearest name.
+    """
+    known = list(names)
+    if condition.item not in known:
+        column = condition.column - len(condition.item) - 1
+        raise UserError(
+            f"condition {condition.text!r}, column {column}: there is no item {condition.item!r}"
+            f"{did_you_mean(condition.item, known)}; items: {', '.join(known)}"
+        )
+
+
+def value_of(condition: Condition, rows: Mapping[str, Measured]) -> float | None:
+    """Return the value that a condition is about; None if the item was not measured.
+
+    Raises:
+        UserError: there is no such item or metric; the message names the nearest.
+    """
+    check_item(condition, rows)
+    row = rows[condition.item]
+    if condition.metric in row.metrics:
+        return row.metrics[condition.metric]
+    if not row.metrics or condition.metric in row.row.get("undefined", ()):
+        return None
+    known: Sequence[str] = list(row.metrics)
+    raise UserError(
+        f"condition {condition.text!r}, column {condition.column}: {condition.item} has no metric {condition.metric!r}"
+        f"{did_you_mean(condition.metric, known)}; metrics: {', '.join(known)}"
+    )

@@ -1,0 +1,104 @@
+"""The gate of `holdfast check` and `holdfast audit`: what is checked before, and what is reported at the end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from holdfast.audit.gate.gate_options import GateOptions
+from holdfast.cli.console import console
+from holdfast.cli.error_lines import warn_changed
+from holdfast.cli.verbs import Call
+from holdfast.errors import UserError
+
+if TYPE_CHECKING:
+    from holdfast.audit.gate.checks import Check
+    from holdfast.audit.gate.conditions import Condition
+    from holdfast.evaluation.pairing.compare_inputs import ComparedResult
+
+FAILED = 1
+"""The exit code of a gate that fails."""
+
+
+def refuse_folder(junit: Path | None) -> None:
+    """Refuse a folder as the file of the JUnit XML, before anything is measured."""
+    if junit is not None and junit.is_dir():
+        raise UserError(f"{junit} is a folder; --junit takes a file")
+
+
+def read_baseline(path: Path | None) -> ComparedResult | None:
+    """Read the baseline of a gate, if one is given."""
+    from holdfast.audit.gate.checks import read_source
+
+    return None if path is None else read_source(path)
+
+
+def end_gate(checks: Sequence[Check], notes: Sequence[str], options: GateOptions, call: Call, *, suite: str) -> None:
+    """Report the outcomes of a gate; exit with code 1 if a condition failed."""
+    from holdfast.audit.gate.reports import failed_line, github_annotations, summary_line, write_junit
+
+    if options.junit is not None:
+        write_junit(options.junit, checks, suite=suite)
+    out = console()
+    if not call.as_json:
+        for line in [
+            *(failed_line(each) for each in checks if each.failed),
+            *(each.message for each in checks if each.failed is None),
+            *notes,
+            summary_line(checks),
+        ]:
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if options.github if options.github is not None else bool(os.environ.get("GITHUB_ACTIONS")):
+        for line in github_annotations(checks, " ".join(suite.split()[:2])):
+            print(line, file=sys.stderr if call.as_json else sys.stdout)
+    if any(each.failed for each in checks):
+        raise typer.Exit(FAILED)
+
+
+def gate_of(options: GateOptions) -> tuple[list[Condition], ComparedResult | None]:
+    """Return the conditions and the baseline of an audit's gate, checked before the audit starts.
+
+    Raises:
+        UserError: a condition is not valid, names no item of the baseline, or needs a baseline; or the baseline is not
+            an audit.
+    """
+    refuse_folder(options.junit)
+    if options.against is None and not options.fail_if:
+        if options.junit is not None:
+            raise UserError("--junit needs conditions: --fail-if CONDITION or --against BASELINE.json")
+        return [], None
+    from holdfast.audit.gate.checks import parse_conditions
+    from holdfast.audit.gate.measurements import measured
+
+    baseline = read_baseline(options.against)
+    if baseline is None:
+        return parse_conditions(options.fail_if, None), None
+    if baseline.result["kind"] != "audit":
+        raise UserError(f"{baseline.path} is a result of {baseline.result['kind']}, not of audit")
+    warn_changed([baseline.path] if baseline.changed else [])
+    return parse_conditions(options.fail_if, options.against, measured(baseline.result)), baseline
+
+
+def close_gate(
+    result: Mapping[str, Any],
+    path: Path | None,
+    gate: tuple[Sequence[Condition], ComparedResult | None],
+    options: GateOptions,
+    call: Call,
+) -> None:
+    """Judge the gate of an audit that has ended; exit with code 1 if it fails."""
+    conditions, baseline = gate
+    if not conditions and baseline is None:
+        return
+    from holdfast.audit.gate.checks import run_checks
+    from holdfast.evaluation.pairing.compare_inputs import ComparedResult
+
+    source = ComparedResult(path or Path("this audit"), dict(result))
+    checks, notes = run_checks(source, conditions, baseline)
+    end_gate(checks, notes, options, call, suite=f"holdfast audit {shlex.quote(str(result['model']))}")

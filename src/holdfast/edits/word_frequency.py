@@ -1,0 +1,54 @@
+"""The frequency of English words, from the dictionary that the package symspellpy brings along."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+from collections.abc import Mapping
+from importlib import metadata
+from importlib.resources import files
+
+from holdfast.errors import UserError
+
+_FILE = "frequency_dictionary_en_82_765.txt"
+_CORPUS = 1.024e12  # words of the Google n-grams that the counts are of
+_MISSING = 0.0
+
+
+class WordFrequency:
+    """The frequency of words on a logarithmic scale.
+
+    Args:
+        counts: the count of each lower-case word.
+        total: the number of words that were counted.
+        source: origin of the counts, for the record.
+    """
+
+    def __init__(self, counts: Mapping[str, int], total: float, *, source: str) -> None:
+        self._counts, self._total, self.source = counts, total, source
+
+    def per_billion(self, word: str) -> float:
+        """Return log10 of the occurrences in a billion words: 0 for one, also for rarer and unknown words."""
+        count = self._counts.get(word.lower(), 0)
+        return max(_MISSING, math.log10(count / self._total * 1e9)) if count else _MISSING
+
+
+def can_count() -> bool:
+    """Return True if the frequencies are available: symspellpy is installed."""
+    return importlib.util.find_spec("symspellpy") is not None
+
+
+@functools.cache
+def english_frequency() -> WordFrequency:
+    """Return the frequencies of 82,765 English words.
+
+    Raises:
+        UserError: symspellpy is not installed.
+    """
+    if not can_count():
+        raise UserError("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
+    text = (files("symspellpy") / _FILE).read_text(encoding="utf-8-sig")
+    rows = (line.rsplit(" ", 1) for line in text.split("\n") if line.strip())
+    counts = {word: int(count) for word, count in rows}
+    return WordFrequency(counts, _CORPUS, source=f"symspellpy {metadata.version('symspellpy')} {_FILE}")

@@ -1,0 +1,91 @@
+"""BM25 and spelling correction beside an encoder."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import pytest
+
+from holdfast.baselines import retrieval_baselines, spelling
+from holdfast.baselines.lexical_search import rank_by_bm25
+from holdfast.baselines.retrieval_baselines import retrieval_systems
+from holdfast.baselines.spelling import spelling_correction
+from holdfast.errors import UserError
+
+DOCUMENTS = [
+    "the zorbelin sleeps in the old house near the park",
+    "a cat eats fish; a cat sleeps",
+    "the woman sings and the cat listens to her singing in the house, the park and the garden",
+]
+
+
+def bm25_by_hand(query: str, k1: float = 1.5, b: float = 0.75) -> list[float]:
+    """The formula of Lucene, with the words of bm25s but for its stop words, which the queries have none of."""
+    stop = {"the", "in", "and", "to", "a"}
+    words = [[w.strip(";,") for w in d.split() if len(w.strip(";,")) > 1 and w not in stop] for d in DOCUMENTS]
+    mean = sum(map(len, words)) / len(words)
+    scores = []
+    for own in words:
+        score = 0.0
+        for word in query.split():
+            found = sum(word in other for other in words)
+            idf = math.log(1 + (len(words) - found + 0.5) / (found + 0.5))
+            count = own.count(word)
+            score += idf * count / (count + k1 * (1 - b + b * len(own) / mean))
+        scores.append(score)
+    return scores
+
+
+@pytest.mark.parametrize("query", ["cat", "cat house", "sleeps cat", "house park garden"])
+def test_bm25_ranks_as_its_formula(query: str) -> None:
+    scores = bm25_by_hand(query)
+    expected = sorted((i for i in range(3) if scores[i] > 0), key=lambda i: -scores[i])
+    (found,) = rank_by_bm25(DOCUMENTS, [query], 3)
+    assert found.tolist() == [*expected, *[-1] * (3 - len(expected))]
+
+
+def test_bm25_finds_nothing_without_a_common_word_and_keeps_ties_in_order() -> None:
+    found = rank_by_bm25(["a dog", "a dog", "a house"], ["whale", "", "dog"], 2)
+    assert found.tolist() == [[-1, -1], [-1, -1], [0, 1]]
+    assert rank_by_bm25(["", "?"], ["whale"], 2).tolist() == [[-1, -1]]
+
+
+def test_spelling_is_corrected_with_the_words_of_the_documents() -> None:
+    correct = spelling_correction(DOCUMENTS)
+    assert correct("the womann singss in teh gardn") == "the woman sings in the garden"
+    assert correct("where does the zorbelim sleep?") == "where does the zorbelin sleep?"
+    assert spelling_correction(["x"])("where does the zorbelim sleep?") != "where does the zorbelin sleep?"
+
+
+def test_words_with_a_capital_are_left_alone_but_for_the_first() -> None:
+    correct = spelling_correction(DOCUMENTS)
+    assert correct("Wherre does Zorbelim sleeep, NASSA or McDonad?") == "Where does Zorbelim sleep, NASSA or McDonad?"
+    assert correct("NASSA went to 3rd palce in 1066") == "NASSA went to 3rd place in 1066"
+
+
+def test_frequent_words_come_first_if_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spelling, "ADDED_WORDS", 1)
+    correct = spelling_correction(["zorbelin quaxity quaxity"])
+    assert correct("a quaxty") == "a quaxity"
+    assert correct("a zorbeln") != "a zorbelin"
+
+
+def test_systems_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [system.name for system in retrieval_systems("")] == ["encoder"]
+    found = retrieval_systems("bm25, spelling,bm25")
+    assert [system.name for system in found] == ["encoder", "bm25", "spelling"]
+    assert "no stemming" in found[1].record
+    assert "SymSpell" in found[2].record
+    both = retrieval_systems("bm25+spelling")[1]
+    assert (both.rank, both.correction) == (rank_by_bm25, retrieval_baselines.spelling_correction)
+    with pytest.raises(UserError, match=r"--systems does not take 'bm52' \(did you mean 'bm25'\?\)"):
+        retrieval_systems("bm52")
+
+
+@pytest.mark.parametrize(("system", "library"), [("bm25", "bm25s"), ("spelling", "symspellpy")])
+def test_a_missing_library_is_named_before_any_work(system: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else find(name))
+    with pytest.raises(UserError, match=rf"needs {library}: pip install 'holdfast\[retrieval\]'"):
+        retrieval_systems(system)
