@@ -14,7 +14,16 @@ _BETTER: Mapping[str, Better] = MappingProxyType(
         **dict.fromkeys(
             (
                 *("spearman", "pearson", "spearman_after", "pearson_after", "accuracy", "accuracy_under_attack", "f1"),
-                *("stability", "found", "cosine", "p_hold_nearer", "similarity", "queries", "replaced"),
+                *(
+                    "stability",
+                    "found",
+                    "cosine",
+                    "p_hold_nearer",
+                    "p_entailed_nearer",
+                    "similarity",
+                    "queries",
+                    "replaced",
+                ),
             ),
             "higher",
         ),
