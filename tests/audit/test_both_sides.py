@@ -219,3 +219,14 @@ def test_a_space_compares_pairs_by_the_vectors_that_it_has() -> None:
     from holdfast.audit.vector_movement import Copy
 
     assert space.cosines([Copy(0, "a", (), 1.0), Copy(0, "b", (), 1.0)]).tolist() == [1.0, 0.0]
+
+
+def test_a_prompt_takes_part_of_what_the_model_reads(make_masked_lm: Callable[..., Path], tmp_path: Path) -> None:
+    from holdfast.models import load_sentence_transformer
+
+    model = load_sentence_transformer(str(make_masked_lm(tmp_path / "short", max_positions=8)), device="cpu")
+    text = "dog runs dog runs dog runs dog runs"
+    space: Any = SimpleNamespace(texts=[text], numbers=[0], model=model)
+    assert text[: ReadTexts.of(space, 1).seen[0]] == "dog runs dog runs dog runs"
+    model.prompts, model.default_prompt_name = {"p": "dog runs "}, "p"
+    assert text[: ReadTexts.of(space, 1).seen[0]] == "dog runs dog runs"

@@ -94,3 +94,7 @@ def test_a_quantity_is_never_one():
     one = re.compile(r"(?<![\d.])(1|one|1\.0|0\.0)(?![\d.])")
     for text in ("It has 2 rooms.", "It has two rooms.", "It is 1.2 m long."):
         assert [made for made in results(EDIT, text, seeds=200) if one.search(made)] == []
+
+
+def test_a_number_without_another_of_its_kind_stays():
+    assert results(EDIT, "They paid a hundred million for it.") == set()

@@ -88,6 +88,7 @@ def read_pairs(inference: InferenceSet, data: Path | None) -> list[LabelledPair]
         where = f"{folder} has no {inference.file}.tsv" if folder else f"give --data DIR or set {VARIABLE}"
         raise NotMeasured(f"needs {inference.name}: {where}")
     pairs = []
+    # Without the column of the labels, as in a file of similarity scores alone, no pair has a label.
     for number, (first, second, label) in read_columns(path, ["sentence1", "sentence2", f"{inference.label}?"]):
         kind = label.lower()
         if kind in ("entailment", "contradiction") and overlap(first, second) >= OVERLAP:

@@ -251,4 +251,5 @@ def _drawing_of_word(word: str, around: _Around) -> Callable[[random.Random], st
     like = [other for other, size in CARDINALS.items() if (2 <= size <= 12) == (value <= 12) and size > 1]
     if after in SCALES:
         like = [other for other in like if CARDINALS[other] <= 12]
-    return lambda rng: in_case_of(word, rng.choice([other for other in like if other != lower]))
+    like = [other for other in like if other != lower]
+    return (lambda rng: in_case_of(word, rng.choice(like))) if like else None  # none for "hundred million"
