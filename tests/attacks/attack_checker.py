@@ -17,6 +17,7 @@ import contextlib
 import gzip
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +52,7 @@ STOP_WORDS = frozenset(
     won wouldn ma
     """.split()
 )
+LEET = {"a": "4@", "b": "8", "e": "3", "g": "9", "i": "1!", "l": "1", "o": "0", "s": "5$", "t": "7", "z": "2"}
 KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 SAME_PART_OF_SPEECH = ("textfooler", "bae-r")
 TAGGED_AROUND = 4
@@ -232,7 +234,7 @@ class Checker:
             near = new.lower() in self.neighbours(old)
             # "auto" means the lists themselves, which is what this checker reads.
             return near and (constants["source"] != "masked-lm" or new.lower() in self.fillers(before, place, 100))
-        return is_typo(old, new)
+        return is_evasion(old, new) if recipe == "evasion" else is_typo(old, new)
 
     # --- resources -----------------------------------------------------------------------------------------------
 
@@ -404,6 +406,17 @@ def is_bug(old: str, new: str) -> bool:
     bugs |= {old[:i] + old[i + 1] + old[i] + old[i + 2 :] for i in range(1, len(old) - 2)}
     differ = [(a, b) for a, b in zip(old, new, strict=False) if a != b]
     return new in bugs or (len(new) == len(old) and len(differ) == 1)
+
+
+def is_evasion(old: str, new: str) -> bool:
+    """Whether a word is another one with invisible characters, emoji, separators, digits or look-alikes."""
+    letters = [c for c in new if unicodedata.category(c) not in ("Cf", "So") and c not in " ."]
+    if new.startswith("\u202e"):  # written backwards between controls
+        letters.reverse()
+    return len(letters) == len(old) and all(
+        there == here or not there.isascii() or there in LEET.get(here.lower(), "")
+        for here, there in zip(old, letters, strict=True)
+    )
 
 
 def is_typo(old: str, new: str) -> bool:

@@ -195,7 +195,7 @@ def test_the_constraint_is_an_option_of_recipes_and_names_what_it_needs() -> Non
     (published,) = make_recipes(["textfooler"], {})
     assert ValidSynonym() not in published.constraints()
     assert "valid_synonyms" not in published.needs()
-    with pytest.raises(UserError, match="typos: typing errors are no synonyms"):
+    with pytest.raises(UserError, match="typos: the substitutes of typos are no synonyms"):
         make_recipes(["typos"], {"valid_synonyms": "true"})
 
 

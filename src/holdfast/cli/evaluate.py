@@ -59,7 +59,7 @@ class EvaluateSettings(RolePromptOptions):
 
 @verb(
     EvaluateSettings,
-    short_help="Score an encoder: STS, transfer tasks, the shape of its space, retrieval.",
+    short_help="Score an encoder: STS, transfer, its space, retrieval.",
     panel=AUDIT,
     examples="""
 holdfast evaluate sentence-transformers/all-MiniLM-L6-v2

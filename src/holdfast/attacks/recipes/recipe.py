@@ -29,6 +29,7 @@ class Recipe(abc.ABC):
         PAPER: its source.
         NEEDS: resources of the search; constraints name theirs.
         GRADIENTS: whether it needs gradients of the target.
+        SYNONYMS: whether its substitutes may be synonyms, so that ``valid_synonyms`` has a meaning.
     """
 
     NAME: ClassVar[str]
@@ -36,6 +37,7 @@ class Recipe(abc.ABC):
     PAPER: ClassVar[str]
     NEEDS: ClassVar[tuple[str, ...]] = ()
     GRADIENTS: ClassVar[bool] = False
+    SYNONYMS: ClassVar[bool] = True
 
     max_share: float = 1.0
     max_words: int | None = None
@@ -49,7 +51,16 @@ class Recipe(abc.ABC):
         """Change the text word by word; return when the goal is reached or nothing is left to try."""
 
     def constraints(self) -> tuple[Constraint, ...]:
-        """Return the constraints, in the order in which substitutes are checked."""
+        """Return the constraints, in the order in which substitutes are checked.
+
+        Raises:
+            ValueError: constants that no constraint accepts.
+        """
+        if self.valid_synonyms and not self.SYNONYMS:
+            raise ValueError(
+                f"the substitutes of {self.NAME} are no synonyms: set valid_synonyms of the other recipes, as in "
+                "pwws.valid_synonyms"
+            )
         budget = Budget(self.max_share, self.max_words)
         return (ContentWords(), budget, ValidSynonym()) if self.valid_synonyms else (ContentWords(), budget)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.attacks.attack_state import AttackState, Constraint, by_deletion, take_best
+from holdfast.attacks.attack_state import AttackState, by_deletion, take_best
 from holdfast.attacks.recipes.recipe import Recipe
 from holdfast.attacks.requests import Search
 from holdfast.edits.typing_errors import typing_errors
@@ -26,17 +26,10 @@ class Typos(Recipe):
     NAME: ClassVar[str] = "typos"
     IDEA: ClassVar[str] = "typing errors: a neighbouring key, swapped or dropped letters, wrong case"
     PAPER: ClassVar[str] = "none"
+    SYNONYMS: ClassVar[bool] = False
 
     tries: int = 2
     max_share: float = 0.2
-
-    def constraints(self) -> tuple[Constraint, ...]:
-        """Return those of all recipes; typing errors are no synonyms, so ``valid_synonyms`` raises an error."""
-        if self.valid_synonyms:
-            raise ValueError(
-                "typing errors are no synonyms: set valid_synonyms of the other recipes, as in pwws.valid_synonyms"
-            )
-        return super().constraints()
 
     def search(self, state: AttackState) -> Search:
         """For each word by importance, take the typing error that reaches the goal or comes closest."""
