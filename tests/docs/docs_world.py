@@ -53,7 +53,7 @@ TEXTS = {"sentences.txt": 96, "mine.txt": 96, "dev.txt": 24, "mine.txt.gz": 96, 
 """The corpora that examples name, and how many sentences they hold."""
 
 COLLECTION, PASSAGES = "my-collection", "passages.txt"
-"""A collection in BEIR's layout, which also is DATA/questions, and texts of several sentences."""
+"""A collection in BEIR's layout, which also is DATA/questions and DATA/noiseqa, and texts of several sentences."""
 
 EVALUATED = tuple(f"{model}-{seed}.json" for model in ("simcse", "robust") for seed in (1, 2, 3))
 ATTACKED = ("a.json", "b.json")
@@ -155,7 +155,7 @@ def _make_collections(folder: Path, draw: random.Random) -> None:
         "queries.jsonl": [{"_id": f"q{i}", "text": text[: len(text) // 2]} for i, text in enumerate(documents)],
         "queries-keyboard.jsonl": [{"_id": f"q{i}", "text": text[3:20]} for i, text in enumerate(documents)],
     }
-    for place in (folder / COLLECTION, folder / "DATA" / "questions"):
+    for place in (folder / COLLECTION, folder / "DATA" / "questions", folder / "DATA" / "noiseqa"):
         for name, rows in lines.items():
             place.mkdir(exist_ok=True)
             (place / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
