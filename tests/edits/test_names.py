@@ -160,6 +160,27 @@ def test_nouns_of_like_meaning_do_not_stand_in(edits):
     assert made.isdisjoint({"He saw the movie.", "He saw the documentary."})
 
 
+@pytest.mark.parametrize(
+    ("old", "other", "alike"),
+    [("park", "field", "playground"), ("desk", "bench", "table"), ("flute", "piano", "keyboard"),
+     ("captain", "colonel", "officer"), ("hat", "coat", "cap"), ("sandwich", "pizza", "burger")],
+)  # fmt: skip
+def test_general_and_special_nouns_do_not_stand_in(old, other, alike):
+    edit = name_edits([], tagger())[1]
+    made = results(edit, f"He was near a {old}.", seeds=300)
+    assert f"He was near a {other}." in made
+    assert f"He was near a {alike}." not in made
+
+
+def test_a_general_term_is_in_no_list():
+    edit = name_edits([], tagger())[1]
+    for noun in ("officer", "keyboard", "playground"):
+        assert results(edit, f"He saw the {noun}.") == set()
+    for noun in ("juice", "champagne"):
+        assert results(edit, f"He drank {noun}.") == set()
+    assert results(edit, "He drank milk.")
+
+
 def test_spans_of_time(edits):
     spans = {"hours", "days", "weeks", "months", "decades"}
     assert results(edits[1], "It took two years.", seeds=100) == {f"It took two {span}." for span in spans}

@@ -68,10 +68,31 @@ def test_one_way(british, american):
         "colour-blind",
         "",
         "Defence Secretary",
+        'They say "colour" there.',
+        "They say \u2018colour\u2019 there.",
+        "We watched grey's island.",
+        "Four shades of Grey",
+        "We read shades of grey.",
+        "who is dorian gray",
+        "when did spear art online start",
+        "who lived in uncle tim's neighborhood",
     ],
 )
 def test_names_and_parts_of_words_stay(text):
     assert results(SPELLING, text) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ('They say "the colour red" there.', 'They say "the color red" there.'),
+        ("We saw a grey hut.", "We saw a gray hut."),
+        ("who sells games online", "who sells games on-line"),
+        ("who lives in this neighborhood", "who lives in this neighbourhood"),
+    ],
+)
+def test_words_beside_quotation_marks_and_titles(text, made):
+    assert results(SPELLING, text) == {made}
 
 
 def test_the_strength_is_the_share_of_words():
@@ -103,6 +124,10 @@ def test_the_form_of_a_number(text, made):
     assert results(FORM, text) == {made}
 
 
+def test_the_two_before_a_noun():
+    assert results(FORM, "Then the two dogs performed.") == {"Then the 2 dogs performed."}
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -123,6 +148,8 @@ def test_the_form_of_a_number(text, made):
         "the second",
         "x5 dogs",
         "a five-year plan",
+        "Then the two performed in Rome.",
+        "Then the two were friends.",
         "",
     ],
 )

@@ -50,6 +50,8 @@ def test_one_direction_and_both():
         ("near dog", "big a b c dog", "big a b c d dog"),
         ("behind dog", "dog a b c big", "dog a b c d big"),
         ("not behind dog", "dog a b c d big", "dog a b c big"),
+        ("ahead dog", "big a b c d e, f dog", "big a b. A dog"),
+        ("not ahead dog", "a dog big a b c. A dog", "big a b c d e dog"),
         ("with dog", "dog a b c d e big", "cat a b c d e big"),
         ("not with big", "big", "big a b big"),
         ("before NOUN", "big dog", "big runs"),

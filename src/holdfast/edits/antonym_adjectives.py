@@ -6,7 +6,7 @@ stand here with conditions or not at all.
 
 ADJECTIVES = """
 # size and shape
-big = small
+big = small ; not before hitter hitters
 large > small ; not after at by ; not before CAPITAL
 small > large
 huge = tiny
@@ -18,13 +18,17 @@ high = low ; not before technology points jumper jumpers jumping school schools 
 tall > short ; not after feet foot ft metres meters m cm inches in storeys stories NUM
 long > short ; not behind feet foot ft m km mm inches cm ; not after feet foot millimetres centimetres metres
     meters m km kilometres kilometers miles mile years months so as how hours days minutes NUM inches cm mm all ;
-    not before VERB ADV ago before after as enough since time run way term
+    not before VERB ADV ago before after as enough since time run way term answer
 short > long ; not after in for fell falls fall cut cutting of run ; not before of for lived story stories film
-    films circuit circuits
+    films circuit circuits answer
 thick = thin ; not after m cm mm inches
-wide = narrow ; not after m metres meters feet km miles inches a far open how ; not before variety range open
+wide > narrow ; not after m metres meters feet km miles inches a far open how ; not before variety range open
     array enough spectrum
-broad = narrow ; not after m metres meters feet
+# not the verb: to narrow, narrow the gap
+narrow > wide ; before NOUN . ; not after to can could will would may might should must did do does help helps
+    helped and they we you i m metres meters feet km miles inches a far open how ; not before variety range open
+    array enough spectrum gap gaps focus
+broad > narrow ; not after m metres meters feet
 deep > shallow ; not after m metres meters feet km miles how ; before NOUN . and ; not before south blue inside
     into in
 shallow > deep
@@ -63,7 +67,7 @@ bad > good ; not before at for
 happy > sad ; not before to with birthday about hour
 sad > happy
 clean = dirty ; before NOUN .
-safe = dangerous ; not before CAPITAL ; before NOUN .
+safe = dangerous ; not before CAPITAL haven ; before NOUN .
 hot = cold ; not before dog dogs spot spots rod rods war topic air balloon blooded press springs spring chocolate on
 warm = cool ; before NOUN . ; not before up
 wet = dry ; not before nurse suit land run dock docks
@@ -124,7 +128,7 @@ regular = irregular ; before NOUN ; not before season army basis
 direct > indirect ; before NOUN ; not before debit
 formal = informal ; before NOUN
 official > unofficial ; before NOUN ; not before language languages
-guilty = innocent ; not before of
+guilty = innocent ; not before of ; not after not
 mandatory > optional
 optional > mandatory
 compulsory > optional
@@ -187,7 +191,7 @@ front = rear ; before door wheels wheel seat entrance legs
 
 # Words whose opposite with a prefix is usual in all of their senses; the opposite has no other sense.
 PREFIXED = """
-accessible > inaccessible
+accessible > inaccessible ; not after readily easily
 adequate > inadequate
 appropriate > inappropriate ; not before for
 attractive > unattractive
@@ -236,7 +240,8 @@ worthy > unworthy
 
 NOT_OPPOSITE = frozenset(
     """
-    immaterial immediate impassive impending impersonal imposing inborn incessant indeed indifferent indigenous
+    immaterial immediate impassive impending impersonal imposing inborn incessant incredible
+    incredibly indeed indifferent indigenous
     indisposed indolent inept inert infamous infirm inflammable inherent inordinate inside instant instrumental
     insubordinate intense intent invalid invaluable irresponsible unable unaccustomed unarmed unashamed
     unassuming unbecoming unborn unbound uncanny uncertain uncoated uncolored uncoloured uncommon unconcerned

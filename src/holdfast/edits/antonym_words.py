@@ -123,13 +123,13 @@ win > lose ; not before . over back against ; not near award awards medal medals
 lose > win ; near game games match matches election elections battle battles title final war championship race
     series seat cup ; not after be been being was were is are ; not after most many
 open = close ; not before for with up into onto out down off a by against his her to at ; not after at so as very
-begin > end ; not before to as with work working by his her out VERB CAPITAL ; not near to playing working
+begin > end ; not before to from as with work working by his her out VERB CAPITAL ; not near to playing working
 start > end ; not before . and or from under to as with work working by his her out up off for VERB CAPITAL over
     at ; not near to playing working
 end > start ; before in on at after when . ; not after was were is be
 buy > sell ; not near from for
 purchase > sell ; not near from for
-sell > buy ; not near to copies million out as units ; not before for well at worldwide over off
+sell > buy ; not ahead to ; not near copies million out as units ; not before for well at worldwide over off
 accept > reject ; not near to
 reject > accept ; not near to
 support > oppose ; not before NOUN ; not near in his herself himself
@@ -190,11 +190,11 @@ cry > laugh ; not before for out
 smile > frown ; not before at for to
 push > pull ; before a the an
 pull > push ; before a the an
-ascend > descend ; not near throne
-descend > ascend ; not near from
+ascend > descend ; not near throne up down
+descend > ascend ; not near from up down
 widen = narrow
 lengthen = shorten
-attach > detach
+attach > detach ; not before to
 assemble = dismantle
 arrive > depart ; before . on after before
 depart > arrive ; before . on after

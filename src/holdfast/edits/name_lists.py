@@ -86,12 +86,12 @@ NOUNS = {
     kangaroo, kitten, lion, lizard, monkey, owl, panda, parrot, pig, puppy, rabbit, rat, sheep, snake, squirrel,
     swan, tiger, turtle, wolf, zebra
     """,
-    "drink": "beer, champagne, cider, coffee, juice, lemonade, milk, rum, tea, vodka, water, whiskey, wine",
+    "drink": "beer, cider, coffee, lemonade, milk, rum, tea, vodka, water, whiskey, wine",
     "vegetable": """
     carrot, cucumber, onion, potato, pumpkin, tomato, aubergine, pepper, banana, apple, lemon, pear
     """,
     "instrument": """
-    banjo, cello, clarinet, drum, flute, guitar, harp, keyboard, piano, saxophone, trombone, trumpet, violin
+    banjo, cello, clarinet, drum, flute, guitar, harp, piano, saxophone, trombone, trumpet, violin
     """,
     "vehicle": """
     bicycle, bike, boat, bus, canoe, car, ferry, helicopter, lorry, motorcycle, scooter, tractor, train, truck
@@ -127,7 +127,7 @@ NOUNS = {
     aunt, brother, cousin, daughter, father, grandfather, grandmother, mother, nephew, niece, sister, son, uncle
     """,
     "illness": "asthma, cancer, cholera, diabetes, influenza, leukemia, malaria, pneumonia, tuberculosis",
-    "field of grass": "garden, park, field, playground, yard",
+    "field of grass": "garden, park, field, yard",
     "meal": "breakfast, dinner, lunch",
     "settlement": "village, town, city, suburb, hamlet",
     "time": "hour, day, week, month, year, decade",
@@ -136,20 +136,26 @@ NOUNS = {
     "container": "bag, bottle, bowl, box, basket, bucket, jar, suitcase",
     "event": "concert, conference, festival, wedding, tournament, exhibition, parade",
     "way": "road, street, trail, highway",
-    "officer": "officer, captain, sergeant, colonel, lieutenant, admiral",
+    "officer": "captain, sergeant, colonel, lieutenant, admiral",
     "dish": "sandwich, pizza, cake, burger, salad, omelette, soup, pancake",
     "tool": "knife, hammer, rope, stick, shovel, axe, ladder",
 }
 """Common nouns by kind, singular."""
 
 ALIKE = """
-film movie documentary; book novel; football soccer; dog puppy; cat kitten; church cathedral chapel; bicycle
-bike scooter; boat ferry canoe; couch sofa; author writer novelist; doctor physician surgeon; musician singer
-songwriter composer; cellar basement; cancer leukemia; lorry truck; journalist reporter editor; jacket coat;
-artist painter sculptor; actor dancer; bed couch sofa; chair bench; car truck; play musical opera; river stream
+film movie documentary musical; book novel comic; football soccer rugby; dog puppy; cat kitten; church cathedral
+chapel; bicycle bike scooter motorcycle; boat ferry canoe; author writer novelist poet journalist; doctor
+physician surgeon dentist psychologist; musician singer songwriter composer; cellar basement; cancer leukemia;
+lorry truck; journalist reporter editor; jacket coat; artist painter sculptor photographer musician singer
+dancer actor composer; actor dancer; bed couch sofa; chair bench; car truck; play musical opera; river stream
 canal; lake pond; hill mountain; factory warehouse; palace castle; theatre stadium; hotel pub restaurant; cousin
-nephew niece; magazine comic; village hamlet; town city; road street highway; company team club; garden park
-yard; duck swan bird eagle owl parrot; hallway room; scientist psychologist mathematician economist
+nephew niece; magazine comic book; village hamlet; town city; road street highway; company team club gang band;
+garden park yard; duck swan bird eagle owl parrot; scientist psychologist mathematician economist professor
+engineer historian; bear panda; hat cap; table desk; school university; lighthouse tower; biology botany; stone
+marble brick concrete; bronze copper; iron steel; athlete boxer wrestler dancer; cook chef; teacher professor;
+engineer programmer mechanic; sailor fisherman; suburb town; bag suitcase basket; bottle jar; concert festival;
+sandwich burger; cake pancake; album song; opera symphony; lawyer judge; poet songwriter; merchant banker;
+economist banker; bus car
 """
 """Nouns of one kind whose meanings are near or within one another: they do not stand in for each other."""
 

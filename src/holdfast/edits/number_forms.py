@@ -24,6 +24,12 @@ _NAMING = frozenset(
     to or and from between one at than
     """.split()
 )
+_VERB_BEHIND = re.compile(
+    r" (?:\w+ed|is|are|was|were|be|been|have|has|had|do|does|did|will|would|can|could|may|might|must|should|shall|never"
+    r"|then|also|soon|later|often|met|meet|began|begin|became|become|went|go|came|come|made|make|took|take|left|leave|fell"
+    r"|fall|fought|fight|got|get|won|win|lost|lose|held|hold|kept|keep|sang|sing|ran|run|saw|see|spoke|speak|wrote|write"
+    r"|knew|know|found|find|gave|give|grew|grow|built|build|split|broke|break|led|lead|spent|spend|shared?|live|work|play)\b"
+)
 _CENTURIES = dict(
     zip(range(11, 22), "eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth "
         "twentieth twenty-first".split(), strict=True)
@@ -80,6 +86,9 @@ def _as_word(match: re.Match[str]) -> str | None:
 def _as_digits(match: re.Match[str]) -> str | None:
     before = _before(match)
     if before.lower() in _NAMING or not before or before[0].isupper() or before in CARDINALS:
+        return None
+    # "The two performed": a number that stands for a noun is not written in digits.
+    if before == "the" and _VERB_BEHIND.match(match.string, match.end()):
         return None
     return str(CARDINALS[match[0]])
 

@@ -33,7 +33,7 @@ everyone > nobody ; not after not and
 everybody > nobody ; not after not and
 everything > nothing ; not after not and ; not before from
 nobody > everybody ; not before but else ; not with ever anything any yet
-no_one > everyone ; not before but else ; not with ever anything any yet
+no_one > everyone ; not before but else NOUN ADJ NUM ; not with ever anything any yet
 nothing > everything ; not before but to more less like short ; not after else almost for ; not with ever any yet
 someone > nobody ; before is was has had can could
 most_of > none_of ; before the his her its their these those them us which ; not after the for up
@@ -46,8 +46,8 @@ a_few > many ; not after quite the last past next only just for in within every 
 several > no ; before PLURAL ; not before years times days months decades weeks hours centuries miles others ;
     after VERB .
 several > few ; before PLURAL ; after by and in on ; not before years times days months decades weeks hours minutes
-a_lot_of > hardly_any ; not after quite not such
-lots_of > hardly_any ; not after not ; not after and
+a_lot_of > hardly_any ; not after quite not such ; not before the my his her its our their your these those this
+lots_of > hardly_any ; not before the my his her its our their your these those this ; not after not ; not after and
 too_much = too_little
 too_many = too_few
 much_of > little_of ; before the his her its their this ; not after so as how too very
@@ -76,22 +76,28 @@ nearly > more_than ; before NUM DIGIT
 almost_a > more_than_a ; before decade year month century week day hour mile
 nearly_a > more_than_a ; before decade year month century week day hour mile
 before > after ; not after ever never as long just not weeks and put or brought appeared appear came come year
-    years day ; not before . long VERB court tax christ and or noon ; not near court judge ; not near week month
-    year decade
-before > after ; before VERB ; not after ever never as not and or just ; not near week month year decade
-before > after ; after year years month months weeks week days day hours ; not before . VERB and or ; not near
-    week month year decade
-after > before ; not after named called looked look looks looking titled modelled modeled soon year day week time
-    one ever immediately and or takes take took go went going ran run chasing sought morning night patterned
+    years day ; not before . long VERB court tax christ and or noon ; not near court judge ; not before NUM DIGIT
+    several ; not near seconds minute minutes hour hours day days week weeks month months year years decade decades
+    century centuries
+before > after ; before VERB ; not after ever never as not and or just ; not before NUM DIGIT several ; not near
+    seconds minute minutes hour hours day days week weeks month months year years decade decades century centuries
+before > after ; after year years month months weeks week days day hours ; not before . VERB and or ; not before
+    NUM DIGIT several ; not near seconds minute minutes hour hours day days week weeks month months year years
+    decade decades century centuries
+after > before ; not after named called looked look looks looking titled modelled modeled soon year day week
+    time one ever immediately and or takes take took go went going ran run chasing sought morning night patterned
     styled who ; not before all . him himself herself us VERB another and or me that ; not near named ; not after
-    only second next ; not behind name names named naming called ; not near week month year decade ; not after
-    field wave page step game hour house wave night year
-after > before ; before VERB ; not after named soon immediately even ever and or not ; not after only second next
-    ; not behind name names named naming called ; not near week month year decade ; not after field wave page step
-    game hour house wave night year
-after > before ; after years months weeks days hours shortly ; not after only second next ; not behind name names
-    named naming called ; not near week month year decade ; not after field wave page step game hour house wave
-    night year
+    only second next ; not behind name names named naming called ; not after field wave page step game hour house
+    wave night year ; not before NUM DIGIT several ; not near seconds minute minutes hour hours day days week weeks
+    month months year years decade decades century centuries
+after > before ; before VERB ; not after named soon immediately even ever and or not ; not after only second
+    next ; not behind name names named naming called ; not after field wave page step game hour house wave night
+    year ; not before NUM DIGIT several ; not near seconds minute minutes hour hours day days week weeks month
+    months year years decade decades century centuries
+after > before ; after years months weeks days hours shortly ; not after only second next ; not behind name
+    names named naming called ; not after field wave page step game hour house wave night year ; not before NUM
+    DIGIT several ; not near seconds minute minutes hour hours day days week weeks month months year years decade
+    decades century centuries
 above > below ; before the a sea average ground DIGIT NUM his her its ; not after mentioned over high listed
     described ; not after up
 below > above ; before the a sea average ground DIGIT NUM his her its ; not after listed described see down ; not
@@ -113,7 +119,8 @@ taller > shorter
 tallest > shortest
 older > younger ; before brother sister son daughter man woman men women people child children boy girl than
     siblings brothers sisters couple lady person players ; not behind older younger
-older > newer ; before NOUN ADJ ; not behind older younger
+older > newer ; before NOUN ADJ ; not before student students pupil pupils member members player generation ; not
+    behind older younger
 younger > older ; before NOUN than ADJ ; not behind older younger
 oldest > youngest ; before son daughter child brother sister player person member man woman of children sons
 oldest > newest ; before NOUN ADJ VERB ; not before person player winner man woman recorded known profession
@@ -156,8 +163,9 @@ more > fewer ; before PLURAL people ; not after once no any some and two three o
 less > more ; before ADJ ADV ; not before than
 most > least ; before ADJ ADV ; after the its his her their s ; not before of recent
 least > most ; before ADJ ADV ; after the its his her their s
-no > some ; before NOUN ADJ ; not before individual one longer doubt matter more less such idea other wonder way
-    fault point CAPITAL single need time further good ; not after . or by in on at under
+no > some ; before NOUN ; not before individual one longer doubt matter more less such idea other wonder way fault
+    point CAPITAL single need time further good black white red blue green ; not after . or by in on at under to ;
+    not with except any ever yet ; not ahead all
 """
 
 _IDIOMS = """

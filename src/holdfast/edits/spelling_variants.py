@@ -101,8 +101,40 @@ class SpellingVariant(Edit):
         opens = not before or before[-1] in ".!?:\"'\u201c(\n"
         if word[0].isupper() and (not opens or _CAPITAL.match(text, match.end()) or not word[1:].islower()):
             return None
+        if _is_quoted(text, match) or _is_in_title(text, match):
+            return None
         return in_case_of(word[:1], new) if word[0].isupper() else new
 
+
+def _is_quoted(text: str, match: re.Match[str]) -> bool:
+    """Return True if the word is all that stands in quotation marks: the text speaks of the word."""
+    return text[: match.start()][-1:] in _QUOTES and text[match.end() :][:1] in _QUOTES
+
+
+def _is_in_title(text: str, match: re.Match[str]) -> bool:
+    """Return True if the words around show a title or a name in lower case (grey's anatomy, sword art online)."""
+    before, behind = text[: match.start()].lower(), text[match.end() :]
+    word = match[0].lower()
+    if word in ("grey", "gray") and (
+        behind[:1] in _APOSTROPHES
+        or before.endswith("shades of ")
+        or (text.islower() and not before.endswith(_DETERMINERS))
+    ):
+        return True
+    return before.endswith(_BEFORE_IN_TITLES.get(word, ()))
+
+
+_DETERMINERS = ("a ", "the ", "two ")  # before a colour; without one, "gray" in a question is mostly a name
+_APOSTROPHES = ("'", "\u2019")
+_QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d", "\u00ab", "\u00bb")
+_POSSESSIVES = ("'s ", "\u2019s ", "s' ", "s\u2019 ")
+# Lower-case words that end a title after these.
+_BEFORE_IN_TITLES = {
+    "online": ("art ",),
+    "on-line": ("art ",),
+    "neighborhood": _POSSESSIVES,
+    "neighbourhood": _POSSESSIVES,
+}
 
 _WORD = re.compile(
     r"(?<![\w'\u2019/@.-])(?:per cent|[^\W\d_]+(?:-[^\W\d_]+)*)(?![\w/@-]|\.\w|['\u2019](?!s\b))", re.IGNORECASE

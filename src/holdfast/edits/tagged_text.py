@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.edits.articles import article_of
 from holdfast.edits.edit import Edited, edited
@@ -48,6 +48,13 @@ class TaggedText:
     def after(self, at: int) -> int | None:
         """Return the place of the word after, None at the end of a phrase."""
         return at + 1 if self.joined(at + 1) else None
+
+    def ahead(self, at: int) -> Iterator[int]:
+        """Yield the places of the words behind word ``at`` up to the end of its sentence."""
+        for place in range(at + 1, len(self.words)):
+            if self.opens_sentence(place):
+                return
+            yield place
 
     def opens_sentence(self, at: int) -> bool:
         """Return True if word ``at`` is the first of a sentence, a quotation or a part after a colon."""

@@ -8,8 +8,8 @@
 
 A line that begins with a space continues the one before. A phrase has its words joined by ``_``. In a condition, a word
 in capitals stands for a part of speech (NOUN), for PLURAL (a noun in -s), CAPITAL (a word with a capital) or DIGIT (a
-number), and ``.`` for the begin or end of a phrase (punctuation, end of the text). ``with`` looks at all other words of
-the text.
+number), and ``.`` for the begin or end of a phrase (punctuation, end of the text). ``ahead`` looks at the next words
+of the sentence, ``with`` at all other words of the text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.edits.tagged_text import TaggedText, replace_words
 from holdfast.edits.tagging import Tagger
 from holdfast.edits.words import UNIVERSAL_TAGS
 
-Place = Literal["before", "after", "near", "behind", "with"]
+Place = Literal["before", "after", "near", "behind", "ahead", "with"]
 _NEAR = 4
 _SIGNS = ("CAPITAL", "DIGIT", "PLURAL")
 
@@ -36,7 +36,7 @@ class Condition:
 
     Attributes:
         place: "before": the next word; "after": the previous one; "near": the next four; "behind": the
-            last four; "with": any other of the text.
+            last four; "ahead": the next ones of the sentence; "with": any other of the text.
         words: lower-case words, or the signs of the notation.
         negated: none of the words may stand there.
     """
@@ -49,6 +49,8 @@ class Condition:
         """Return True if the condition holds for the words ``at`` to ``last``."""
         if self.place == "with":
             found = any(word in self.words for word in (*tagged.lower[:at], *tagged.lower[last + 1 :]))
+        elif self.place == "ahead":
+            found = any(self._is_one(tagged, place) for place in tagged.ahead(last))
         elif self.place in ("near", "behind"):
             around = range(last + 1, last + 1 + _NEAR) if self.place == "near" else range(at - _NEAR, at)
             found = any(self._is_one(tagged, place) for place in around if 0 <= place < len(tagged.words))
