@@ -24,7 +24,17 @@ SYNSETS = {
         ("answer", "reply"),
         ("dance", "dancing", "ballet"),
         ("act", "deed", "other"),
+        ("war", "warfare"),
+        ("plain", "level"),
+        ("plain", "field"),
+        ("field", "arena"),
+        ("field", "ground"),
+        ("ground", "land"),
+        ("ground", "soil"),
+        ("plain", "ground"),
+        ("field", "land"),
     ],
+    "a": [("better", "best"), ("better", "finer"), ("modest", "humble")],
     "v": [("answer", "reply"), ("dance", "step")],
 }
 
@@ -39,12 +49,13 @@ def wordnet() -> WordNet:
 
 
 class Nouns:
-    """A tagger: nouns, but for words after "to"."""
+    """A tagger: nouns, but for words after "to" and "very"."""
 
     source = "small"
 
     def tags(self, words: Sequence[str]) -> list[str]:
-        return ["VERB" if i and words[i - 1] == "to" else "NOUN" for i in range(len(words))]
+        tags = {"to": "VERB", "very": "ADJ"}
+        return [tags.get(words[i - 1] if i else "", "NOUN") for i in range(len(words))]
 
 
 def fault(text: str, old: str, new: str) -> str | None:
@@ -64,6 +75,14 @@ def fault(text: str, old: str, new: str) -> str | None:
         ("It rains. Sofa and chair.", "Sofa", "Couch", None),
         ("SOFA OF THE YEAR", "SOFA", "COUCH", None),
         ("I saw a doctor.", "doctor", "MD", "name"),
+        ("SOFA in the room", "SOFA", "COUCH", "name"),
+        ("Two wars ended.", "wars", "warfare", "number"),
+        ("It is very better.", "better", "best", "degree"),
+        ("It is very better.", "better", "finer", None),
+        ("It is very modest.", "modest", "humble", None),
+        ("The plain is wet.", "plain", "level", None),
+        ("The plain is wet.", "plain", "field", None),
+        ("The plain is wet.", "plain", "ground", "rare sense"),
         ("It is a sofa-bed.", "sofa", "couch", "compound"),
         ("See the-sofa.", "sofa", "couch", "compound"),
         ("The sofa's legs broke.", "sofa", "couch", None),
@@ -105,6 +124,8 @@ def test_the_shares_of_senses_are_counted_per_part_of_speech() -> None:
     assert small.shared_senses("sofa", "couch", "VERB") == (0.0, 0.0)
     assert small.shared_senses("sofa", "room", "NOUN") == (0.0, 0.0)
     assert small.shared_senses("sofa", "couch", "DET") == (0.0, 0.0)
+    assert small.shared_ranks("plains", "ground", "NOUN") == (2, 3)
+    assert small.shared_ranks("sofa", "room", "NOUN")[0] > 99 < small.shared_ranks("sofa", "room", "DET")[1]
     assert small.is_phrase(["Living", "rooms"])
     assert small.is_phrase(["act", "of", "god"]), "a hyphen is as good as a space"
     assert not small.is_phrase(["room", "living"])

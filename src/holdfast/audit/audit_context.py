@@ -19,8 +19,8 @@ from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
 from holdfast.edits.edit_table import EditTable
+from holdfast.edits.inflection import can_inflect
 from holdfast.edits.word_frequency import can_count
-from holdfast.edits.wordnet import can_inflect
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
 from holdfast.model_lookup import has_masked_lm_head

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.edits import antonym_adjectives, antonym_words
+from holdfast.edits.inflection import can_inflect
 from holdfast.edits.tagging import Tagger
 from holdfast.edits.word_rules import Condition, Rule, RuleEdit, read_rules
-from holdfast.edits.wordnet import WordNet, can_inflect
+from holdfast.edits.wordnet import WordNet
 
 _TAGGED = {
     "ADJ": antonym_adjectives.ADJECTIVES,

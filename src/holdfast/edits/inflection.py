@@ -1,11 +1,42 @@
-"""Forms of English verbs, by the library lemminflect (optional, in the extra ``attacks``)."""
+"""Forms of English words, by the library lemminflect (optional, in the extra ``attacks``)."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Iterable, Iterator
 
 from holdfast.errors import UserError
+
+# The Penn tags of the inflected forms, by WordNet's part of speech.
+_INFLECTIONS = {"n": ("NNS",), "v": ("VBD", "VBN", "VBG", "VBZ"), "a": ("JJR", "JJS"), "r": ("RBR", "RBS")}
+
+
+def can_inflect() -> bool:
+    """Return True if synonyms can be inflected like the original word: lemminflect is installed."""
+    return importlib.util.find_spec("lemminflect") is not None
+
+
+def inflected_lemmas(lemmas: Iterable[str], base: str, word: str, pos: str) -> Iterator[str]:
+    """Yield lemmas of WordNet, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form.
+
+    Raises:
+        UserError: lemminflect is not installed.
+    """
+    if word == base:
+        yield from lemmas
+        return
+    if not can_inflect():
+        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or use uninflected synonyms")
+    from lemminflect import getInflection
+
+    tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
+    if tag is None:
+        return
+    # lemminflect's rules for unknown words are right for nouns and verbs, but give "honester" for an adjective.
+    by_rule = pos in "nv"
+    for lemma in lemmas:
+        yield from getInflection(lemma.lower(), tag, inflect_oov=by_rule)[:1]
 
 
 def require_lemminflect(what: str) -> None:

@@ -6,12 +6,15 @@ import difflib
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from holdfast.edits.word_rules import is_plural
 from holdfast.edits.words import Words, is_content_word
 
 _AROUND = 4  # words on each side that the tagger sees
 _LONGEST_PHRASE = 3
 _STEM = 4  # letters
 _SAME_SPELLING = 0.88  # organisation, organization; not dancing, dance
+_IRREGULAR_SUPERLATIVES = frozenset({"best", "worst", "most", "least"})
+_NO_SUPERLATIVES = frozenset("honest dishonest modest immodest earnest west rest".split())
 _VOWELS = frozenset("aeiou")
 _ARTICLES = frozenset({"a", "an"})
 
@@ -39,6 +42,9 @@ class SenseLists(Protocol):
 
     def shared_senses(self, word: str, other: str, tag: str) -> tuple[float, float]:
         """Return the share of the senses of a word that another has too, and that of the other's senses."""
+
+    def shared_ranks(self, word: str, other: str, tag: str) -> tuple[int, int]:
+        """Return the rank, from 0, of the most frequent sense of each word that the other has too."""
 
     def is_phrase(self, words: Sequence[str]) -> bool:
         """Return True if the words are a lemma of several words."""
@@ -68,14 +74,19 @@ class SubstitutionForm:
         The reasons:
 
         - ``word``: the substitute is a stop word, a letter or a number, or the same word.
-        - ``name``: the original has a capital inside a sentence (names have no synonyms), or only the substitute has.
+        - ``name``: the original has a capital inside a sentence (names have no synonyms), or only the substitute has,
+          or the original is an abbreviation (UK).
         - ``compound``: no space separates the original from its neighbour (well-known, www.example).
         - ``article``: "a" or "an" before the original does not fit the substitute.
         - ``ending``: only one of the two words ends in -ing.
+        - ``number``: only one of the two nouns is a plural (wars, warfare).
+        - ``degree``: only one of the two adjectives or adverbs is a superlative (better, best).
         - ``stem``: both words have one stem, but other endings (fence, fencing); another spelling is allowed.
         - ``phrase``: the original is part of a phrase of WordNet's (living room).
         - ``part of speech``: the tagger gives the substitute another tag than the original.
         - ``sense``: WordNet has no sense that both words share with this tag.
+        - ``rare sense``: they share a rarer sense alone (small, little): neither the original's first nor one of the
+          substitute's first two.
         """
         old, word = asked.old.lower(), asked.word.lower()
         if not is_content_word(asked.word) or word == old:
@@ -96,7 +107,14 @@ class SubstitutionForm:
         tag = self.tag(asked.words, asked.place)
         if self.tag(asked.changed, asked.place) != tag:
             return "part of speech"
-        return None if self._wordnet.shared_senses(old, word, tag)[0] else "sense"
+        if tag == "NOUN" and is_plural(old) != is_plural(word):
+            return "number"
+        if tag in ("ADJ", "ADV") and _is_superlative(old) != _is_superlative(word):
+            return "degree"
+        if not self._wordnet.shared_senses(old, word, tag)[0]:
+            return "sense"
+        rank, others_rank = self._wordnet.shared_ranks(old, word, tag)
+        return "rare sense" if rank >= 1 and others_rank >= 2 else None
 
     def tag(self, words: Words, place: int) -> str:
         """Return the universal part of speech of a word, tagged among the words around it."""
@@ -118,7 +136,11 @@ def _is_name(asked: Substitution) -> bool:
     old = asked.old
     if not old[0].isupper():
         return asked.word != asked.word.lower()
-    if asked.place == 0 or asked.words.text.isupper():
+    if asked.words.text.isupper():
+        return False
+    if old.isupper() and len(old) > 1:
+        return True
+    if asked.place == 0:
         return False
     return not any(mark in asked.words.parts[2 * asked.place] for mark in ".!?:")
 
@@ -129,6 +151,10 @@ def _is_joined(words: Words, place: int) -> bool:
     after = words.parts[2 * place + 2] if place + 1 < len(words.words) else " "
     apart = [any(map(str.isspace, gap)) for gap in (before, after)]
     return not apart[0] or not (apart[1] or after in ("'", "’"))
+
+
+def _is_superlative(word: str) -> bool:
+    return word in _IRREGULAR_SUPERLATIVES or (word.endswith("est") and word not in _NO_SUPERLATIVES)
 
 
 def _have_one_stem(old: str, word: str) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from holdfast.edits.edit import ENGLISH, Edit, Edited, Side, edited
+from holdfast.edits.inflection import can_inflect
 from holdfast.edits.substitution_form import Substitution
 from holdfast.edits.tagging import Tagger
-from holdfast.edits.wordnet import WordNet, can_inflect
+from holdfast.edits.wordnet import WordNet
 from holdfast.edits.words import Words, draw_word, is_content_word
 
 _AROUND = 4  # words on each side that the tagger sees

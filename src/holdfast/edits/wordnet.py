@@ -7,7 +7,6 @@ inflection.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
 import re
 import zipfile
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from holdfast.data.tables import read_columns
 from holdfast.data.untrusted_lines import numbered_lines
+from holdfast.edits.inflection import inflected_lemmas
 from holdfast.edits.words import UNIVERSAL_TAGS, others
 from holdfast.errors import UserError
 
@@ -32,9 +32,6 @@ _DETACHMENTS = {
     "r": "",
 }
 _RULES = {pos: [tuple(rule.split(":")) for rule in rules.split()] for pos, rules in _DETACHMENTS.items()}
-
-# The Penn tags of the inflected forms, for lemminflect.
-_INFLECTIONS = {"n": ("NNS",), "v": ("VBD", "VBN", "VBG", "VBZ"), "a": ("JJR", "JJS"), "r": ("RBR", "RBS")}
 
 _MAX_LINE = 1 << 16
 _MEMO = 1 << 15
@@ -172,6 +169,24 @@ class WordNet:
         others_senses = sum(len(self._senses[pos][base]) for base in second)
         return (shared / len(senses), min(1.0, shared / others_senses)) if shared else (0.0, 0.0)
 
+    def shared_ranks(self, word: str, other: str, tag: str) -> tuple[int, int]:
+        """Return the rank, from 0, of the most frequent sense of ``word`` that ``other`` has, and the reverse.
+
+        A rank is beyond all senses if they share none, or WordNet lacks the part of speech; see :meth:`shared_senses`.
+        """
+        return self._first_shared(word, other, tag), self._first_shared(other, word, tag)
+
+    def _first_shared(self, word: str, other: str, tag: str) -> int:
+        pos = _POS_OF_TAG.get(tag)
+        bases, forms = ([], []) if pos is None else (self.bases(each.lower(), pos) for each in (word, other))
+        ranks = [
+            rank
+            for base in bases
+            for rank, synset in enumerate(self._senses[pos or "n"][base])
+            if any(lemma.lower() in forms for lemma in synset)
+        ]
+        return min(ranks, default=_MEMO)
+
     def is_phrase(self, words: Sequence[str]) -> bool:
         """Return True if words, each in this form or a base form, are a lemma of several words (living rooms)."""
         forms = [
@@ -191,38 +206,12 @@ class WordNet:
         for pos in parts_of_speech:
             for base in self.bases(word, pos):
                 lemmas = dict.fromkeys(lemma for synset in self._senses[pos][base] for lemma in synset)
-                found |= dict.fromkeys(_inflected(lemmas, base, word, pos) if inflected else lemmas)
+                found |= dict.fromkeys(inflected_lemmas(lemmas, base, word, pos) if inflected else lemmas)
         return tuple(found)
 
 
 def _detached(word: str, pos: str) -> list[str]:
     return [word.removesuffix(ending) + other for ending, other in _RULES[pos] if word.endswith(ending)]
-
-
-# --- inflection ----------------------------------------------------------------------------------------------------
-
-
-def can_inflect() -> bool:
-    """Return True if synonyms can be inflected like the original word: lemminflect is installed."""
-    return importlib.util.find_spec("lemminflect") is not None
-
-
-def _inflected(lemmas: Sequence[str] | Mapping[str, None], base: str, word: str, pos: str) -> Iterator[str]:
-    """Yield the lemmas, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form."""
-    if word == base:
-        yield from lemmas
-        return
-    if not can_inflect():
-        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or use uninflected synonyms")
-    from lemminflect import getInflection
-
-    tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
-    if tag is None:
-        return
-    # lemminflect's rules for unknown words are right for nouns and verbs, but give "honester" for an adjective.
-    by_rule = pos in "nv"
-    for lemma in lemmas:
-        yield from getInflection(lemma.lower(), tag, inflect_oov=by_rule)[:1]
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
