@@ -100,6 +100,7 @@ def test_a_word_becomes_its_opposite(edit, text, made):
         "It is attached to the wall.",
         "She is not guilty.",
         "a big hitter",
+        "a safe haven",
         "He sold the barn behind the stone mill to a farmer.",
         "The trail begins from the mill.",
         "They descended down the slope.",
@@ -153,3 +154,5 @@ def test_the_real_wordnet_has_further_pairs():
     (edit,) = antonym_edits(WordNet.read(DATA / "wordnet"), tagger())
     assert results(edit, "an unmanned ship") == {"a manned ship"}
     assert results(edit, "an uneasy feeling") == set()
+    assert results(edit, "an incredible story") == set()
+    assert results(edit, "an incredibly slim boat") == set()
