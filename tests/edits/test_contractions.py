@@ -35,6 +35,13 @@ REFUSED = [
     "She has a dog.",
     "It is not only cheap.",
     "WE ARE HAPPY.",
+    "The dog wags it's tail.",
+    "it's colour is red",
+    "The dog lives on it's own.",
+    "The value of it's big house fell.",
+    "who wrote the song you are here",
+    "in the film the nurse said i can't sleep",
+    "who sings we are here",
 ]
 
 
@@ -47,6 +54,10 @@ def test_both_ways(full: str, short: str) -> None:
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_refused(text: str) -> None:
     assert made("contraction", text) == set()
+
+
+def test_after_a_film_in_a_sentence_with_capitals() -> None:
+    assert made("contraction", "The film shows that they are here.") == {"The film shows that they're here."}
 
 
 def test_written_out_with_a_curly_apostrophe() -> None:

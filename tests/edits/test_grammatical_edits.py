@@ -29,7 +29,7 @@ NAMES = {
     "contraction": "hold",
     "voice": "hold",
     "punctuation": "hold",
-    "word_order": "hold",
+    "word-order": "hold",
 }
 WORDS = """the a dog dogs he him she they is was not n't never no and , . " ' ’ ( ) by in 1990 who which walked walks
  walk will may had has done seen John In The to of some any quickly also "x" don't can't it's ? ! nothing without May"""

@@ -13,6 +13,7 @@ pytest.importorskip("lemminflect")
     ("one", "other"),
     [
         ("The door is open.", "The door is open"),
+        ("the hats of the mayor are red.", "the hats of the mayor are red"),
         ("In 1990, she moved to Kent.", "In 1990 she moved to Kent."),
         ("They sell apples, pears and plums.", "They sell apples, pears, and plums."),
         ('The song "Blue Door" was sold.', "The song “Blue Door” was sold."),
@@ -32,6 +33,10 @@ def test_a_dash() -> None:
     ("text", "never"),
     [
         ("who is the mayor of leeds", "who is the mayor of leeds."),
+        ("whos the mayor of leeds", "whos the mayor of leeds."),
+        ("the whole roof of the", "the whole roof of the."),
+        ("the tower was meant to be", "the tower was meant to be."),
+        ("the tower and the roof and", "the tower and the roof and."),
         ("It works for the U.S.", "It works for the U.S"),
         ("In London, John wrote a letter.", "In London John wrote a letter."),
         ("He said so, she left, and we slept.", "He said so, she left and we slept."),
@@ -52,8 +57,13 @@ def test_what_is_refused(text: str, never: str) -> None:
     ],
 )
 def test_a_phrase_of_time_moves(end: str, front: str) -> None:
-    assert made("word_order", end) == {front}
-    assert made("word_order", front) == {end}
+    assert made("word-order", end) == {front}
+    assert made("word-order", front) == {end}
+
+
+def test_a_phrase_of_time_moves_away_from_of() -> None:
+    assert made("word-order", "He became mayor of the town in 1990.") == {"In 1990, he became mayor of the town."}
+    assert made("word-order", "In 1990, he became mayor of the town.") == set()
 
 
 @pytest.mark.parametrize(
@@ -66,8 +76,15 @@ def test_a_phrase_of_time_moves(end: str, front: str) -> None:
         "The shop that opened in 1990 was sold in 1991.",
         "Police arrested the driver in 1990.",
         "In the house, he slept.",
+        "He only moved to Rome in 1990.",
+        "In 1990, he also moved to Rome.",
+        "The town was becoming a city in 1990.",
+        'The band sold the song "Blue Door" in 1990.',
+        "The band sold a song – a hit in 1990.",
+        "He was praised for his whole work in 1990.",
+        "In 1990, he was praised for his whole work.",
         "He was a nurse from May until June in 1990.",
     ],
 )
 def test_phrases_that_stay(text: str) -> None:
-    assert made("word_order", text) == set()
+    assert made("word-order", text) == set()

@@ -20,6 +20,7 @@ SAME_WORDS = [
     ("A woman is carrying her baby.", "Her baby is carrying a woman."),
     ("Several dogs chased the cat.", "The cat chased several dogs."),
     ("The dogs chased three cats.", "Three cats chased the dogs."),
+    ("Meyer followed Kowalski to the mill.", "Kowalski followed Meyer to the mill."),
     ("The boys watched the girls on the beach.", "The girls watched the boys on the beach."),
     ("A man plays the guitar and sings.", "The guitar plays a man and sings."),
 ]
@@ -48,6 +49,9 @@ REFUSED = [
     "Did the cat chase the dog?",
     "The research and policy group.",
     "The boys have seen a bear and have told the hunter.",  # the second verb would not agree
+    "The king rejected the claim to the throne.",
+    "The queen found an answer for the duke.",
+    "The war caused a rift between the towns.",
     "Police arrested the driver.",  # is the capital that of a name?
 ]
 

@@ -190,6 +190,8 @@ def is_plural(sentence: Sentence, begin: int, end: int) -> bool | None:
         return True if is_plural_form(head.low) else None
     if head.tag == "NNPS" or (head.tag == "NNP" and first.low == "the" and head.low.endswith("s")):
         return None  # "the Parkers", but also "the United States"
+    if head.tag == "NN" and head.low.endswith("s") and is_plural_form(head.low, ending=False):
+        return None  # a plural that the tagger does not know
     paired = any(token.low == "and" for token in sentence[head_end:end])
     return False if head.tag in {"NN", "NNP"} and not paired else None
 
@@ -227,7 +229,7 @@ def _is_past(sentence: Sentence, begin: int, place: int) -> bool:
         return False
     if following.tag in {"DT", "PRP", "PRP$"}:
         return True
-    headline = sentence[begin].tag.startswith("NNP") and sentence[-1].text.isalnum() and following.low == "in"
+    headline = sentence[begin].tag.startswith("NN") and sentence[-1].text.isalnum() and following.tag == "IN"
     if headline or following.low in {"to", "as"} or sentence[begin].tag not in {"DT", "PRP$", "NNP", "NNPS"}:
         return False
     for later in sentence[place + 1 :]:

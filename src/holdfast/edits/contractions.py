@@ -7,7 +7,8 @@ Rules:
    "it is" ↔ "it's", "they will" ↔ "they'll", "she has seen" → "she's seen".
 3. Refused: verbs at the end of a clause ("that is what we are"), questions such as "isn't he" (written out, "not"
    would move), 's before a participle other than "been" and "got" ("he's" is "he is" or "he has"), and 'd
-   ("had" or "would") written out.
+   ("had" or "would") written out; "it's" where "its" may be meant ("it's colour", "of it's"); titles in questions
+   without capitals ("the song you are here").
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _PRONOUNS = frozenset("i you he she it we they there".split())
 _OPENERS = frozenset("who what where".split())
 _CLITICS = {"are": "'re", "is": "'s", "am": "'m", "will": "'ll", "have": "'ve", "has": "'s", "would": "'d"}
 _FULL = {"'re": "are", "'m": "am", "'ll": "will", "'ve": "have"}
+_TITLED = frozenset("song film book show movie series album lyrics called named titled sing sings sang".split())
+_PREPOSITIONS = frozenset("of in at for from on to with by into onto within through over under between about".split())
 _STRESSED_AFTER = frozenset("what how as than where so when whatever wherever".split())
 
 
@@ -53,6 +56,8 @@ def _at(sentence: Sentence, place: int) -> Iterator[Changes]:
     token, following = sentence[place], sentence[place + 1]
     if not token.text.islower() and token.text[1:].isupper():
         return
+    if _is_in_title(sentence, place):
+        return
     if token.low == "cannot":
         yield ((token.begin, token.end, token.text[0] + "an't"),)
     elif following.low == "not" and following.text == "not":
@@ -65,6 +70,14 @@ def _at(sentence: Sentence, place: int) -> Iterator[Changes]:
             yield ((token.begin, following.end, f"{full} not"),)
     elif token.low in _PRONOUNS or (place == 0 and token.low in _OPENERS):
         yield from _verb_after(sentence, place)
+
+
+def _is_in_title(sentence: Sentence, place: int) -> bool:
+    """Return True after "song" or "film" directly, and anywhere after it in a text without capitals."""
+    before = [token.low for token in sentence[:place]]
+    if any(token.text != token.text.lower() for token in sentence):
+        before = before[-1:]
+    return any(low in _TITLED for low in before)
 
 
 def _is_after_subject(sentence: Sentence, place: int) -> bool:
@@ -102,10 +115,23 @@ def _verb_after(sentence: Sentence, place: int) -> Iterator[Changes]:
         return
     if verb.low in _FULL and verb.begin == pronoun.end:
         yield ((verb.begin, verb.end, f" {_FULL[verb.low]}"),)
+    elif verb.low == "'s" and pronoun.low == "it" and _may_be_its(sentence, place):
+        return
     elif verb.low == "'s" and (after.tag != "VBN" or after.low in {"been", "got"}) and not after.low.endswith("ed"):
         yield ((verb.begin, verb.end, " has" if after.low in {"been", "got"} else " is"),)
     elif verb.low in _CLITICS and verb.begin > pronoun.end and _fits(pronoun.low, verb.low, after.tag, after.low):
         yield ((pronoun.end, verb.end, _CLITICS[verb.low]),)
+
+
+def _may_be_its(sentence: Sentence, place: int) -> bool:
+    """Return True for "it's" before a noun, or after a preposition or verb: "its" may be meant."""
+    before = sentence[place - 1] if place else None
+    if before and (before.low in _PREPOSITIONS or before.tag.startswith("VB")):
+        return True
+    end = place + 2
+    while end + 1 < len(sentence) and (sentence[end].tag.startswith("JJ") or sentence[end].tag == "VBN"):
+        end += 1
+    return is_noun(sentence[end]) or sentence[place + 2].low == "own"
 
 
 def _fits(pronoun: str, verb: str, after_tag: str, after: str) -> bool:

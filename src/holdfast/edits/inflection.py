@@ -83,12 +83,15 @@ def is_known_noun(word: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def is_plural_form(noun: str) -> bool:
-    """Return True for a noun with a plural ending or an irregular plural: "dogs", "men", but not "sheep"."""
+def is_plural_form(noun: str, ending: bool = True) -> bool:
+    """Return True for a noun with a plural ending or an irregular plural: "dogs", "men", but not "sheep".
+
+    Without ``ending``, an "s" at the end is not enough ("series").
+    """
     import lemminflect
 
     return (
-        noun.endswith("s")
+        (ending and noun.endswith("s"))
         or noun == "people"
         or noun not in lemminflect.getAllLemmas(noun, upos="NOUN").get("NOUN", (noun,))
     )

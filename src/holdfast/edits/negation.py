@@ -48,6 +48,7 @@ _NEEDS_NEGATION = frozenset(
 )
 _SOME = {"any": "some", "anyone": "someone", "anybody": "somebody", "anything": "something", "anywhere": "somewhere"}
 _PLAIN_AUXILIARY = {"ca": "can", "wo": "will", "sha": "shall"}
+_SOME_NOUNS = (["number"], ["few"], ["couple"], ["variety"], ["handful"], ["lot"])
 _POSITIVE_PRONOUNS = {"nobody": "somebody", "nothing": "something", "nowhere": "somewhere"}
 _FULL = {"'ll": " will", "'ve": " have"}
 
@@ -138,7 +139,7 @@ def _any_to_some(sentence: Sentence, place: int) -> Changes:
 
 def _without_not(sentence: Sentence, place: int) -> Changes | None:
     token, before = sentence[place], sentence[place - 1]
-    if place == 0 or sentence[place + 1].low in _AFTER_NOT | {"to"}:
+    if place == 0 or sentence[place + 1].low in _AFTER_NOT | {"to", "there"}:
         return None
     if place > 2 and (sentence[0].tag == "WRB" or (token.low == "n't" and sentence[0].tag in {"WP", "WDT"})):
         return None
@@ -244,6 +245,8 @@ def _put_into(clause: Clause) -> Changes | None:
 def _after_auxiliary(sentence: Sentence, place: int) -> Changes | None:
     """Return the change that puts "not" after an auxiliary."""
     verb, following = sentence[place], sentence[place + 1]
+    if following.low == "there" or _is_some(sentence, place + 1):
+        return None
     if following.low in _SPEAKER_ADVERBS and place + 2 < len(sentence):
         if sentence[place + 2].low in _AFTER_NOT:
             return None
@@ -257,6 +260,11 @@ def _after_auxiliary(sentence: Sentence, place: int) -> Changes | None:
     if verb.low in _FULL:
         return ((verb.begin, verb.end, f"{_FULL[verb.low]} not"),)
     return ((verb.end, verb.end, _case(verb, " not")),)
+
+
+def _is_some(sentence: Sentence, place: int) -> bool:
+    """Return True for "a number of" and the like: they mean "some", which does not go with "not"."""
+    return sentence[place].low == "a" and [token.low for token in sentence[place + 1 : place + 2]] in _SOME_NOUNS
 
 
 def _with_do(clause: Clause, verb: Token, following: Token) -> Changes | None:
@@ -312,11 +320,13 @@ def _put_into_question(sentence: Sentence) -> Changes | None:
         return ((verb.end, verb.end, "n't"),) if has_verb and following.tag in {"PRP", "DT", "NNS", "PRP$"} else None
     if sentence[0].low != "who" or following.low in _AFTER_NOT:
         return None
+    if sentence[-1].tag in {"IN", "TO"}:
+        return None  # "who is the book written to": the subject follows the verb
     if verb.low in {"is", "was", "are", "were", "can", "will"} and following.tag in {"DT", "VBN", "VBG", "IN", "VB"}:
         return _after_auxiliary(sentence, 1)
     base = lemma(verb.low)
     if (
-        base
+        base not in {None, "be", "have"}
         and is_form(verb.low, "VBD")
         and not is_form(verb.low, "VB")
         and following.tag in {"DT", "PRP$", "NN", "IN"}

@@ -2,7 +2,7 @@
 
 Rules:
 
-1. The full stop at the end of the text is left out, or put there.
+1. The full stop at the end of the text is left out, or put there; a question or an unfinished sentence gets none.
 2. The comma after a short introductory phrase is left out, or put there: "In 1990, she moved" ↔ "In 1990 she moved".
 3. The comma before the "and" of a list of three: "red, green and blue" ↔ "red, green, and blue".
 4. Quotation marks and apostrophes: straight ↔ curly.
@@ -16,12 +16,13 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.edits.clauses import main_clause, noun_phrase_end
 from holdfast.edits.grammar import Changes, GrammaticalEdit
-from holdfast.edits.sentences import Sentence, is_noun
+from holdfast.edits.sentences import AUXILIARIES, Sentence, Token, is_noun
 from holdfast.edits.tagging import Tagger
 
 _CURLY_APOSTROPHE = "’"
 _INTRODUCTIONS = frozenset("in on at during after before by since".split())
 _PREPOSITIONS_OF_TIME = frozenset("in on during since by".split())
+_ASKING = frozenset("whens whos hows whats wheres whys".split())  # "what's" without its apostrophe
 _YEAR = re.compile(r"(1[0-9]|20)\d\d")
 
 
@@ -47,15 +48,20 @@ def _final_stop(sentence: Sentence) -> Iterator[Changes]:
     last = sentence[-1]
     if last.text == "." and len(sentence) > 1 and len(sentence[-2].text) > 2 and sentence[-2].text.isalnum():
         yield ((last.begin, last.end, ""),)
-    elif last.text.isalnum() and len(sentence) > 3 and not _is_question(sentence):
+    elif last.text.isalnum() and len(sentence) > 3 and not (_is_question(sentence) or _is_unfinished(last)):
         yield ((last.end, last.end, "."),)
 
 
 def _is_question(sentence: Sentence) -> bool:
     first = sentence[0]
     return first.tag in {"WP", "WRB", "WDT", "MD", "WP$"} or any(
-        token.tag in {"WP", "WRB", "WDT"} for token in sentence
+        token.low in _ASKING or token.tag in {"WP", "WRB", "WDT"} for token in sentence
     )
+
+
+def _is_unfinished(last: Token) -> bool:
+    """Return True if the text breaks off: its last word needs another after it."""
+    return last.tag in {"TO", "DT", "CC", "PRP$", "IN"} or last.low in AUXILIARIES
 
 
 def _introduction(sentence: Sentence) -> Iterator[Changes]:

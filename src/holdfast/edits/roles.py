@@ -10,7 +10,8 @@ Rules:
 4. In the passive, the subject and the agent are swapped: "The bill was opposed by the mayor" → "The mayor was opposed
    by the bill".
 5. Refused: verbs that mean the same both ways ("met"), verbs with a complement ("became"), objects of time or measure
-   ("three days"), reflexives in either part, objects with a relative clause or a participle.
+   ("three days"), reflexives in either part, objects with a relative clause or a participle, common nouns before "to",
+   "for" and "between" ("a claim to the throne").
 """
 
 from __future__ import annotations
@@ -65,11 +66,19 @@ class RolesSwapped(GrammaticalEdit):
         if (
             end is None
             or by_follows
+            or _has_complement(sentence, end)
             or not may_exchange(sentence[clause.begin : clause.subject_end], sentence[begin:end])
         ):
             return []
         way = _swap(clause, begin, end)
         return [way] if way else []
+
+
+def _has_complement(sentence: Sentence, end: int) -> bool:
+    """Return True for "an answer" before "to": the noun would leave its complement behind."""
+    return (
+        end < len(sentence) and sentence[end].low in {"to", "for", "between"} and sentence[end - 1].tag in {"NN", "NNS"}
+    )
 
 
 def role_edits(tagger: Tagger) -> tuple[RolesSwapped, ...]:

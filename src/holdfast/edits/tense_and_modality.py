@@ -5,13 +5,16 @@ Rules of `Tense`:
 1. Past to future: "visited" → "will visit", "was built" → "will be built", "did not go" → "will not go".
 2. Present to past or future: "walks" → "walked" or "will walk", "is playing" → "was playing" or "will be playing".
 3. Future to past: "will open" → "opened", "will be closed" → "was closed".
-4. Refused: a sentence with a second finite verb, a date, or an adverb of time, which the new tense would contradict.
+4. Refused: a sentence with a second finite verb, a date, or an adverb of time, which the new tense would contradict;
+   "the first time"; the present of a headline to the past, which means the same ("Actor quits show").
 
 Rules of `Modality`:
 
 1. A modal is exchanged: "may" ↔ "must", "will" → "might", "can" → "must", "should" → "might".
 2. A sentence without a modal takes "may": "is" → "may be", "walks" → "may walk", "visited" → "may have visited".
-3. Refused: a second verb of the same subject ("sat down and ate"), a sentence with another modal.
+3. Refused: a second verb of the same subject ("sat down and ate"), a sentence with another modal or "probably".
+
+Both put "be" after an adverb such as "also": "was also" → "will also be", "may also have been".
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ _TIMES = frozenset(
     yesterday today tomorrow tonight now currently presently ago last next previous previously later recently soon
     already formerly once then since until till during originally initially still yet always never ever used
     monday tuesday wednesday thursday friday saturday sunday january february march april May june july august september
-    october november december century centuries
+    october november december century centuries recent latest
     """.split()
 )
 _YEAR = re.compile(r"1\d{3}s?|20\d\ds?")
@@ -48,6 +51,17 @@ _EXCHANGED = {
 }
 _NOT_AFTER_MODAL = frozenset("not n't only like rather have't also never hardly".split())
 _NO_MODAL = frozenset("used ought need dare".split())
+_BEFORE_BE = frozenset(  # adverbs that stand before "be" after a modal
+    """
+    also often always usually still sometimes never currently later first then now once again originally generally
+    commonly typically initially eventually finally frequently subsequently formerly soon recently therefore thus
+    already even ultimately normally occasionally rarely seldom traditionally historically actually simply officially
+    """.split()
+)
+_UNSURE = frozenset("probably perhaps possibly certainly apparently reportedly allegedly maybe likely".split())
+_ORDINAL = re.compile(
+    r"only|next|final|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|\d+(?:st|nd|rd|th)"
+)
 
 
 class Tense(GrammaticalEdit):
@@ -62,7 +76,7 @@ class Tense(GrammaticalEdit):
         clause = main_clause(sentence)
         if clause is None or any(token.low in _TIMES or _YEAR.fullmatch(token.low) for token in sentence):
             return []
-        if _second_finite(clause) or shares_subject(clause):
+        if _second_finite(clause) or shares_subject(clause) or _counts_times(sentence):
             return []
         return list(_other_tenses(clause))
 
@@ -80,7 +94,7 @@ class Modality(GrammaticalEdit):
         if modals:
             return list(_exchanged(sentence, modals[0])) if len(modals) == 1 else []
         clause = main_clause(sentence)
-        if clause is None or shares_subject(clause):
+        if clause is None or shares_subject(clause) or any(token.low in _UNSURE for token in sentence):
             return []
         way = _with_may(clause)
         return [way] if way else []
@@ -98,6 +112,8 @@ def _second_finite(clause: Clause) -> bool:
         return True
     if sentence[0].low in {"when", "while", "if", "as", "after", "before", "because", "although", "since"}:
         return True
+    if _has_past_after_where(sentence[clause.main + 1 :]):
+        return True
     return any(
         token.tag in {"VBN", "VB", "NNS"} and is_form(token.low, "VBD" if token.tag == "VBN" else "VBZ")
         for before, token in itertools.pairwise(sentence)
@@ -105,6 +121,23 @@ def _second_finite(clause: Clause) -> bool:
         and token.text == token.low
         and token not in sentence[group[0] : group[-1] + 1]
     )
+
+
+def _has_past_after_where(tokens: Sentence) -> bool:
+    """Return True if a past form, which may be a participle, follows "where", "when" or a relative pronoun."""
+    opened = next((place for place, token in enumerate(tokens) if token.tag in {"WRB", "WDT", "WP"}), len(tokens))
+    return any(token.text.islower() and is_form(token.low, "VBD") for token in tokens[opened:])
+
+
+def _counts_times(sentence: Sentence) -> bool:
+    """Return True for "the third time", after which the past stays."""
+    return any(two.low == "time" and _ORDINAL.fullmatch(one.low) for one, two in itertools.pairwise(sentence))
+
+
+def _is_headline(clause: Clause) -> bool:
+    """Return True if the sentence has no mark at its end and its subject no article: its present stands for a past."""
+    sentence = clause.sentence
+    return sentence[-1].text[-1].isalnum() and sentence[clause.begin].tag not in {"DT", "PRP", "PRP$", "EX"}
 
 
 def _is_negated(clause: Clause) -> bool:
@@ -139,7 +172,7 @@ def _other_tenses(clause: Clause) -> Iterator[Changes]:
     future = _future(clause)
     if future:
         yield future
-    if tag in {"VBZ", "VBP"}:
+    if tag in {"VBZ", "VBP"} and not _is_headline(clause):
         past = _past_of(clause)
         if past:
             yield (_replaced(verb, past),)
@@ -164,10 +197,32 @@ def _future(clause: Clause) -> Changes | None:
     if base == "be" and clause.finite + 1 < len(sentence) and sentence[clause.finite + 1].low == "not":
         end = sentence[clause.finite + 1].end
         return (_replaced(verb, "will"), (end, end, " be"))
+    if base == "be" and _adverbs_end(clause) is not None:
+        return _around_adverbs(clause, "will", "be")
     if clause.subject_end < clause.finite:
         adverb = sentence[clause.subject_end]
         return ((adverb.begin, adverb.begin, "will "), _replaced(verb, base))
     return (_replaced(verb, f"will {base}"),)
+
+
+def _adverbs_end(clause: Clause) -> int | None:
+    """Return where the adverbs end that follow the finite verb and stand before "be" after a modal; None without any.
+
+    The end is that of a token in characters.
+    """
+    sentence, place = clause.sentence, clause.finite + 1
+    allowed = _BEFORE_BE | {"all", "both"} if clause.plural else _BEFORE_BE
+    while place < len(sentence) and sentence[place].low in allowed:
+        place += 1
+    return sentence[place - 1].end if place > clause.finite + 1 else None
+
+
+def _around_adverbs(clause: Clause, modal: str, rest: str) -> Changes | None:
+    """Return the change of "was also" into "will also be"; None if adverbs stand before the verb, too."""
+    end = _adverbs_end(clause)
+    if end is None or clause.subject_end < clause.finite:
+        return None
+    return (_replaced(clause.verb, modal), (end, end, f" {rest}"))
 
 
 def _from_future(clause: Clause) -> Iterator[Changes]:
@@ -190,6 +245,8 @@ def _exchanged(sentence: Sentence, place: int) -> Iterator[Changes]:
     before, following = sentence[place - 1], sentence[place + 1]
     if not (is_noun(before) or before.tag in {"PRP", "WDT", "WP", "EX"} or before.low in {"that", ")", "who", "also"}):
         return
+    if token.low == "would" and before.low in {"i", "we"}:
+        return  # "I would recommend" is a polite present
     if following.low in _NOT_AFTER_MODAL or not (following.low == "be" or is_form(following.low, "VB")):
         return
     yield (_replaced(token, _EXCHANGED[token.low]),)
@@ -204,6 +261,8 @@ def _with_may(clause: Clause) -> Changes | None:
         return None
     if verb.low in BE | {"is"}:
         new = "have been" if tag == "VBD" else "be"
+        if _adverbs_end(clause) is not None:
+            return _around_adverbs(clause, "may", new)
     elif verb.low in HAVE and clause.main != clause.finite:
         new = "have"
     else:

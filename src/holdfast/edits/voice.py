@@ -7,12 +7,15 @@ Rules:
 2. Passive to active: "The book was written by a nurse" → "A nurse wrote the book".
 3. What follows stays where it is. Pronouns take their case; "be" agrees with the new subject.
 4. Refused: verbs that have no passive in common use ("had", "became"), verbs with a direction or a second object,
-   objects without an article that are no names or plurals, subjects that are "it", "there" or a clause.
+   objects without an article that are no names or plurals, subjects that are "it", "there" or a clause; a plural
+   without an article in the simple present ("He writes books"), agents with a pronoun ("by her brother"), a phrase of
+   place after the object, which may belong to it, unless the verb is progressive; "As a nurse, she …".
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
 from holdfast.edits.clauses import Clause, is_plural, main_clause
@@ -29,8 +32,14 @@ _NO_PASSIVE = frozenset(
     think claim know see watch hear feel make help call name elect appoint consider give send take win lose score
     earn gain spend begin start continue finish enjoy learn try decide try step walk run ride drive fly swim jump
     receive get obtain undertake include feature involve represent possess own marry meet share face miss hope ask
-    undergo scatter put shake nod raise lower move follow precede near prefer believe mark
+    undergo scatter put shake nod raise lower move follow precede near prefer believe mark comprise constitute form
     """.split()
+)
+_NO_ACTIVE = frozenset("base situate locate bear know comprise resemble lack fit cost contain become mean have".split())
+_THIRD_PERSON = frozenset("he him his she her hers it its they them their theirs".split())
+_TIME = re.compile(
+    r"1\d{3}s?|20\d\ds?|january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|spring|summer|autumn|winter|war|(?:mon|tues|wednes|thurs|fri|satur|sun)?days?|century|night|morning|evening"
 )
 _MAY_FOLLOW = frozenset(". ! ; in on at during near inside outside before after until throughout".split())
 _MAY_FOLLOW_ADVERBS = frozenset("outdoors indoors together again outside inside here there today yesterday".split())
@@ -67,6 +76,10 @@ def _passive(clause: Clause) -> Changes | None:
         return None
     if any(token.tag == "PRP$" for token in sentence[begin:end]):
         return None  # "The man lost his hat": whose would it be?
+    if sentence[end - 1].low in {"role", "part"}:
+        return None  # "played a role": one expression
+    if sentence[begin].tag not in {"DT", "PRP", "NNP", "NNPS", "CD"} and _is_simple_present(clause):
+        return None  # "He writes books": books in general, not some books
     participle, plural = inflected(base, "VBN"), _be_plural(sentence, begin, end)
     group = _passive_group(clause, plural)
     if participle is None or group is None:
@@ -80,6 +93,10 @@ def _passive(clause: Clause) -> Changes | None:
         f"{first}{adverbs}{' ' if rest else ''}{rest} {participle} by",
     )
     return _in_place(clause, begin, end, subject, verbs, object_)
+
+
+def _is_simple_present(clause: Clause) -> bool:
+    return clause.finite == clause.main and not is_form(clause.verb.low, "VBD")
 
 
 def _be_plural(sentence: Sentence, begin: int, end: int) -> str | None:
@@ -120,8 +137,10 @@ def _active(clause: Clause) -> Changes | None:
     if base is None or begin >= len(sentence) or sentence[main + 1].low != "by" or clause.subject_end != clause.finite:
         return None
     end = object_end(sentence, begin)
-    if end is None or base in {"base", "situate", "locate", "bear", "know"} or not _may_move(clause, begin, end):
+    if end is None or base in _NO_ACTIVE or not _may_move(clause, begin, end):
         return None
+    if any(token.low in _THIRD_PERSON for token in sentence[begin:end]):
+        return None  # the pronoun would stand before the word that it refers to
     group = _active_group(clause, base, _be_plural(sentence, begin, end))
     if group is None:
         return None
@@ -157,7 +176,9 @@ def _may_move(clause: Clause, begin: int, end: int) -> bool:
     sentence = clause.sentence
     subject = sentence[clause.begin : clause.subject_end]
     following = sentence[end].low if end < len(sentence) else "."
-    if following not in _MAY_FOLLOW | _MAY_FOLLOW_ADVERBS:
+    if following not in _MAY_FOLLOW | _MAY_FOLLOW_ADVERBS or sentence[0].low in {"as", "like", "unlike"}:
+        return False
+    if following in _MAY_FOLLOW - set(".!;") and _may_belong_to_object(clause, begin, end):
         return False
     if any(token.low.endswith("ing") and not is_noun(token) for token in sentence[end:]):
         return False  # "after hearing", "accusing": what does it belong to?
@@ -176,6 +197,17 @@ def _may_move(clause: Clause, begin: int, end: int) -> bool:
     if sentence[0].text.islower() and sentence[0].tag not in {"DT", "PRP"}:
         return False
     return may_exchange(subject, sentence[begin:end])
+
+
+def _may_belong_to_object(clause: Clause, begin: int, end: int) -> bool:
+    """Return True if the phrase after the object is none of time, and may belong to the object rather than the verb."""
+    sentence = clause.sentence
+    if any(_TIME.fullmatch(token.low) for token in sentence[end + 1 :]):
+        return False
+    progressive = sentence[clause.main].low.endswith("ing") or "being" in [
+        token.low for token in sentence[clause.finite : clause.main]
+    ]
+    return not progressive or end - begin > 3 or any(token.low == "of" for token in sentence[begin:end])
 
 
 def _in_place(clause: Clause, begin: int, end: int, subject: str, verbs: tuple[int, int, str], object_: str) -> Changes:

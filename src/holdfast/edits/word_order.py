@@ -5,7 +5,8 @@ Rules:
 1. To the end: "In 1990, he moved to Rome." → "He moved to Rome in 1990."
 2. To the front: "He moved to Rome in 1990." → "In 1990, he moved to Rome."
 3. The phrase is "in" or "since" with a year, "in" with a month, or "on" with a date.
-4. Refused: sentences with a second clause, a list or another phrase of time; first words whose capital may be a name's.
+4. Refused: sentences with a second clause, a list or another phrase of time; first words whose capital may be a name's;
+   "only" and "also"; "was becoming"; "for his work" next to the phrase of time, which might then belong to "work".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from holdfast.edits.clauses import Clause, main_clause
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import is_form
 from holdfast.edits.roles import is_lowerable, keeps_capital
-from holdfast.edits.sentences import Sentence, is_finite, is_noun, phrase_text
+from holdfast.edits.sentences import BE, Sentence, is_finite, is_noun, phrase_text
 from holdfast.edits.tagging import Tagger
 
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -29,6 +30,9 @@ _TIME = re.compile(
 )
 _LONGEST = 6  # tokens
 _OPENS_CLAUSE = frozenset("that which who whom whose where when while because although though if than as but".split())
+_FOCUS = frozenset("only even also just".split())
+_MARKS = frozenset(", ; : ( -- — – -".split())
+_QUOTES = frozenset('" “ ”'.split())
 _OTHER_TIMES = frozenset(
     "until till since from between before after during when later then year years season month months day days".split()
 )
@@ -37,7 +41,7 @@ _OTHER_TIMES = frozenset(
 class WordOrder(GrammaticalEdit):
     """A phrase of time moved."""
 
-    NAME = "word_order"
+    NAME = "word-order"
     SIDE = "hold"
     ABOUT = "a phrase of time moved to the front or the end"
 
@@ -62,8 +66,12 @@ def _is_time(tokens: Sentence) -> bool:
 def _is_simple(clause: Clause) -> bool:
     """Return True if the sentence has one clause: no comma, infinitive or second verb after the verb."""
     rest = clause.sentence[clause.finite + 1 :]
-    if any(token.low in _OPENS_CLAUSE | {",", ";", ":", "(", "--"} for token in rest):
+    if any(token.low in _OPENS_CLAUSE | _MARKS for token in rest):
         return False
+    if any(token.low in _FOCUS for token in clause.sentence) or _is_progressive(clause):
+        return False
+    if any(is_noun(one) and two.low in _QUOTES for one, two in itertools.pairwise(rest)):
+        return False  # 'the song "Blue Door"'
     for token, following in itertools.pairwise(rest):
         if token.low in {"to", "and", "or"} and not (is_noun(following) or following.tag in {"DT", "PRP$", "JJ"}):
             return False
@@ -72,6 +80,14 @@ def _is_simple(clause: Clause) -> bool:
     group = range(clause.finite, clause.main + 1)
     after = list(enumerate(clause.sentence))[clause.finite + 1 :]
     return not any((is_finite(token) or token.tag in {"VBG", "VBN"}) and place not in group for place, token in after)
+
+
+def _is_progressive(clause: Clause) -> bool:
+    return clause.verb.low in BE and clause.sentence[clause.main].low.endswith("ing")
+
+
+def _last_preposition(tokens: Sentence) -> str:
+    return next((token.low for token in reversed(tokens) if token.tag in {"IN", "TO"}), "")
 
 
 def _to_end(clause: Clause) -> Changes | None:
@@ -83,6 +99,8 @@ def _to_end(clause: Clause) -> Changes | None:
     rest = sentence[clause.finite : -1]
     if any(token.low in _OTHER_TIMES or token.tag == "CD" for token in rest) or sentence[-2].tag == "IN":
         return None
+    if _last_preposition(rest) in {"for", "of"}:
+        return None  # "a prize for his work in 1990": the work of 1990
     words = phrase_text(phrase)
     start = first.text[:1].upper() + first.text[1:]
     lead = (phrase[0].begin, first.begin, "") if start == first.text else (phrase[0].begin, first.end, start)
@@ -98,6 +116,8 @@ def _to_front(clause: Clause) -> Changes | None:
     if begin is None or not is_lowerable(sentence[: clause.subject_end]):
         return None
     if any(token.low in _OTHER_TIMES or token.tag == "CD" for token in sentence[clause.finite : begin]):
+        return None
+    if _last_preposition(sentence[clause.finite : begin]) == "for":
         return None
     words = phrase_text(sentence[begin:-1])
     start = first.text if keeps_capital(first) else first.text[:1].lower() + first.text[1:]
