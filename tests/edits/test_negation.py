@@ -65,7 +65,7 @@ REFUSED = [
     "A red door in a wall",
     "There are some birds.",
     "There are a number of birds.",
-    "how many birds are there in the yard",
+    "in leeds how many birds are there",
     "In which yard are there birds",
     "Why are n't there birds in the yard",
     "who was mayor of leeds in may",

@@ -18,6 +18,8 @@ BOTH_WAYS = [
     ("The court has rejected the plans.", "The plans have been rejected by the court."),
     ("In 1950, the court rejected the plan.", "In 1950, the plan was rejected by the court."),
     ("The council praised the chorus.", "The chorus was praised by the council."),
+    ("The council formed a committee.", "A committee was formed by the council."),
+    ("The baker built boats.", "Boats were built by the baker."),
     ("A boy is washing a dog in the garden.", "A dog is being washed by a boy in the garden."),
     ("The army burned the town in 1910.", "The town was burned by the army in 1910."),
 ]
@@ -62,10 +64,10 @@ def test_adverbs_move_behind_be() -> None:
         "The boy didn't open the box.",
         "Did the boy open the box?",
         "As a clerk, Meyer opened the letters.",
-        "The set comprises a lamp.",
-        "A lamp is comprised by the set.",
+        "The old plan comprised a tower.",
+        "A house is lacked by the village.",
         "The council praised the rabbis.",  # a plural that the tagger takes for a singular
-        "Kowalski paints wooden doors.",
+        "The baker builds boats.",
         "The army burned the mill in the valley.",
         "The queen praised the growth of trade in the north.",
         "A girl is drawing the growth of a tree in a garden.",

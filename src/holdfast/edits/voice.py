@@ -32,7 +32,7 @@ _NO_PASSIVE = frozenset(
     think claim know see watch hear feel make help call name elect appoint consider give send take win lose score
     earn gain spend begin start continue finish enjoy learn try decide try step walk run ride drive fly swim jump
     receive get obtain undertake include feature involve represent possess own marry meet share face miss hope ask
-    undergo scatter put shake nod raise lower move follow precede near prefer believe mark comprise constitute form
+    undergo scatter put shake nod raise lower move follow precede near prefer believe mark comprise constitute
     """.split()
 )
 _NO_ACTIVE = frozenset("base situate locate bear know comprise resemble lack fit cost contain become mean have".split())
