@@ -80,7 +80,7 @@ def test_a_phrase_of_time_moves_away_from_of() -> None:
         "In 1990, he also moved to Rome.",
         "The town was becoming a city in 1990.",
         'The band sold the song "Blue Door" in 1990.',
-        "The band sold a song – a hit in 1990.",
+        "He moved to Rome – the capital in 1990.",
         "He was praised for his whole work in 1990.",
         "In 1990, he was praised for his whole work.",
         "He was a nurse from May until June in 1990.",

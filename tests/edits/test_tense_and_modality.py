@@ -96,6 +96,7 @@ def test_modals(text: str, new: str) -> None:
         "I'd go home.",
         "I would suggest a walk.",
         "He was probably a baker.",
+        "He later was also a baker.",
     ],
 )
 def test_modals_refused(text: str) -> None:

@@ -72,6 +72,8 @@ def test_adverbs_move_behind_be() -> None:
         "The queen praised the growth of trade in the north.",
         "A girl is drawing the growth of a tree in a garden.",
         "The boy played a role.",
+        "A boy is washing the big old dog in the garden.",
+        "Two boys are playing games of chess in the garden.",
     ],
 )
 def test_what_is_refused(text: str) -> None:
