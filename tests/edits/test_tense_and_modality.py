@@ -54,6 +54,7 @@ def test_tenses(text: str, new: set[str]) -> None:
         "The girl opened the only time capsule.",
         "She visited the town, where her uncle served as mayor.",
         "The latest change was a new roof.",
+        "The guard saw two men before the nurse disarmed him.",
         "Leeds Mayor charged over fire",
     ],
 )
@@ -96,6 +97,7 @@ def test_modals(text: str, new: str) -> None:
         "I'd go home.",
         "I would suggest a walk.",
         "He was probably a baker.",
+        "The guard followed two men and shot a third man.",
         "He later was also a baker.",
     ],
 )

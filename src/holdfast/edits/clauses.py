@@ -292,6 +292,8 @@ def shares_subject(clause: Clause) -> bool:
     for place in range(clause.main + 1, len(sentence) - 1):
         if sentence[place].low in {"and", "or", "but", ",", "&", ";"}:
             following = sentence[place + 1]
+            if is_past_before_object(sentence, place + 1):
+                return True
             if following.tag == "RB" and place + 2 < len(sentence):
                 following = sentence[place + 2]
             base = lemma(following.low) if following.text.islower() else None
@@ -301,6 +303,14 @@ def shares_subject(clause: Clause) -> bool:
             if following.tag == "NNS" and is_form(following.low, "VBZ") and clause.plural is False:
                 return True
     return False
+
+
+def is_past_before_object(sentence: Sentence, place: int) -> bool:
+    """Return True for a past form before an article or pronoun ("shot a man"), whatever the tagger takes it for."""
+    if place + 1 >= len(sentence) or not sentence[place].text.islower():
+        return False
+    low = sentence[place].low
+    return sentence[place + 1].tag in {"DT", "PRP", "PRP$"} and is_form(low, "VBD") and not is_form(low, "VB")
 
 
 def past_or_present(token: Token) -> str | None:

@@ -23,7 +23,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from holdfast.edits.clauses import Clause, main_clause, past_or_present, shares_subject
+from holdfast.edits.clauses import Clause, is_past_before_object, main_clause, past_or_present, shares_subject
 from holdfast.edits.grammar import Changes, GrammaticalEdit
 from holdfast.edits.inflection import inflected, is_form, lemma
 from holdfast.edits.sentences import BE, DO, HAVE, MODALS, Sentence, Token, is_finite, is_noun
@@ -113,6 +113,8 @@ def _second_finite(clause: Clause) -> bool:
     if sentence[0].low in {"when", "while", "if", "as", "after", "before", "because", "although", "since"}:
         return True
     if _has_past_after_where(sentence[clause.main + 1 :]):
+        return True
+    if any(is_past_before_object(sentence, place) for place in range(clause.main + 1, len(sentence))):
         return True
     return any(
         token.tag in {"VBN", "VB", "NNS"} and is_form(token.low, "VBD" if token.tag == "VBN" else "VBZ")
