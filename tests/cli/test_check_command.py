@@ -150,6 +150,38 @@ def test_without_conditions_no_main_metric_may_be_worse(capsys: pytest.CaptureFi
     assert "cannot be judged: no values of single texts that both have, and no intervals" in err
 
 
+def test_few_pairs_are_not_resampled(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four texts that are all a little worse would give a bootstrap a p-value of 0."""
+    for count, code in ((4, 0), (19, 0), (20, 1)):
+        baseline = write("base.json", [stability(0.9 + 0.001 * i for i in range(count))])
+        worse = write("worse.json", [stability(0.8 + 0.001 * i for i in range(count))])
+        assert run(capsys, worse, "--against", baseline)[0] == code, count
+
+
+def test_labelled_sets_of_other_pairs_are_not_paired(capsys: pytest.CaptureFixture[str]) -> None:
+    """The value of a contradicted pair is its place among the entailed pairs, which were drawn with it."""
+
+    def labelled(values: list[float], first: int = 0, entailed: int = 40) -> dict[str, Any]:
+        mean = float(np.mean(values))
+        metrics = {"p_entailed_nearer": mean, "p_entailed_nearer_low": mean - 0.3, "p_entailed_nearer_high": mean + 0.3}
+        row = {"task": "audit-snli", "split": "dev", "n": len(values), "metrics": metrics, "entailed": entailed}
+        items = {"text": list(range(first, first + len(values))), "nearer": values}
+        return {**row, "headline": "p_entailed_nearer", "items": items}
+
+    values = [0.8 + 0.001 * i for i in range(40)]
+    lower = [value - 0.1 for value in values]
+    baseline = write("base.json", [labelled(values)])
+    code, out, _ = run(capsys, write("worse.json", [labelled(lower)]), "--against", baseline)
+    assert (code, "paired on 40 items" in out) == (1, True)
+    for name, other in (("other.json", labelled(lower, first=1)), ("fewer.json", labelled(lower, entailed=39))):
+        code, out, err = run(capsys, write(name, [other, stability([0.9] * 30)]), "--against", both(values, labelled))
+        assert (code, "measured on other pairs" in out + err) == (0, True)
+
+
+def both(values: list[float], labelled: Any) -> str:
+    return write("both.json", [labelled(values), stability([0.9] * 30)])
+
+
 def test_rows_of_evaluate_are_paired(capsys: pytest.CaptureFixture[str]) -> None:
     gold = np.random.default_rng(2).integers(0, 6, 80)
 

@@ -16,6 +16,9 @@ from holdfast.results import p_shown
 _PROTOCOL = ("text", "limit", "precision", "examples", "max_words", "share_of_words", "goal")
 """Entries of a protocol that must be equal, and that are not the model's own."""
 
+_LEAST_BOOTSTRAP = 20
+"""Pairs below which a bootstrap tells too little: the intervals of all texts are compared instead."""
+
 _SEEDED = ("audit", "attack")
 _PAIRED = ("audit", "attack", "transfer")
 
@@ -63,6 +66,8 @@ class AgainstBaseline:
             found, self.notes = compare(Side("the baseline", (baseline,)), Side("the result", (result,)))
             names = {(r.row["task"], r.row["split"], r.row.get("recipe")): r.name for r in self.rows.values()}
             for row in found:
+                if row["test"] == "bootstrap" and row["n"] < _LEAST_BOOTSTRAP:
+                    continue
                 name = names.get((row["task"], row["split"], row.get("recipe"))) or _by_task(names, row)
                 self._paired[name, row["metric"]] = row
 

@@ -58,6 +58,8 @@ def _other_settings(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Seq
     The audits are not refused for this: some settings depend on what is installed, and the other items agree.
     Return None if there is no difference.
     """
+    if key.metric == "p_entailed_nearer" and any(_pairs_of(row) != _pairs_of(rows[0]) for row in rows[1:]):
+        return "measured on other pairs, and the value of a pair depends on all others"
     first, *others = (_settings_of(key, row, source) for row, source in zip(rows, sources, strict=True))
     for settings, source in zip(others, sources[1:], strict=True):
         names = [name for name in {**first, **settings} if settings.get(name) != first.get(name)]
@@ -67,6 +69,11 @@ def _other_settings(key: RowKey, rows: Sequence[Mapping[str, Any]], sources: Seq
             )
             return f"{source.path} has {shown(here)}, {sources[0].path} {shown(there)}"
     return None
+
+
+def _pairs_of(row: Mapping[str, Any]) -> tuple[Sequence[int], int]:
+    """Return the contradicted pairs of a labelled set, by row, and the number of the entailed ones."""
+    return row["items"]["text"], row["entailed"]
 
 
 def _settings_of(key: RowKey, row: Mapping[str, Any], source: ComparedResult) -> dict[str, Any]:
