@@ -33,6 +33,10 @@ class EndsRun(UserError):
     """
 
 
+class NotInstalled(UserError):
+    """An optional library is not installed; the message says how to install it."""
+
+
 class Notice(UserWarning):
     """A warning in one line on a result: something was read in another way than the user may expect.
 

@@ -20,6 +20,7 @@ from holdfast.audit.vector_movement import Space
 from holdfast.edits.case_edits import LowerCase
 from holdfast.edits.edit_table import EditTable, edit_table, noise_builders
 from holdfast.edits.synthetic_typos_edit import SyntheticTypos
+from holdfast.errors import NotInstalled
 from holdfast.evaluation.pairing.compare_inputs import ComparedResult, Side
 from holdfast.evaluation.pairing.rows import compare
 from holdfast.results import read_result, write_result
@@ -202,6 +203,19 @@ def test_an_unbuildable_family_is_absent_with_the_reason(
         "pip install 'holdfast[attacks]'",
     )
     assert items["audit-meaning"]["verdict"] == "absent"
+
+
+def test_an_edit_whose_library_is_not_installed_is_absent(
+    both: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise NotInstalled("look-alikes need a library: pip install it")
+
+    monkeypatch.setattr("holdfast.edits.evasion.look_alikes", missing)
+    items = by_task(both("bag_of_words"))
+    assert items["audit-confusables"]["verdict"] == "absent"
+    assert items["audit-confusables"]["told"] == "look-alikes need a library: pip install it"
+    assert items["audit-leetspeak"]["verdict"] != "absent", "the others are measured"
 
 
 def test_two_edits_of_one_name_are_refused() -> None:

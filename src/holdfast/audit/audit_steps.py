@@ -20,6 +20,7 @@ from holdfast.audit.retrieval_items import ROWS as RETRIEVAL_ROWS
 from holdfast.audit.retrieval_items import retrieval_items
 from holdfast.edits.edit import Edit, Side
 from holdfast.edits.edit_table import EditTable
+from holdfast.errors import NotInstalled
 
 Rows = Sequence[tuple[str, str]]
 
@@ -185,6 +186,8 @@ def _planned(step: PlannedStep, context: AuditContext) -> Planned | NotMeasured:
         return step.plan(context)
     except NotMeasured as reason:
         return reason
+    except NotInstalled as reason:
+        return NotMeasured(str(reason))
 
 
 def _measured(step: PlannedStep, plan: Planned | NotMeasured, context: AuditContext) -> list[Item]:

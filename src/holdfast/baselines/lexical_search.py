@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 from holdfast.evaluation.dense_search import Positions, best_positions
 
 BM25_RECORD = "bm25s: BM25 as in Lucene, k1 1.5, b 0.75; lower case, words of two characters or more, English stop "
@@ -21,7 +21,7 @@ def require_bm25() -> None:
         UserError: it is not; the message says how to get it.
     """
     if importlib.util.find_spec("bm25s") is None:
-        raise UserError("BM25 needs bm25s: pip install 'holdfast[retrieval]'")
+        raise NotInstalled("BM25 needs bm25s: pip install 'holdfast[retrieval]'")
 
 
 def rank_by_bm25(documents: Iterable[str], queries: Sequence[str], k: int) -> Positions:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled, UserError
 
 if TYPE_CHECKING:
     from symspellpy import SymSpell
@@ -39,7 +39,7 @@ def require_symspell() -> None:
         UserError: it is not; the message says how to get it.
     """
     if importlib.util.find_spec("symspellpy") is None:
-        raise UserError("spelling correction needs symspellpy: pip install 'holdfast[retrieval]'")
+        raise NotInstalled("spelling correction needs symspellpy: pip install 'holdfast[retrieval]'")
 
 
 def spelling_correction(documents: Iterable[str]) -> Callable[[str], str]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from holdfast.edits.typing_errors import HOMOGLYPHS
 from holdfast.edits.words import STOP_WORDS
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 
 _MARKS = "\u200e\u200f"  # the library writes right-to-left characters between direction marks
 _SHORTEST = {"GREEK": 3}
@@ -36,12 +36,12 @@ def latin_readings() -> Mapping[str, str]:
     a anyway, and "ſ" is an s, though it looks like an f).
 
     Raises:
-        UserError: confusable-homoglyphs is not installed.
+        NotInstalled: confusable-homoglyphs is not installed.
     """
     try:
         from confusable_homoglyphs.confusables import confusables_data
     except ImportError as error:
-        raise UserError(
+        raise NotInstalled(
             "confusable characters need confusable-homoglyphs: pip install confusable-homoglyphs"
         ) from error
     own = {glyph: letter for letter, glyph in HOMOGLYPHS.items()}
@@ -173,7 +173,7 @@ def fold_confusables(text: str) -> str:
         text: a text in NFC or NFKC.
 
     Raises:
-        UserError: confusable-homoglyphs is not installed.
+        NotInstalled: confusable-homoglyphs is not installed.
     """
     readings = readings_in_mixed_words()
     if text.isascii() or not any(character in readings for character in text):

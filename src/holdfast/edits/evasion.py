@@ -45,7 +45,7 @@ def confusables(word: str, rng: random.Random) -> str | None:
     """Replace letters by look-alikes of Unicode's list: each with probability one half, and at least one.
 
     Raises:
-        UserError: confusable-homoglyphs is not installed.
+        NotInstalled: confusable-homoglyphs is not installed.
     """
     return _replaced(word, rng, look_alikes())
 

@@ -6,7 +6,7 @@ import functools
 import importlib.util
 from collections.abc import Iterable, Iterator
 
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 
 # The Penn tags of the inflected forms, by WordNet's part of speech.
 _INFLECTIONS = {"n": ("NNS",), "v": ("VBD", "VBN", "VBG", "VBZ"), "a": ("JJR", "JJS"), "r": ("RBR", "RBS")}
@@ -21,13 +21,13 @@ def inflected_lemmas(lemmas: Iterable[str], base: str, word: str, pos: str) -> I
     """Yield lemmas of WordNet, inflected as ``word`` is from ``base``; unchanged if ``word`` is the base form.
 
     Raises:
-        UserError: lemminflect is not installed.
+        NotInstalled: lemminflect is not installed.
     """
     if word == base:
         yield from lemmas
         return
     if not can_inflect():
-        raise UserError("inflected synonyms need lemminflect: pip install lemminflect, or use uninflected synonyms")
+        raise NotInstalled("inflected synonyms need lemminflect: pip install lemminflect, or use uninflected synonyms")
     from lemminflect import getInflection
 
     tag = next((tag for tag in _INFLECTIONS[pos] if word in getInflection(base, tag)), None)
@@ -40,9 +40,9 @@ def inflected_lemmas(lemmas: Iterable[str], base: str, word: str, pos: str) -> I
 
 
 def require_lemminflect(what: str) -> None:
-    """Raise `UserError` if lemminflect is not installed; ``what`` names the edits that need it."""
+    """Raise `NotInstalled` if lemminflect is not installed; ``what`` names the edits that need it."""
     if importlib.util.find_spec("lemminflect") is None:
-        raise UserError(f"{what} need lemminflect, which is not installed: pip install 'holdfast[attacks]'")
+        raise NotInstalled(f"{what} need lemminflect, which is not installed: pip install 'holdfast[attacks]'")
 
 
 @functools.lru_cache(maxsize=1 << 12)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 
 _DICTIONARY = "frequency_dictionary_en_82_765.txt"
 _KNOWN = 30_000
@@ -98,7 +98,7 @@ def sound_alikes() -> SoundAlikes:
     """Return the dictionary by sound, which takes half a second to build.
 
     Raises:
-        UserError: jellyfish or symspellpy is not installed.
+        NotInstalled: jellyfish or symspellpy is not installed.
     """
     jellyfish = _library()
     words = [line.split(" ")[0] for line in _dictionary().split("\n") if line]
@@ -121,7 +121,7 @@ def _library() -> Any:
     try:
         import jellyfish
     except ImportError:
-        raise UserError("speech errors need a library of sounds: pip install jellyfish") from None
+        raise NotInstalled("speech errors need a library of sounds: pip install jellyfish") from None
     return jellyfish
 
 
@@ -129,5 +129,5 @@ def _dictionary() -> str:
     try:
         file = resources.files("symspellpy") / _DICTIONARY
     except ImportError:
-        raise UserError("speech errors need a frequency dictionary: pip install symspellpy") from None
+        raise NotInstalled("speech errors need a frequency dictionary: pip install symspellpy") from None
     return file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")

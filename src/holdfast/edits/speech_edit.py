@@ -11,7 +11,7 @@ from holdfast.edits.chosen_words import drawn_order, number_to_change
 from holdfast.edits.edit import ENGLISH, Change, Edit, Edited, edited
 from holdfast.edits.sound_alikes import SoundAlikes, sound_alikes
 from holdfast.edits.words import STOP_WORDS, Words
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 
 MISHEARD: Mapping[str, float] = {
     "function": 0.14,
@@ -137,5 +137,5 @@ def _number_words() -> Any:
     try:
         from num2words import num2words
     except ImportError:
-        raise UserError("speech errors need numbers as words: pip install num2words") from None
+        raise NotInstalled("speech errors need numbers as words: pip install num2words") from None
     return num2words

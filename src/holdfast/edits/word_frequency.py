@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from importlib.resources import files
 
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 
 _FILE = "frequency_dictionary_en_82_765.txt"
 _CORPUS = 1.024e12  # words of the Google n-grams that the counts are of
@@ -47,7 +47,7 @@ def english_frequency() -> WordFrequency:
         UserError: symspellpy is not installed.
     """
     if not can_count():
-        raise UserError("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
+        raise NotInstalled("the frequency of words needs symspellpy: pip install 'holdfast[attacks]'")
     text = (files("symspellpy") / _FILE).read_text(encoding="utf-8-sig")
     rows = (line.rsplit(" ", 1) for line in text.split("\n") if line.strip())
     counts = {word: int(count) for word, count in rows}

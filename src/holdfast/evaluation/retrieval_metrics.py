@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.errors import UserError
+from holdfast.errors import NotInstalled
 from holdfast.evaluation.dense_search import Positions
 
 RETRIEVAL_METRICS: Mapping[str, str] = {
@@ -36,7 +36,7 @@ def require_metrics() -> None:
         UserError: it is not; the message says how to get it.
     """
     if importlib.util.find_spec("ir_measures") is None:
-        raise UserError("retrieval needs ir_measures: pip install 'holdfast[retrieval]'")
+        raise NotInstalled("retrieval needs ir_measures: pip install 'holdfast[retrieval]'")
 
 
 def per_query(
