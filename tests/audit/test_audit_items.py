@@ -17,6 +17,7 @@ from scipy.stats import spearmanr
 from holdfast.attacks.encoder_targets import DriftTarget, halfway
 from holdfast.audit import audited_texts, changed_copies, random_change_items, verdicts
 from holdfast.audit import vector_movement as spaces
+from holdfast.edits import synonym_edit
 from holdfast.edits.casing_and_spacing import upper_case
 from holdfast.edits.typing_errors import KEYBOARD
 from holdfast.edits.words import Words, is_content_word
@@ -260,10 +261,10 @@ def test_a_synonym_is_of_the_words_own_part_of_speech() -> None:
 
     message: Any = Told()
     words = Words.of("one two three four five six seven eight nine ten eleven twelve")
-    exchange = changed_copies.wordnet_synonym(message, message)
+    exchange = synonym_edit.wordnet_synonym(message, message)
     for place, word in enumerate(words.words):
         assert exchange(words, place, random.Random(0)) == f"{word}/{word.upper()}"
-    assert changed_copies.wordnet_synonym(message, None)(words, 0, random.Random(0)) == "one/None"
+    assert synonym_edit.wordnet_synonym(message, None)(words, 0, random.Random(0)) == "one/None"
 
 
 def test_one_of_the_ten_likeliest_words_is_drawn() -> None:

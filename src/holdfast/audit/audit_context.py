@@ -20,6 +20,7 @@ from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
 from holdfast.edits.edit_table import EditTable
 from holdfast.edits.inflection import can_inflect
+from holdfast.edits.synonym_edit import Exchange, wordnet_synonym
 from holdfast.edits.word_frequency import can_count
 from holdfast.edits.words import Words
 from holdfast.errors import UserError
@@ -104,7 +105,7 @@ class Linguistics:
             reasons.append("pip install 'holdfast[attacks]', for symspellpy")
         return "; ".join(reasons) or None
 
-    def synonym(self) -> tuple[changed_copies.Exchange, str]:
+    def synonym(self) -> tuple[Exchange, str]:
         """Return a function that replaces a word by a synonym, and its source.
 
         Raises:
@@ -119,7 +120,7 @@ class Linguistics:
         tags = "any part of speech" if tagger is None else f"parts of speech by {tagger.source}"
         inflected = "inflected" if can_inflect() else "not inflected"
         wordnet = self.resources.wordnet
-        exchange = changed_copies.wordnet_synonym(wordnet, tagger, self._filter())
+        exchange = wordnet_synonym(wordnet, tagger, self._filter())
         return exchange, f"{wordnet.source}; {tags}; {inflected}; {self._filtering()}"
 
     def _filter(self) -> ValidSynonyms | None:

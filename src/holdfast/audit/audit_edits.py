@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from typing import ClassVar
 
 from holdfast.audit.audit_context import Linguistics
-from holdfast.audit.changed_copies import Exchange
 from holdfast.audit.item_rows import NotMeasured
-from holdfast.edits.edit import ENGLISH, Edit, Edited, Side, edited
+from holdfast.edits.edit import Edit
 from holdfast.edits.edit_table import EditTable, edit_table, family_builders
-from holdfast.edits.words import Words, is_content_word
+from holdfast.edits.synonym_edit import SynonymEdit
 
 WITH_OWN_ITEM = ("case.lower", "case.upper", "full-stop", "blank", "typos", "synonyms")
 """Hold edits whose items are measured in a way of their own, as in earlier versions."""
 
 
-class RandomSynonyms(Edit):
-    """Content words replaced by a synonym.
-
-    Args:
-        exchange: draws a synonym of a word; None if there is none.
-    """
+class RandomSynonyms(SynonymEdit):
+    """Content words replaced by a synonym from the resources of the audit, under the name of the audit's item."""
 
     NAME: ClassVar[str] = "synonyms"
-    SIDE: ClassVar[Side] = "hold"
-    LANGUAGE: ClassVar[str | None] = ENGLISH
     ABOUT: ClassVar[str] = "words replaced by a synonym"
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-
-    def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
-        """Return the text with a share of its words replaced, at least one; None if no word has a synonym."""
-        words = Words.of(text)
-        places = [place for place, word in enumerate(words.words) if is_content_word(word)]
-        rng.shuffle(places)
-        most = max(1, int(strength * len(words.words) + 0.5))
-        changes: list[tuple[int, int, str]] = []
-        for place in places:
-            if len(changes) == most:
-                break
-            synonym = self._exchange(words, place, rng)
-            if synonym is not None:
-                changes.append((*words.spans[place], synonym))
-        return edited(text, *changes) if changes else None
 
 
 def edits_of(linguistics: Linguistics, texts: list[str]) -> EditTable:

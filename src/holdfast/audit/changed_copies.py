@@ -16,15 +16,13 @@ from holdfast.attacks.attack_state import changeable
 from holdfast.attacks.constraints import ContentWords
 from holdfast.attacks.targets import characters_seen
 from holdfast.audit.vector_movement import Copy, NumberedTexts
-from holdfast.edits.synonym_edit import Validity, synonyms_at, valid_words
+from holdfast.edits.synonym_edit import Exchange
 from holdfast.edits.synonyms import Synonyms, draw_synonym
 from holdfast.edits.typing_errors import draw_typing_error
-from holdfast.edits.wordnet import WordNet
 from holdfast.edits.words import Words, draw_word, others
 
 if TYPE_CHECKING:
     from holdfast.adversary.masked_lm import MaskedLM
-    from holdfast.edits.tagging import Tagger
 
 SHARE = 0.1
 LIKELY = 10
@@ -36,28 +34,11 @@ _FILLED_AT_ONCE = 256
 """Places that a masked LM fills between two looks at the clock."""
 
 _Place = tuple[int, Words, int, random.Random]
-Exchange = Callable[[Words, int, random.Random], str | None]
-"""A function that draws a substitute for the word at a position; None if there is none."""
 
 
 def typing_error(words: Words, place: int, rng: random.Random) -> str | None:
     """Draw a neighbouring key, two swapped letters or a deleted letter for a word; None if none applies."""
     return draw_typing_error(words.words[place], rng, _TYPING_ERRORS)
-
-
-def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None, validity: Validity | None = None) -> Exchange:
-    """Create a function that draws a WordNet synonym of a word, inflected if lemminflect is installed.
-
-    Args:
-        wordnet: WordNet.
-        tagger: restricts synonyms to the word's part of speech; None: any part of speech.
-        validity: restricts synonyms to those that are valid in the text; None: all.
-    """
-
-    def exchange(words: Words, place: int, rng: random.Random) -> str | None:
-        return draw_word(valid_words(validity, words, place, synonyms_at(wordnet, tagger, words, place)), rng)
-
-    return exchange
 
 
 def listed_synonym(synonyms: Synonyms) -> Exchange:

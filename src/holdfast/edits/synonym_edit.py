@@ -1,9 +1,9 @@
-"""A hold edit: words replaced by WordNet synonyms, of which a filter keeps those that are valid in the sentence."""
+"""A hold edit: words replaced by synonyms; of WordNet's, a filter keeps those that are valid in the sentence."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 from holdfast.edits.edit import ENGLISH, Edit, Edited, Side, edited
@@ -12,6 +12,9 @@ from holdfast.edits.substitution_form import Substitution
 from holdfast.edits.tagging import Tagger
 from holdfast.edits.wordnet import WordNet
 from holdfast.edits.words import Words, draw_word, is_content_word
+
+Exchange = Callable[[Words, int, random.Random], str | None]
+"""A function that draws a substitute for the word at a position; None if there is none."""
 
 _AROUND = 4  # words on each side that the tagger sees
 
@@ -51,13 +54,26 @@ def synonyms_at(wordnet: WordNet, tagger: Tagger | None, words: Words, place: in
     return wordnet.synonyms(words.words[place], tag=tag, inflected=can_inflect())
 
 
+def wordnet_synonym(wordnet: WordNet, tagger: Tagger | None, validity: Validity | None = None) -> Exchange:
+    """Create a function that draws a WordNet synonym of a word, inflected if lemminflect is installed.
+
+    Args:
+        wordnet: WordNet.
+        tagger: restricts synonyms to the word's part of speech; None: any part of speech.
+        validity: restricts synonyms to those that are valid in the text; None: all.
+    """
+
+    def exchange(words: Words, place: int, rng: random.Random) -> str | None:
+        return draw_word(valid_words(validity, words, place, synonyms_at(wordnet, tagger, words, place)), rng)
+
+    return exchange
+
+
 class SynonymEdit(Edit):
     """Replace content words by synonyms that are valid in the sentence.
 
     Args:
-        wordnet: the source of synonyms.
-        tagger: parts of speech.
-        validity: the judge of synonyms.
+        exchange: draws a synonym of a word.
     """
 
     NAME: ClassVar[str] = "synonym"
@@ -65,26 +81,25 @@ class SynonymEdit(Edit):
     LANGUAGE: ClassVar[str | None] = ENGLISH
     ABOUT: ClassVar[str] = "a word replaced by a synonym that is valid in the sentence"
 
-    def __init__(self, wordnet: WordNet, tagger: Tagger, validity: Validity) -> None:
-        self._wordnet, self._tagger, self._validity = wordnet, tagger, validity
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
 
     def __call__(self, text: str, rng: random.Random, strength: float = 0.0) -> Edited | None:
-        """Return the text with a share of its words replaced, at least one; None if no word has a valid synonym."""
+        """Return the text with a share of its words replaced, at least one; None if no word has a synonym."""
         words = Words.of(text)
         places = [place for place, word in enumerate(words.words) if is_content_word(word)]
         rng.shuffle(places)
-        left = max(1, int(strength * len(words.words) + 0.5))
+        most = max(1, int(strength * len(words.words) + 0.5))
         changes: list[tuple[int, int, str]] = []
         for place in places:
-            if len(changes) == left:
+            if len(changes) == most:
                 break
-            candidates = synonyms_at(self._wordnet, self._tagger, words, place)
-            new = draw_word(valid_words(self._validity, words, place, candidates), rng)
-            if new is not None:
-                changes.append((*words.spans[place], new))
+            synonym = self._exchange(words, place, rng)
+            if synonym is not None:
+                changes.append((*words.spans[place], synonym))
         return edited(text, *changes)
 
 
 def synonym_edits(wordnet: WordNet, tagger: Tagger, validity: Validity) -> list[Edit]:
     """Return the edits of this family."""
-    return [SynonymEdit(wordnet, tagger, validity)]
+    return [SynonymEdit(wordnet_synonym(wordnet, tagger, validity))]
