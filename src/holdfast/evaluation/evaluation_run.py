@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from holdfast.evaluation.space import evaluate_space
 from holdfast.evaluation.sts import ALL_STS_TASKS, STS_TASKS, StsTask, load_sts
 from holdfast.evaluation.task_sample import sample_labelled, sample_pairs, sampled_row
 from holdfast.evaluation.transfer import FOLDS, TRANSFER_TASKS, TransferTask, load_transfer
-from holdfast.evaluation.vectors import Encode, LoadedTask, score_tasks
+from holdfast.evaluation.vectors import Encode, ExtendedTask, LoadedTask, score_tasks
 from holdfast.number_ranges import in_range
 from holdfast.precision import ResolvedPrecision
 
@@ -131,48 +132,31 @@ def evaluate_sts_dev(
 
     task: LoadedTask = StsTask(load_pairs("stsb", "dev", data=data, text=text))
     if limit is not None:
-        task = _sampled(task, limit)
+        (task,) = _versions(task, (), limit)
     return score_tasks(model, [task])
-
-
-@dataclass(frozen=True)
-class _Sampled:
-    """A task reduced to a sample of its rows; ``of`` is the number of rows before."""
-
-    task: LoadedTask
-    of: int
-
-    @property
-    def name(self) -> str:
-        return self.task.name
-
-    @property
-    def sentences(self) -> Iterable[str]:
-        return self.task.sentences
-
-    def score(self, encode: Encode) -> dict[str, Any]:
-        return sampled_row(self.task.score(encode), self.of)
 
 
 def _versions(task: LoadedTask, noises: Sequence[Noise], limit: int | None) -> list[LoadedTask]:
     """Return the task and a copy of it for each noise, all reduced to the same rows."""
-    sampled = task if limit is None else _sampled(task, limit)
-    bare = sampled.task if isinstance(sampled, _Sampled) else sampled
-    copies = [copy for copy in (with_noise(bare, noise) for noise in noises) if copy is not None]
-    if isinstance(sampled, _Sampled):
-        return [sampled, *(_Sampled(copy, sampled.of) for copy in copies)]
-    return [sampled, *copies]
+    of = None
+    if limit is not None:
+        task, of = _sampled(task, limit)
+    copies = (with_noise(task, noise) for noise in noises)
+    versions = [task, *(copy for copy in copies if copy is not None)]
+    if of is None:
+        return versions
+    return [ExtendedTask(version, functools.partial(sampled_row, of=of)) for version in versions]
 
 
-def _sampled(task: LoadedTask, limit: int) -> LoadedTask:
-    """Return the task reduced to about ``limit`` rows, or the task itself if it has no more."""
+def _sampled(task: LoadedTask, limit: int) -> tuple[LoadedTask, int | None]:
+    """Return the task reduced to about ``limit`` rows, and their number before; the task and None if it has no more."""
     if isinstance(task, StsTask):
         of, pairs = len(task.pairs.scores), sample_pairs(task.pairs, limit)
-        return task if len(pairs.scores) == of else _Sampled(replace(task, pairs=pairs), of)
+        return (task, None) if len(pairs.scores) == of else (replace(task, pairs=pairs), of)
     if isinstance(task, TransferTask):
         parts = {name: sample_labelled(part, limit, least=FOLDS + 2) for name, part in task.parts.items()}
         measured = "test" if "test" in parts else "all"
         if all(len(parts[name].labels) == len(part.labels) for name, part in task.parts.items()):
-            return task
-        return _Sampled(replace(task, parts=parts), len(task.parts[measured].labels))
-    return task
+            return task, None
+        return replace(task, parts=parts), len(task.parts[measured].labels)
+    return task, None

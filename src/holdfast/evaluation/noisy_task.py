@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdfast.data.beir import CLEAN, Collection
@@ -11,46 +12,29 @@ from holdfast.data.registry import Labelled
 from holdfast.edits.noise import Noise, noisy
 from holdfast.evaluation.sts import StsTask
 from holdfast.evaluation.transfer import TransferTask
-from holdfast.evaluation.vectors import Encode, LoadedTask
+from holdfast.evaluation.vectors import ExtendedTask, LoadedTask
 
 SEED = 0
 """The seed of the noise: every model gets the same."""
 
 
-@dataclass(frozen=True)
-class NoisyTask:
-    """A task with noise in its texts; its row has the noise in ``noise`` and after the name of its split."""
-
-    task: LoadedTask
-    noise: Noise
-
-    @property
-    def name(self) -> str:
-        """The task's id."""
-        return self.task.name
-
-    @property
-    def sentences(self) -> Iterable[str]:
-        """All sentences whose vectors are needed."""
-        return self.task.sentences
-
-    def score(self, encode: Encode) -> dict[str, Any]:
-        """Return the row of results: ``noise`` is ``KIND=STRENGTH``, ``split`` ``SPLIT KIND=STRENGTH``."""
-        row = self.task.score(encode)
-        return {**row, "split": f"{row['split']} {self.noise}", "noise": str(self.noise)}
+def noisy_row(row: dict[str, Any], noise: Noise) -> dict[str, Any]:
+    """Return the row of results: ``noise`` is ``KIND=STRENGTH``, ``split`` ``SPLIT KIND=STRENGTH``."""
+    return {**row, "split": f"{row['split']} {noise}", "noise": str(noise)}
 
 
-def with_noise(task: LoadedTask, noise: Noise) -> NoisyTask | None:
-    """Return a task with noise; None for a task without texts to change (``space``).
+def with_noise(task: LoadedTask, noise: Noise) -> ExtendedTask | None:
+    """Return a task with noise in its texts and its row; None for a task without texts to change (``space``).
 
     Of a pair of sentences the second one changes, as a mistyped query meets a clean text. Of a transfer task only the
     texts change whose classes are predicted: the regression is fitted and its penalty chosen on clean texts.
     """
+    extend = functools.partial(noisy_row, noise=noise)
     if isinstance(task, StsTask):
         pairs = replace(task.pairs, sentences2=_noisy(task.pairs.sentences2, noise))
-        return NoisyTask(StsTask(pairs), noise)
+        return ExtendedTask(StsTask(pairs), extend)
     if isinstance(task, TransferTask):
-        return NoisyTask(replace(task, tested=_noisy_part(task.clean_tested, noise)), noise)
+        return ExtendedTask(replace(task, tested=_noisy_part(task.clean_tested, noise)), extend)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.encoding import Progress, Vectors, encode_sentences
@@ -65,6 +66,28 @@ class LoadedTask(Protocol):
 
     def score(self, encode: Encode) -> dict[str, Any]:
         """Return the row of results."""
+
+
+@dataclass(frozen=True)
+class ExtendedTask:
+    """A task whose row of results is extended: ``extend`` returns the whole row."""
+
+    task: LoadedTask
+    extend: Callable[[dict[str, Any]], dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The task's id."""
+        return self.task.name
+
+    @property
+    def sentences(self) -> Iterable[str]:
+        """All sentences whose vectors are needed."""
+        return self.task.sentences
+
+    def score(self, encode: Encode) -> dict[str, Any]:
+        """Return the extended row of results."""
+        return self.extend(self.task.score(encode))
 
 
 def score_tasks(
