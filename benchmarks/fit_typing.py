@@ -25,7 +25,7 @@ from holdfast.edits.typing_rates import MISSPELLING, PLACES, SLIP, frequency_cla
 from holdfast.edits.words import Words
 from holdfast.files import write_text
 from noiseqa_questions import Question, changed_words, questions, words_apart
-from typing_alignment import Operation, is_near, operations
+from holdfast.edits.typing_alignment import Operation, is_near, operations
 
 Groups = dict[tuple[str, str], Counter[str]]
 PRIOR = 5.0

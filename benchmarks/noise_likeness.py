@@ -33,7 +33,7 @@ from holdfast.encoding import encode_sentences
 from holdfast.files import write_json
 from holdfast.models import load_sentence_transformer
 from noiseqa_questions import Question, paragraphs, questions
-from typing_alignment import is_near, operations
+from holdfast.edits.typing_alignment import is_near, operations
 
 Maker = Callable[[str, int, random.Random], str]
 PEOPLE = "people"
