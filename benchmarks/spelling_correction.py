@@ -3,12 +3,12 @@
 Compared are no correction, SymSpell with its own dictionary, SymSpell with the words of the documents (words with a
 capital left alone), and holdfast's correction with words of the documents, of a corpus of other texts, and of both.
 
-`noiseqa/`: recall@1 of an encoder, of questions as written, typed, dictated, translated, and with the noise `typing` and
-`typos`. Pseudo-queries: search questions, and pieces of Wikipedia sentences, with `typing`; does the query find in a bank
-of Wikipedia sentences what the one without errors finds, uncorrected? The bank's words are the dictionary; it has the
-pieces' sentences, but of the questions' names only some. Words: how many of the changed words are restored; how many
-right ones are lost; which share of the words that the correction writes is right. `dl_typo/`: typed search queries that
-become the right ones.
+`noiseqa/`: recall@1 of an encoder, of questions as written, typed, dictated, translated, and with the noise `typing`
+and `typos`. Pseudo-queries: search questions, and pieces of Wikipedia sentences, with `typing`; does the query find in
+a bank of Wikipedia sentences what the one without errors finds, uncorrected? The bank's words are the dictionary; it
+has the pieces' sentences, but of the questions' names only some. Words: how many of the changed words are restored; how
+many right ones are lost; which share of the words that the correction writes is right. `dl_typo/`: typed search queries
+that become the right ones.
 
     python benchmarks/spelling_correction.py --data DIR [--model MODEL] [--queries 2500] [--seed 0] [--vectors FILE.npy]
 """
@@ -121,7 +121,10 @@ def noiseqa_table(data: Path, encoder: Encoder, systems: dict[str, Correct], see
             for texts in corrected.values()
         ]
         changed = sum(a != b for a, b in zip(versions["clean"], corrected["clean"], strict=True))
-        print(f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} | {changed} | {milliseconds:.2f} |", flush=True)
+        print(
+            f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} | {changed} | {milliseconds:.2f} |",
+            flush=True,
+        )
 
 
 def pseudo_table(
@@ -191,7 +194,8 @@ def main() -> None:
     pairs = list(rows(data / "dl_typo" / "queries.tsv.gz"))
     print()
     for name, correct in systems.items():
-        print(f"dl_typo, {name}: {sum(correct(typed) == right for _, right, typed in pairs)} of {len(pairs)} queries right")
+        right = sum(correct(typed) == wanted for _, wanted, typed in pairs)
+        print(f"dl_typo, {name}: {right} of {len(pairs)} queries right")
     kept = arguments.vectors
     vectors = np.load(kept) if kept is not None and kept.is_file() else encoder.documents(bank)
     if kept is not None and not kept.is_file():

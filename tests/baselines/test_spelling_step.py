@@ -14,7 +14,13 @@ from sentence_transformers import SentenceTransformer
 
 import holdfast
 from holdfast.baselines import retrieval_baselines, spelling, word_model
-from holdfast.baselines.spelling_step import SPELLING_FOLDER, save_spelling, spelling_of_corpus, spelling_step, with_spelling
+from holdfast.baselines.spelling_step import (
+    SPELLING_FOLDER,
+    save_spelling,
+    spelling_of_corpus,
+    spelling_step,
+    with_spelling,
+)
 from holdfast.baselines.word_model import EnglishCounts
 from holdfast.errors import UserError
 

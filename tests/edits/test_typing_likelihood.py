@@ -34,7 +34,9 @@ def test_the_likelihood_is_near_the_frequency_of_the_errors_that_the_rates_make(
     typing, likelihood, word = PeoplesTyping(), TypingLikelihood(), "garden"
     rng = random.Random("likelihood")
     made = Counter(typing(word, rng, 1.0).text for _ in range(4000))  # type: ignore[union-attr]
-    frequent = [(new, count) for new, count in made.most_common(25) if " " not in new and len(operations(word, new)) == 1]
+    frequent = [
+        (new, count) for new, count in made.most_common(25) if " " not in new and len(operations(word, new)) == 1
+    ]
     assert len(frequent) > 10
     for new, count in frequent:
         assert abs(likelihood.log(word, new) - math.log(count / 4000)) < 1.1, new

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from symspellpy import SymSpell
 
 SPELLING_RECORD = (
-    "spelling correction by a noisy channel: words of a corpus and of English (symspellpy), typing errors as people make "
-    "them, candidates by SymSpell, at most 2 edits a word"
+    "spelling correction by a noisy channel: words of a corpus and of English (symspellpy), typing errors as people "
+    "make them, candidates by SymSpell, at most 2 edits a word"
 )
 
 
@@ -46,7 +46,7 @@ class SpellingSettings:
     error_rate: float = 0.05
     language_weight: float = 0.7
     margin: float = 1.0
-    known_margin: float = 6.0
+    known_margin: float = 5.0
     known_ratio: float = 4.0
     tie: float = 0.7
     common: int = 3
@@ -54,7 +54,7 @@ class SpellingSettings:
     corpus_share: float = 0.5
     corpus_prior: float = 300.0
     english_prior: float = 2e8
-    log_unknown: float = -2.5
+    log_unknown: float = -6.0
 
 
 _CANDIDATES = 60
@@ -134,9 +134,7 @@ class SpellingCorrection:
             place += used
         return "".join([*parts, text[end:]])
 
-    def _corrected(
-        self, tokens: Sequence[_Token], place: int, before: str | None, text: str
-    ) -> tuple[str | None, int]:
+    def _corrected(self, tokens: Sequence[_Token], place: int, before: str | None, text: str) -> tuple[str | None, int]:
         """Return what replaces a word, None if it stays, and how many words that replaces."""
         token = tokens[place]
         if not token.open:
@@ -218,7 +216,7 @@ class SpellingCorrection:
         return index
 
     @functools.cached_property
-    def _near(self) -> Any:
+    def _near(self) -> Callable[[str, bool], list[tuple[str, float]]]:
         """The near words of a word with ln P(word as typed | near word), remembered."""
         return functools.lru_cache(_CACHED)(self._near_words)
 
@@ -264,5 +262,3 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def _capitalised(word: str) -> str:
     return word[:1].upper() + word[1:]
-
-

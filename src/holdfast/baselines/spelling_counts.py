@@ -1,4 +1,4 @@
-"""What spelling correction knows of a corpus: how often its words and pairs of words occur, in files of a folder."""
+"""The words of a corpus for spelling correction: how often they and their pairs occur, in files of a folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,8 +18,6 @@ WORDS, PAIRS = "words.txt", "pairs.txt"
 
 MOST_WORDS = MOST_PAIRS = 200_000
 """Number of words, and of pairs of words, that are kept, most frequent first: the words stay in memory."""
-LEAST_PAIR = 2
-"""A pair is kept from this count on."""
 _COUNTED = 3_000_000
 """Distinct words, or pairs, that are counted at once; the rarest are forgotten when there are more."""
 
@@ -66,14 +65,16 @@ class SpellingCounts:
             lower = [word.lower() for _, word in found]
             words.update(lower)
             capitals.update(word.lower() for at, word in found if at and word[0].isupper())
-            pairs.update((a, b) for (i, _), (j, _), a, b in zip(found, found[1:], lower, lower[1:]) if i + 1 == j)
-            for counter in (words, capitals, pairs):
-                _forget_rare(counter)
+            places = [place for place, _ in found]
+            pairs.update(pair for pair, (i, j) in zip(pairwise(lower), pairwise(places), strict=True) if i + 1 == j)
+            _forget_rare(words)
+            _forget_rare(capitals)
+            _forget_rare(pairs)
         kept = dict(words.most_common(MOST_WORDS))
         return cls(
             words=kept,
             capitals={word: capitals[word] for word in kept if capitals[word]},
-            pairs={pair: count for pair, count in pairs.most_common(MOST_PAIRS) if count >= LEAST_PAIR},
+            pairs=dict(pairs.most_common(MOST_PAIRS)),
             total=total,
             texts=texts,
         )

@@ -89,7 +89,9 @@ def spelling_step(folder: str | Path) -> SpellingCorrection:
     place = _step_folder(expanded(folder))
     record = read_object(place / _RECORD)
     if record.get("format") != FORMAT:
-        made_by = f"of format {record['format']}, holdfast {__version__} reads {FORMAT}" if "format" in record else "damaged"
+        made_by = (
+            f"of format {record['format']}, holdfast {__version__} reads {FORMAT}" if "format" in record else "damaged"
+        )
         raise UserError(f"{place / _RECORD} is {made_by}: {_HINT}")
     for name, expected in record.get("sha256", {}).items():
         if not (place / name).is_file() or sha256(place / name) != expected:

@@ -1,4 +1,4 @@
-"""How likely a word is after another one, by the counts of a corpus and of English; and a string of letters, by trigrams.
+"""The probability of a word after another one, by counts of a corpus and of English, and of a string of letters.
 
 The English counts come from the files of symspellpy, so that nothing of them is copied.
 """
@@ -21,7 +21,7 @@ _WORDS, _PAIRS = "frequency_dictionary_en_82_765.txt", "frequency_bigramdictiona
 _LETTERS = 60
 """The probability of a letter that was never seen is one in so many."""
 ENGLISH_STEP = 8
-"""The trigrams are of every eighth English word, beside those of the corpus: a small corpus alone would know too few."""
+"""The trigrams are of every eighth English word, beside those of the corpus: a small corpus alone has too few."""
 
 
 class EnglishCounts(NamedTuple):
@@ -59,18 +59,16 @@ def _rows(name: str) -> list[list[str]]:
     try:
         text = (resources.files("symspellpy") / name).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UserError(
-            f"symspellpy has no {name}: install it again, pip install 'holdfast[retrieval]'"
-        ) from error
+        raise UserError(f"symspellpy has no {name}: install it again, pip install 'holdfast[retrieval]'") from error
     return [line.split() for line in text.split("\n") if line.strip()]
 
 
 class WordModel:
     """The probability of words, in lower case.
 
-    A word after another one: the counts of the pair in the corpus, smoothed (Dirichlet prior; MacKay and Peto 1995) with
-    those in English, and these with the counts of the word alone. An unknown word has the probability of its letters,
-    as trigrams of the corpus' words outside English: names and terms look like others, mistyped words often do not.
+    A word after another one: the counts of the pair in the corpus, smoothed (Dirichlet prior; MacKay and Peto 1995)
+    with those in English, and these with the counts of the word alone. An unknown word has the probability of its
+    letters, by trigrams: names and terms look like other words, mistyped words often do not.
 
     Args:
         counts: the counts of the corpus.
@@ -136,7 +134,7 @@ class WordModel:
 
 
 class LetterModel:
-    """The probability of a string of letters by its trigrams, smoothed with bigrams and letters (Witten and Bell 1991)."""
+    """The probability of a string of letters by trigrams, smoothed with bigrams and letters (Witten and Bell 1991)."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._grams, self._after, self._kinds = Counter[str](), Counter[str](), Counter[str]()

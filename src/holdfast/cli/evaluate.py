@@ -32,7 +32,8 @@ class EvaluateSettings(RolePromptOptions):
             a folder in BEIR's layout) or retrieval:NAME (a folder in --data).
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         systems: For retrieval, rows beside the encoder's, joined by commas: bm25; spelling (the encoder on corrected
-            queries); bm25+spelling; None: none.
+            queries); bm25+spelling; spelling=DIR corrects with the step in a folder, not the documents' words; None:
+            none.
         index: For retrieval, the encoder of the documents: MODEL encodes the queries only; None: MODEL.
         qrels: For retrieval, the split of relevant documents; None: test, or the only one.
         precision: fp32 or bf16.

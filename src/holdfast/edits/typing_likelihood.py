@@ -1,4 +1,4 @@
-"""How likely people type a word as another string: the rates of `holdfast.edits.typing_rates`, read backwards."""
+"""The probability that people type a word as another string: the rates of `typing_rates`, read backwards."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TypingLikelihood:
 
     def _place(self, kind: str, word: str, operation: Operation) -> float:
         """Return the share of the operation's place among all where it may happen."""
-        weights, index = self._rates.place_weights(kind, operation.name, word), max(operation.index, 0)
+        weights, index = self._rates.place_weights(kind, operation.name, word), max(operation.at, 0)
         if operation.name == "single":  # of two equal letters, the path names either
             index -= word[index] != word[index + 1 : index + 2]
         elif operation.name == "double":  # the added letter may come before the one that it doubles
@@ -75,7 +75,7 @@ class TypingLikelihood:
     def _letter(self, kind: str, word: str, operation: Operation) -> float:
         if operation.name not in ("substitute", "insert"):
             return 1.0
-        letter, end = word[max(operation.index, 0)], " last" if operation.index == len(word) - 1 else ""
+        letter, end = word[max(operation.at, 0)], " last" if operation.at == len(word) - 1 else ""
         if kind == SLIP and operation.name == "substitute":
             near = KEYBOARD.get(letter, "")
             return 1.0 / len(near) if operation.letter in near else _FLOOR
