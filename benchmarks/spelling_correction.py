@@ -157,7 +157,7 @@ def words_restored(texts: list[tuple[str, str, str]]) -> tuple[float, float, flo
     for right, typed, corrected in texts:
         a, b, c = (Counter(WORDS.findall(text.lower())) for text in (right, typed, corrected))
         wrong += (a - b).total()
-        restored += ((a - b) & c).total()
+        restored += ((a - b) & (c - b)).total()
         kept += (a & b).total()
         lost += ((a & b) - c).total()
         written += (c - b).total()
