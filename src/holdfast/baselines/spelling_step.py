@@ -145,7 +145,7 @@ def with_spelling(
     if not isinstance(model, SentenceTransformer):
         from holdfast.models import load_sentence_transformer
 
-        model = load_sentence_transformer(str(model))
+        model = load_sentence_transformer(str(model), sides_only=queries_only)
     module: Any = model[0]
     if isinstance(module.__dict__.get("preprocess"), _CorrectedInputs):
         raise UserError("the model corrects its queries already: load it again for another correction")
