@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audited import run
+from audited import SEEN, run
 from scipy.stats import spearmanr
 
 from holdfast.attacks.encoder_targets import DriftTarget, halfway
 from holdfast.audit import audited_texts, changed_copies, random_change_items, verdicts
 from holdfast.audit import vector_movement as spaces
+from holdfast.audit.audit_run import matches
+from holdfast.audit.audit_settings import AuditSettings
 from holdfast.edits import synonym_edit
 from holdfast.edits.casing_and_spacing import upper_case
 from holdfast.edits.typing_errors import KEYBOARD
@@ -315,3 +317,17 @@ def test_default_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "one.txt").write_text("same\nsame\n")
     with pytest.raises(UserError, match=r"one\.txt.*at least two"):
         audited_texts.choose_texts("one.txt", data=None, **options)
+
+
+def test_the_item_typing_draws_from_a_list_of_misspellings(here: Path) -> None:
+    (here / "list.tsv").write_text("".join(f"{word}\tqxqx\n" for word in (*SEEN, "the")))
+    settings = {"texts": "mine.txt", "examples": 1, "tagger": "textblob", "data": here / "data"}
+    result = run("lm", examples=1, misspellings=Path("list.tsv"))
+    shown = [row["adversarial"] for row in result["examples"] if row["item"] == "audit-typing"]
+    assert any("qxqx" in text.lower() for text in shown)
+    assert result["protocol"]["misspellings"]["words"] == len(SEEN) + 1
+    assert matches(result, AuditSettings("lm", **settings, misspellings=Path("list.tsv")))
+    assert not matches(result, AuditSettings("lm", **settings))
+    (here / "list.tsv").write_text("bridge brige\n")
+    with pytest.raises(UserError, match=r"list\.tsv:1: this is not a word"):
+        run("lm", misspellings=Path("list.tsv"))

@@ -20,6 +20,7 @@ from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Copy, NumberedTexts, Space
 from holdfast.edits.edit_table import EditTable
 from holdfast.edits.inflection import can_inflect
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.synonym_edit import Exchange, wordnet_synonym
 from holdfast.edits.word_frequency import can_count
 from holdfast.edits.words import Words
@@ -46,7 +47,7 @@ class Linguistics:
         folder: folder of the model, which may contain a masked-LM head; None for a function.
 
     Raises:
-        UserError: a resource named by the user is missing.
+        UserError: a resource named by the user is missing, or the file of misspellings is damaged.
     """
 
     def __init__(self, settings: AuditSettings, folder: Path | None) -> None:
@@ -57,6 +58,7 @@ class Linguistics:
         if self._own_head:
             names = replace(names, masked_lm=str(folder))
         self.names = names
+        self.misspellings = read_misspellings(settings.misspellings) if settings.misspellings is not None else None
         # The filter of synonyms is the same for every model: never the head of the one that is judged.
         filtering = settings.resource_names.masked_lm
         self.resources = Resources(names, data=settings.data, device=settings.device, filtering=filtering)

@@ -31,5 +31,10 @@ def edits_of(linguistics: Linguistics, texts: list[str]) -> EditTable:
             return ()
         return (RandomSynonyms(exchange),)
 
-    families = family_builders(tagger=linguistics.tagger, wordnet=linguistics.wordnet, texts=texts)
+    families = family_builders(
+        tagger=linguistics.tagger,
+        wordnet=linguistics.wordnet,
+        texts=texts,
+        misspellings=linguistics.misspellings,
+    )
     return edit_table({**families, "synonyms": synonyms})

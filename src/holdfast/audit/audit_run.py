@@ -22,6 +22,7 @@ from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
 from holdfast.audit.vector_movement import Space, Units
 from holdfast.audit.verdicts import thresholds
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.errors import UserError
 from holdfast.evaluation.retrieval import TASK as RETRIEVAL
 from holdfast.evaluation.retrieval import load_retrieval
@@ -149,9 +150,14 @@ def matches(result: Mapping[str, Any], settings: AuditSettings) -> bool:
         and result["seed"] == settings.seed
         and protocol.get("prompt_options", {}) == settings.prompt_settings
         and all(protocol[name] == getattr(settings, name) for name in _MATCHED)
+        and protocol.get("misspellings") == _misspellings_record(settings)
         and settings.masked_lm in (None, protocol["resources"]["masked_lm"])
         and protocol["texts"]["sha256"] == texts_of(settings).sha256
     )
+
+
+def _misspellings_record(settings: AuditSettings) -> dict[str, Any] | None:
+    return read_misspellings(settings.misspellings).record() if settings.misspellings is not None else None
 
 
 _MATCHED = ("examples", "texts_per_item", "max_seconds", "max_words", "pooling")
@@ -266,6 +272,8 @@ def _protocol(
         "resources": dict(vars(linguistics.names)),
         "opened_resources": linguistics.resources.sources(),
     }
+    if linguistics.misspellings is not None:
+        protocol["misspellings"] = linguistics.misspellings.record()
     if context is not None:
         protocol |= {
             "drift_threshold": context.space.halfway,

@@ -35,6 +35,8 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
         max_seconds: Time budget of the audit; what does not fit is left out, and that is said. 0: no limit.
         max_words: Cut longer texts after this many words; None: not before the model's own limit.
         language: Language of the texts (en, de, ...); None: detected. Edits that need English are left out elsewhere.
+        misspellings: Known misspellings of words for the items typing and retrieval.typing: lines WORD, tab,
+            MISSPELLING MISSPELLING ..., or MISSPELLING->WORD.
         pooling: cls, mean, max or prompt, for a raw masked language model; None: cls.
         precision: Precision of the search of attacks: auto, fp32 or bf16. Reported numbers are computed in fp32.
         seed: Random seed of samples and intervals.
@@ -53,6 +55,7 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
     max_words: int | None = None
     language: Annotated[str | None, Spelling(metavar="CODE")] = None
     resources: Annotated[str | ResourceNames, Spelling(metavar="SET")] = field(default="light", kw_only=True)
+    misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     pooling: str | None = None
     precision: Precision = "auto"
     seed: int = 42
