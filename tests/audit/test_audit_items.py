@@ -43,7 +43,9 @@ def test_each_number_is_held_against_its_own_thresholds() -> None:
     """Those of docs/audit.md."""
 
     def verdict(pull: float, *, surface: bool, rate: float = 0.0) -> str:
-        metrics = {"pull": pull, "neighbour_changed": rate, "stability": 0.5}
+        found = dict.fromkeys(("found@1", "found@1_low", "found@1_high"), 100.0 - rate)
+        metrics = {**dict.fromkeys(("pull", "pull_low", "pull_high"), pull), **found, "stability": 0.5}
+        metrics["neighbour_changed"] = 0.0
         space = SimpleNamespace(
             move=lambda copies: SimpleNamespace(copies=copies),
             metrics=lambda moved, seed: metrics, examples=lambda moved, recipe: [], items=lambda moved: {},
@@ -133,6 +135,7 @@ def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
     moved = flat.move([spaces.Copy(0, "20", (), 0.2), spaces.Copy(1, "70", (), 0.1)])
     assert moved.cosines == pytest.approx([cos(20), cos(40)], abs=1e-5)
     assert moved.found.tolist() == [False, False], "30 is nearer to 20 than 0 is, and 90 to 70"
+    assert moved.ranks.tolist() == [1, 1]
     assert moved.neighbours.tolist() == [[1, 1], [0, 2]]
     metrics = flat.metrics(moved, 0)
     stability = np.mean([(cos(20) - mean_cosine) / (1 - mean_cosine), (cos(40) - mean_cosine) / (1 - mean_cosine)])
@@ -140,6 +143,10 @@ def test_how_far_copies_move_by_hand(flat: spaces.Space) -> None:
     assert metrics["pull"] == pytest.approx((1 - stability) / 0.15, abs=1e-3)
     assert metrics["share"] == pytest.approx(15.0)
     assert metrics["neighbour_changed"] == 50.0
+    assert metrics["found@1"] == 0.0
+    assert "found@10" not in metrics, "ten of three are all"
+    ends = [(1 - metrics[f"stability_{end}"]) / 0.15 for end in ("high", "low")]
+    assert [metrics["pull_low"], metrics["pull_high"]] == pytest.approx(ends)
     assert metrics["stability_low"] < metrics["stability"] < metrics["stability_high"]
 
     worst, other = flat.examples(moved, "turned")

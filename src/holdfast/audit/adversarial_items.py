@@ -22,7 +22,7 @@ from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
 from holdfast.audit.item_names import item_name
 from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.time_budget import TimeIsUp, stopped_at
-from holdfast.audit.verdicts import of_rate
+from holdfast.audit.verdicts import judged, rate
 from holdfast.data.registry import ScoredPairs
 from holdfast.edits.words import Words
 
@@ -221,7 +221,7 @@ def _attack_item(
         split,
         len(attempts),
         metrics,
-        of_rate(metrics["success_rate"]),
+        judged(int(metrics["attacked"]), rate(*(metrics[f"success_rate{end}"] for end in ("", "_low", "_high")))),
         describe(metrics),
         headline="success_rate",
         examples=rows,

@@ -28,6 +28,7 @@ _COPIES_SHARE, _EDITING_SHARE = 0.4, 0.3
 """Shares of the rest of the time: for encoding changed texts, and for making them."""
 _ONE_STEP = 0.25
 """Share of the rest of the time for making changed texts that one item may take."""
+_SHOWN_ORDER = ("breaks", "bends", "holds", "too few", "absent")
 LEAST_PER_ITEM = 20
 """Texts per item that are drawn even if they do not fit into the time."""
 
@@ -207,7 +208,7 @@ def _measured(step: PlannedStep, plan: Planned | NotMeasured, context: AuditCont
 def verdict_counts(items: Iterable[Item]) -> str:
     """Return the number of items of each verdict: "1 breaks, 3 holds"."""
     counts = collections.Counter(str(each.row["verdict"]) for each in items)
-    return ", ".join(f"{counts[name]} {name}" for name in ("breaks", "bends", "holds", "absent") if counts[name])
+    return ", ".join(f"{counts[name]} {name}" for name in _SHOWN_ORDER if counts[name])
 
 
 # --- attacks -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from holdfast.audit.changed_copies import SHARE
 from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.planned_items import NOT_ENCODED, Planned
 from holdfast.audit.vector_movement import WORST
-from holdfast.audit.verdicts import of_rate
+from holdfast.audit.verdicts import judged, rate
 from holdfast.data.beir import CLEAN
 from holdfast.edits.edit import ENGLISH, Edit
 from holdfast.edits.edit_table import HUMAN, SYNTHETIC
@@ -192,16 +192,18 @@ def _item(
     metrics = {"found": share, "found_low": low, "found_high": high, "chance": 100.0 / documents}
     if version == CLEAN_QUERIES:
         message = f"{share:.0f} % of the clean queries find their document among {documents:,}"
-        lost = 100.0 - share
+        measure = rate(100.0 - share, 100.0 - high, 100.0 - low)
     else:
-        before = [right for query, right in zip(queries, found, strict=True) if clean.get(query.number)]
-        lost = 100.0 * (1.0 - float(np.mean(before))) if before else 100.0
-        metrics["lost"] = lost
+        kept = np.array([right for query, right in zip(queries, found, strict=True) if clean.get(query.number)])
+        lost = 100.0 * (1.0 - float(kept.mean())) if len(kept) else 100.0
+        ends = [100.0 * end for end in rate_interval(~kept, seed=context.settings.seed)] if len(kept) else [lost, lost]
+        metrics |= {"lost": lost, "lost_low": ends[0], "lost_high": ends[1]}
+        measure = rate(lost, *ends)
         message = (
             f"{share:.0f} % of queries find their document ({version}); {lost:.0f} % of those found when clean are lost"
         )
     return item(
-        *(TASK, version, len(queries), metrics, of_rate(lost), message),
+        *(TASK, version, len(queries), metrics, judged(len(queries), measure), message),
         headline="found",
         side="hold",
         group=SYNTHETIC if version == "typos" else HUMAN,
