@@ -155,9 +155,11 @@ def _examples(context: AuditContext) -> list[Example]:
 
 
 def _attempts(
-    context: AuditContext, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]
+    context: AuditContext, name: str, recipe: Recipe, target: EncoderTarget, examples: Sequence[Example]
 ) -> list[Attempt]:
-    """Attack examples until the deadline of the step; return the attempts in the order of the examples.
+    """Attack the examples of the item ``name`` that were not attacked before a stop, until the deadline of the step.
+
+    The attempts are returned in the order of the examples.
 
     If the time seems short, the examples are attacked one after the other, and the one under attack at the deadline
     does not count: of examples attacked side by side those that end first are the successes. If the time ends all the
@@ -172,11 +174,13 @@ def _attempts(
         seed=settings.seed,
         side_by_side=side_by_side,
     )
-    by_number: dict[int, Attempt] = {}
-    shown = AttackProgress(context.progress.console, context.progress.label, len(examples), engine.under_way)
+    by_number = context.journal.attempts(name)
+    waiting = [example for example in examples if example.number not in by_number]
+    shown = AttackProgress(context.progress.console, context.progress.label, len(waiting), engine.under_way)
     with shown, contextlib.suppress(TimeIsUp), stopped_at(context.model, context.deadline):
-        for attempt in engine.run(recipe, examples):
+        for attempt in engine.run(recipe, waiting) if waiting else ():
             by_number[attempt.number] = attempt
+            context.journal.add_attempt(name, attempt)
             shown.add(attempt)
     ended = itertools.takewhile(lambda example: example.number in by_number, examples)
     return [by_number[example.number] for example in ended]
@@ -200,10 +204,10 @@ def _attack_item(
     more: Callable[[Sequence[Attempt]], dict[str, float]] | None = None,
 ) -> Item:
     """Attack examples, and create an item: ``describe`` turns its metrics into words, ``more`` adds metrics."""
-    attempts = _attempts(context, recipe, target, examples)
+    name = item_name({"task": task, "split": split})
+    attempts = _attempts(context, name, recipe, target, examples)
     left_out = len(examples) - len(attempts)
     if left_out:
-        name = item_name({"task": task, "split": split})
         context.budget.left_out.append(f"{name}: {left_out} of {len(examples)} texts not attacked")
     if left_out and len(attempts) < LEAST_ATTACKS:
         reason = f"{len(attempts)} of {len(examples)} attacks ended in their share of {context.budget.seconds:g} s"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.attacks.recipes.pwws import PWWS
 from holdfast.attacks.resources import Resources, availability
 from holdfast.audit import changed_copies
+from holdfast.audit.audit_journal import AuditJournal
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import EXAMPLES, TEXTS_PER_ITEM, AuditSettings
 from holdfast.audit.edited_copies import ReadTexts
@@ -165,6 +166,7 @@ class AuditContext:
         edits: the edits.
         language: the language of the texts.
         budget: the time budget.
+        journal: what is kept for an audit that goes on after a stop.
         seconds_per_text: the time that a text takes, measured on the first pass.
         texts_per_item: the largest number of texts of a changed item.
         deadline: the time, by `time.monotonic`, at which the current step stops.
@@ -181,6 +183,7 @@ class AuditContext:
     edits: EditTable
     language: Language
     budget: TimeBudget
+    journal: AuditJournal = field(default_factory=lambda: AuditJournal(None, {}))
     seconds_per_text: float = 0.0
     texts_per_item: int = TEXTS_PER_ITEM
     deadline: float = float("inf")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.audit import adversarial_items, audit_steps, changed_copies, vector_items
 from holdfast.audit.audit_context import AuditContext, Linguistics
 from holdfast.audit.audit_edits import edits_of
+from holdfast.audit.audit_journal import AuditJournal
 from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import AuditSettings
 from holdfast.audit.audited_texts import POOL, Texts, choose_texts
@@ -32,7 +33,7 @@ from holdfast.models import load_sentence_transformer, read_as
 from holdfast.number_ranges import check_numbers
 from holdfast.precision import resolve as resolve_precision
 from holdfast.progress import stage
-from holdfast.results import new_result
+from holdfast.results import new_result, write_result
 from holdfast.text_prompts import prompt_protocol, refuse_prompts
 from holdfast.user_functions import VectorFunction
 
@@ -51,9 +52,16 @@ _LEAST_TEXTS = 100
 
 
 def audit(
-    settings: AuditSettings, *, console: Console | None = None, command: Sequence[str] | None = None
+    settings: AuditSettings,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Audit an encoder.
+    """Audit an encoder; with ``settings.output`` the result is written to that file.
+
+    Vectors and finished attacks are kept in a journal beside that file until then (`AuditJournal`); ``resume`` goes on
+    from it.
 
     Returns:
         A result of the kind "audit" (see :mod:`holdfast.results`): a row per item with ``verdict``, ``headline`` (its
@@ -61,12 +69,12 @@ def audit(
         with its ``item``.
 
     Raises:
-        UserError: invalid settings, a model or texts that cannot be read, or a named resource that is missing.
+        UserError: invalid settings, a model or texts that cannot be read, a named resource that is missing, or a
+            journal that is not continued or of another audit.
     """
     import torch
 
     began, cpu = time.monotonic(), time.process_time()
-    budget = TimeBudget(settings.max_seconds, began)
     with stage(console, "reading the texts", announce=False):
         folder, linguistics, texts = prepare_inputs(settings)
     with stage(console, f"loading {settings.model}", announce=False):
@@ -75,14 +83,19 @@ def audit(
         settings = replace(settings, precision=resolve_precision(settings.precision, torch.device(str(model.device))))
     else:  # the precision of a function is fixed: a second query would give the same answer
         settings = replace(settings, precision="fp32")
+    journal = AuditJournal(settings.output, _journal_settings(settings, texts, identity))
+    about_journal = journal.open(resume=resume)
+    if isinstance(model, VectorFunction) and settings.output is not None:
+        model.memory = journal
+    budget = TimeBudget(settings.max_seconds, began - journal.spent)
     progress = AuditProgress(console, 3 + len(audit_steps.ATTACKS))
     language = language_of(texts.texts, settings.language)
-    for line in filter(None, (_describe_texts(texts, settings), language.line())):
+    for line in filter(None, (*about_journal, _describe_texts(texts, settings), language.line())):
         progress.console.print(line, highlight=False, markup=False)
     cuts = Cuts()
     with contextlib.closing(progress):
         items, timing, context = _run_items(
-            settings, model, texts, linguistics, progress, cuts, budget=budget, language=language
+            settings, model, texts, linguistics, progress, cuts, budget=budget, language=language, journal=journal
         )
     if budget.left_out:
         progress.console.print(left_out_line(budget), highlight=False, markup=False)
@@ -106,13 +119,27 @@ def audit(
     if folder is not None:
         result["truncated"] = cuts.record()
     result["examples"] = [example for item in items for example in item.examples]
+    if settings.output is not None:
+        write_result(settings.output, result)
+        journal.remove()
     return result
+
+
+def _journal_settings(settings: AuditSettings, texts: Texts, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything that an audit depends on, to tell its journal from that of another one."""
+    without = ("output", "call_batch", "retries", "device")
+    given = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in without}
+    return {
+        **{name: value if isinstance(value, (int, float, type(None))) else str(value) for name, value in given.items()},
+        "model_sha256": identity["model_sha256"],
+        "texts_sha256": texts.sha256,
+    }
 
 
 def _encoder(settings: AuditSettings, folder: Path | None) -> tuple[SentenceEncoder, dict[str, Any]]:
     """Load the encoder; return it and its hashes."""
     if folder is None:
-        return VectorFunction.named(settings.model, call_batch=settings.call_batch)
+        return VectorFunction.named(settings.model, call_batch=settings.call_batch, retries=settings.retries)
     model = load_sentence_transformer(
         settings.model, pooling=settings.pooling, device=settings.device, prompts=settings
     )
@@ -193,13 +220,14 @@ def _run_items(
     *,
     budget: TimeBudget,
     language: Language,
+    journal: AuditJournal,
 ) -> tuple[list[Item], dict[str, float], AuditContext | None]:
     """Run all items; return them, the seconds of each step, and the context (None if nothing can be compared)."""
     timing: dict[str, float] = {}
     began = time.monotonic()
     progress.begin("vectors")
-    vectors = SharedVectors(model)
-    texts = _texts_in_time(texts, vectors, cuts, budget, exact=settings.texts_per_item is not None)
+    vectors = SharedVectors(model, None if isinstance(model, VectorFunction) else journal)
+    texts = _texts_in_time(texts, vectors, cuts, budget, journal, exact=settings.texts_per_item is not None)
     with progress.encoding() as encoded:
         first, units = vector_items.vectors_item(model, texts.texts, encoded, cuts, vectors)
     progress.end(first.row["verdict"])
@@ -222,20 +250,26 @@ def _run_items(
         edits=edits,
         language=language,
         budget=budget,
-        seconds_per_text=vectors.seconds_per_text,
+        journal=journal,
+        seconds_per_text=journal.planned("seconds_per_text", lambda: vectors.seconds_per_text),
     )
     context = audit_steps.with_texts_per_item(context)
     changed = audit_steps.measure_changed_texts(context, timing)
     return [first, *changed, *audit_steps.attack(context, timing)], timing, context
 
 
-def _texts_in_time(texts: Texts, vectors: SharedVectors, cuts: Cuts, budget: TimeBudget, *, exact: bool) -> Texts:
+def _texts_in_time(
+    texts: Texts, vectors: SharedVectors, cuts: Cuts, budget: TimeBudget, journal: AuditJournal, *, exact: bool
+) -> Texts:
     """Return the texts whose vectors fit into a share of the time, by the time of the first few; all if ``exact``."""
     vectors.add(texts.texts[:1], cuts=cuts)  # the first call is slower than the others
     vectors.add(texts.texts[:_PILOT], cuts=cuts)
     if exact:
         return texts
-    count = budget.fitting(len(texts.texts), vectors.seconds_per_text, _FIRST_PASS_SHARE, _LEAST_TEXTS)
+    count = journal.planned(
+        "texts",
+        lambda: budget.fitting(len(texts.texts), vectors.seconds_per_text, _FIRST_PASS_SHARE, _LEAST_TEXTS),
+    )
     if count < len(texts.texts):
         budget.left_out.append(f"{count:,} of {len(texts.texts):,} texts")
     return replace(texts, texts=texts.texts[:count], numbers=texts.numbers[:count])

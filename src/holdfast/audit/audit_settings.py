@@ -43,6 +43,7 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         device: Device of the model; None: the best one of the machine.
         call_batch: For call:...: largest number of texts in one call.
+        retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
         output: Write the result, with its texts, to this file.
     """
 
@@ -62,4 +63,5 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
     data: Folder | None = None
     device: Annotated[str | None, PYTHON_ONLY] = None
     call_batch: int = CALL_BATCH
+    retries: int = 0
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None

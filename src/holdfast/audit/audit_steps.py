@@ -138,7 +138,10 @@ def with_texts_per_item(context: AuditContext) -> AuditContext:
         return replace(context, texts_per_item=context.settings.texts_per_item)
     items = sum(len(step.rows) for step in planned_steps(context.edits)) + len(context.edits.side("move"))
     wanted = min(context.texts_per_item, len(context.space.texts))
-    fitting = context.budget.fitting(wanted, items * context.seconds_per_text, _COPIES_SHARE, LEAST_PER_ITEM)
+    fitting = context.journal.planned(
+        "texts_per_item",
+        lambda: context.budget.fitting(wanted, items * context.seconds_per_text, _COPIES_SHARE, LEAST_PER_ITEM),
+    )
     if fitting < wanted:
         context.budget.left_out.append(f"{fitting:,} of {wanted:,} texts per item")
     return replace(context, texts_per_item=fitting)

@@ -35,10 +35,10 @@ _ALONE = (
 )
 """Commands that write files and run as a single process."""
 _CONTINUE: dict[str, str] = {
-    **dict.fromkeys(("pretrain", "train", "finetune", "attack", "harden"), "; continue with --resume"),
+    **dict.fromkeys(("pretrain", "train", "finetune", "attack", "audit", "harden"), "; continue with --resume"),
     **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
 }
-_NEED_OUTPUT = ("attack",)
+_NEED_OUTPUT = ("attack", "audit")
 """Commands that keep what is finished beside the file of --output, and can only then be continued."""
 
 

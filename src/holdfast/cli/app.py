@@ -64,7 +64,7 @@ OPTION_PANELS: dict[str, tuple[str, ...]] = {
     ),
     "Run": (
         *("call_batch", "config", "eval_steps", "help", "jobs", "keep_checkpoints", "plan", "precision", "processes"),
-        *("resume", "save_steps", "seed", "seeds", "side_by_side", "so_far"),
+        *("resume", "retries", "save_steps", "seed", "seeds", "side_by_side", "so_far"),
     ),
 }
 """The groups of options in the help of a verb with more than `_MOST_IN_ONE_PANEL`; the second has all others."""

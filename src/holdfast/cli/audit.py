@@ -43,6 +43,7 @@ class GatedAuditSettings(GateOptions, AuditSettings):
     GatedAuditSettings,
     short_help="Report what small changes of a text do to an encoder.",
     panel=AUDIT,
+    resumes=True,
     examples="""
 holdfast audit sentence-transformers/all-MiniLM-L6-v2
 holdfast audit my-encoder --texts mine.txt --output audit.json
@@ -57,8 +58,8 @@ def audit(settings: GatedAuditSettings, call: Call) -> None:
     call.lock(settings.output)
     with work_quietly():
         gate = gate_of(settings)
-        result = run(settings, console=call.progress, command=call.command)
-    call.finish(result, settings.output, lambda: _print(result, settings.output))
+        result = run(settings, resume=call.resume, console=call.progress, command=call.command)
+    call.finish(result, None, lambda: _print(result, settings.output))  # it is written already
     close_gate(result, settings.output, gate, settings, call)
 
 

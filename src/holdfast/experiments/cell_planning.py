@@ -67,7 +67,19 @@ _NOT_ENCODER = (
 )
 _NOT_CLASSIFIER = ("model", "output", "data", "seed", "save_steps", "adversarial_texts", *_PROMPTS)
 _NOT_ATTACK = (
-    *("model", "recipes", "texts", "search", "data", "output", "seed", "side_by_side", "call_batch", "processes"),
+    *(
+        "model",
+        "recipes",
+        "texts",
+        "search",
+        "data",
+        "output",
+        "seed",
+        "side_by_side",
+        "call_batch",
+        "retries",
+        "processes",
+    ),
     *("device", "label_map", "resources", *RESOURCES, *_PROMPTS),
 )
 _SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
