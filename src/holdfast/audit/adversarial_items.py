@@ -17,6 +17,7 @@ from holdfast.attacks.examples import Attempt, Example
 from holdfast.attacks.metrics import correlations, skip_reasons, summarise
 from holdfast.attacks.recipes import Recipe
 from holdfast.attacks.recipes.typos import Typos
+from holdfast.attacks.work_estimate import queries_of
 from holdfast.audit.audit_context import AuditContext
 from holdfast.audit.audited_texts import local_sts, sts_missing, truncate_words
 from holdfast.audit.item_names import item_name
@@ -24,12 +25,9 @@ from holdfast.audit.item_rows import Item, NotMeasured, absent, item
 from holdfast.audit.time_budget import TimeIsUp, stopped_at
 from holdfast.audit.verdicts import judged, rate
 from holdfast.data.registry import ScoredPairs
-from holdfast.edits.words import Words
 
 NEIGHBOURS = 5
 MARGIN = 1.0
-_QUERIES_PER_WORD = 6
-"""About the queries that an attack makes per word of a text; PWWS asks more, typing errors fewer."""
 LEAST_ATTACKS = 5
 """Attacks below which an item that the time budget cut short has no verdict."""
 _FIT_SHARE, _LEAST_FIT = 0.3, 200
@@ -85,7 +83,8 @@ def scores_items(context: AuditContext) -> list[Item]:
     target, examples = (None, []) if pairs is None else _scored(context, pairs)
     half = replace(context, deadline=time.monotonic() + (context.deadline - time.monotonic()) / 2)
     items = []
-    for own, (task, recipe) in zip((half, context), recipes.items(), strict=True):
+    wanted = {task: recipe for task, recipe in recipes.items() if context.selection.wants([(task, "dev")])}
+    for own, (task, recipe) in zip((half, context)[-len(wanted) :], wanted.items(), strict=True):
         try:
             attack = recipe()
             if target is None:
@@ -189,8 +188,7 @@ def _attempts(
 def _seems_enough(context: AuditContext, examples: Sequence[Example]) -> bool:
     """Return True if all examples can be attacked in half of the time left, by a rough estimate of the queries."""
     texts = [example.text for example in examples]
-    queries = _QUERIES_PER_WORD * sum(len(Words.of(text).words) for text in texts)
-    return queries * context.seconds_of(texts) < 0.5 * (context.deadline - time.monotonic())
+    return queries_of(texts, 1) * context.seconds_of(texts) < 0.5 * (context.deadline - time.monotonic())
 
 
 def _attack_item(

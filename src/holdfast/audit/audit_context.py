@@ -15,6 +15,7 @@ from holdfast.audit.audit_progress import AuditProgress
 from holdfast.audit.audit_settings import EXAMPLES, TEXTS_PER_ITEM, AuditSettings
 from holdfast.audit.edited_copies import ReadTexts
 from holdfast.audit.item_rows import NotMeasured
+from holdfast.audit.item_selection import ItemSelection
 from holdfast.audit.language import Language
 from holdfast.audit.shared_vectors import SharedVectors
 from holdfast.audit.time_budget import TimeBudget
@@ -164,6 +165,7 @@ class AuditContext:
         vectors: the vectors of all texts, changed ones included.
         texts: the texts, each split where the model stops reading.
         edits: the edits.
+        selection: the items that are measured.
         language: the language of the texts.
         budget: the time budget.
         journal: what is kept for an audit that goes on after a stop.
@@ -183,6 +185,7 @@ class AuditContext:
     edits: EditTable
     language: Language
     budget: TimeBudget
+    selection: ItemSelection = field(default_factory=ItemSelection)
     journal: AuditJournal = field(default_factory=lambda: AuditJournal(None, {}))
     seconds_per_text: float = 0.0
     texts_per_item: int = TEXTS_PER_ITEM

@@ -30,6 +30,8 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
         texts: Your sentences, as for --corpus of train; None: STS-B dev of --data, else Python's own documentation.
         retrieval: Folder in BEIR's layout, whose queries must find their documents; None: sentences of the texts are
             the queries, if the texts are passages.
+        items: Measure only these items, by their names on the card, joined by commas, or groups: hold, move, space,
+            attacks, retrieval, human-noise, evasion, form, paraphrase, labelled; None: all.
         examples: Texts to attack, exactly; None: 100, and fewer where --max-seconds ends before.
         texts_per_item: Texts per changed item, exactly; None: 500, and fewer where --max-seconds ends before.
         max_seconds: Time budget of the audit; what does not fit is left out, and that is said. 0: no limit.
@@ -43,6 +45,7 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
         device: Device of the model; None: the best one of the machine.
         call_batch: For call:...: largest number of texts in one call.
+        estimate: Print the estimate of texts, queries and time, and stop.
         retries: For call:...: repeat a failed call so often, after 1, 2, 4, ... seconds.
         output: Write the result, with its texts, to this file.
     """
@@ -50,6 +53,7 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
     model: Annotated[str, ARGUMENT]
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
     retrieval: Folder | None = None
+    items: Annotated[str | None, Spelling(metavar="NAME,...")] = None
     examples: int | None = None
     texts_per_item: int | None = None
     max_seconds: float = MAX_SECONDS
@@ -63,5 +67,6 @@ class AuditSettings(ResourceOptions, RolePromptOptions):
     data: Folder | None = None
     device: Annotated[str | None, PYTHON_ONLY] = None
     call_batch: int = CALL_BATCH
+    estimate: bool = False
     retries: int = 0
     output: Annotated[Path | None, Spelling(metavar="FILE.json")] = None

@@ -71,13 +71,17 @@ def retrieval_items(context: AuditContext) -> Planned:
     found = _labelled(context) if context.settings.retrieval is not None else _of_passages(context)
     versions = {CLEAN_QUERIES: found.versions[CLEAN_QUERIES]}
     left_out: dict[str, str] = {}
-    for name in NOISE:
+    for name in (name for name in NOISE if context.selection.wants([(TASK, name)])):
         try:
             edit = _edit(context, name)
             versions[name] = [_with_noise(query, edit, context.settings.seed) for query in versions[CLEAN_QUERIES]]
         except NotMeasured as reason:
             left_out[name] = str(reason)
-    versions |= {name: queries for name, queries in found.versions.items() if name != CLEAN_QUERIES}
+    versions |= {
+        name: queries
+        for name, queries in found.versions.items()
+        if name != CLEAN_QUERIES and context.selection.wants([(TASK, name)])
+    }
     # Documents first: without them nothing can be found.
     texts = [(0, text) for text in found.documents]
     texts += [(place, query.text) for queries in versions.values() for place, query in enumerate(queries)]

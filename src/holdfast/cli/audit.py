@@ -13,7 +13,7 @@ from holdfast.audit.gate.gate_options import GateOptions
 from holdfast.audit.item_names import item_name
 from holdfast.audit.verdicts import VERDICTS
 from holdfast.cli.app import AUDIT
-from holdfast.cli.console import console, table, work_quietly
+from holdfast.cli.console import console, print_json, table, work_quietly
 from holdfast.cli.diff import one_line
 from holdfast.cli.gate import close_gate, gate_of
 from holdfast.cli.verbs import Call, verb
@@ -59,6 +59,10 @@ def audit(settings: GatedAuditSettings, call: Call) -> None:
     with work_quietly():
         gate = gate_of(settings)
         result = run(settings, resume=call.resume, console=call.progress, command=call.command)
+    if settings.estimate:
+        if call.as_json:
+            print_json(result)
+        return
     call.finish(result, None, lambda: _print(result, settings.output))  # it is written already
     close_gate(result, settings.output, gate, settings, call)
 

@@ -80,7 +80,7 @@ _NOT_ATTACK = (
         "retries",
         "processes",
     ),
-    *("device", "label_map", "resources", *RESOURCES, *_PROMPTS),
+    *("device", "estimate", "label_map", "resources", *RESOURCES, *_PROMPTS),
 )
 _SETTINGS_CLASSES: Mapping[str, tuple[type, Sequence[str]]] = {
     "encoder": (TrainConfig, _NOT_ENCODER),
