@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,13 +80,24 @@ def test_pooling_and_prompts_of_the_audit_are_kept(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_a_hardening_does_not_mend_is_said() -> None:
-    lines = advice(result(("typos", "hold", "bends"), ("bidi.reversed", "hold", "breaks"), ("roles", "move", "breaks")))
+    weak = (("typos", "hold"), ("emoji", "hold"), ("bidi.reversed", "hold"), ("voice", "hold"), ("roles", "move"))
+    lines = advice(result(*((name, side, "breaks") for name, side in weak)))
     assert lines[0].startswith("to harden it: holdfast harden 'my encoder' --corpus")
     assert lines[1:] == [
-        "hardening does not mend bidi.reversed",
+        "against bidi.reversed: holdfast baseline normalised --model 'my encoder' --output normalised",
+        "hardening does not mend emoji, voice",
         "hardening does not make these move: roles",
     ]
     assert advice(result(("roles", "move", "breaks"))) == ["hardening does not make these move: roles"]
+
+
+def test_the_command_that_normalises_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Any] = []
+    monkeypatch.setattr("holdfast.baselines.construction.make_baseline", lambda settings, **_: taken.append(settings))
+    (line,) = advice(result(("confusables", "hold", "bends")))
+    with contextlib.suppress(Exception):  # there is no result to print
+        main(shlex.split(line.partition(": ")[2])[1:])
+    assert (taken[0].name, taken[0].model, taken[0].output) == ("normalised", "my encoder", Path("normalised"))
 
 
 def test_functions_and_models_that_hold() -> None:

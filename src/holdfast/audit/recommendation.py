@@ -18,6 +18,8 @@ _FOUND_BY = {"noise": "typos", "neighbours": "adversarial-typos", "advsts-typos"
 """Items with the same changes as another one."""
 _BY_DEFAULT = ("typos", "adversarial-typos", "synonyms", "adversarial-synonyms", "advsts")
 """Items whose changes a hardening learns without further options."""
+_NORMALISED = ("zero-width", "confusables", "bidi", "bidi.reversed")
+"""Items whose changes a tokeniser that reads a text as a person does undoes (docs/normalise.md)."""
 
 
 def advice(result: Mapping[str, Any]) -> list[str]:
@@ -44,8 +46,12 @@ def advice(result: Mapping[str, Any]) -> list[str]:
     moved = [item_name(row) for row in weak if column_of(row) == "move"]
     if learned:
         lines.append(f"to harden it: {shlex.join(harden_command(result, learned))}")
-    if left:
-        lines.append(f"hardening does not mend {', '.join(dict.fromkeys(left))}")
+    normalised = [name for name in left if name in _NORMALISED]
+    if normalised:
+        words = ["holdfast", "baseline", "normalised", "--model", str(result["model"]), "--output", "normalised"]
+        lines.append(f"against {', '.join(normalised)}: {shlex.join(words)}")
+    if others := [name for name in dict.fromkeys(left) if name not in _NORMALISED]:
+        lines.append(f"hardening does not mend {', '.join(others)}")
     if moved:
         lines.append(f"hardening does not make these move: {', '.join(moved)}")
     return lines

@@ -139,13 +139,6 @@ DataFolder = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Folder of labelled data sets. [default: $HOLDFAST_DATA, else the hub]"),
 ]
-LabelMap = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL=TASK,...",
-        help="The task's class for each class of the model: NEGATIVE=neg,POSITIVE=pos. [default: matched by name]",
-    ),
-]
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run that is in --output.")]
 
