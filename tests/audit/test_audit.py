@@ -161,9 +161,9 @@ def test_each_attack_has_the_goal_that_is_told(here: Path, monkeypatch: pytest.M
     asked: dict[str, tuple[Any, Any]] = {}
     attempts = adversarial_items._attempts
 
-    def noted(context: Any, recipe: Any, target: Any, examples: Any) -> Any:
+    def noted(context: Any, name: str, recipe: Any, target: Any, examples: Any) -> Any:
         asked[type(target).__name__] = target, examples
-        return attempts(context, recipe, target, examples)
+        return attempts(context, name, recipe, target, examples)
 
     monkeypatch.setattr(adversarial_items, "_attempts", noted)
     result = run()

@@ -190,7 +190,8 @@ def test_texts_that_are_compared_in_parts_have_the_same_neighbours(
 
 def numbered(texts: list[str], numbers: list[int], tokenizer: Any = None) -> Any:
     """The texts of a space, for a tokeniser that gives no offsets unless one is given."""
-    return SimpleNamespace(texts=texts, numbers=numbers, model=SimpleNamespace(tokenizer=tokenizer))
+    model = SimpleNamespace(tokenizer=tokenizer, default_prompt_name=None, prompts={})
+    return SimpleNamespace(texts=texts, numbers=numbers, model=model)
 
 
 def test_one_word_in_ten_is_mistyped() -> None:
