@@ -80,7 +80,8 @@ def attack_estimate(target: Target, examples: Sequence[Example], recipes: int, c
         call_batch: as in `WorkEstimate`.
     """
     seconds = 0.0
-    batch = [example.texts for example in examples[:_FIRST_BATCH]]
+    first = [example for example in examples if example.text.strip()][:_FIRST_BATCH]  # others are skipped
+    batch = [target.model_input(example, example.text) for example in first]
     if batch:
         target.outputs(batch[:1], exact=True)  # the first call is slower than the others
         began = time.monotonic()
