@@ -131,6 +131,21 @@ def spool_corpus(
     return spooled
 
 
+def spool_records(
+    source: str,
+    records: Iterator[Record],
+    folder: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> SpooledCorpus:
+    """Store records of one text each, made from a corpus, as `spool_corpus` stores those of files.
+
+    Raises:
+        UserError: there are none, the disk is full or the folder is not writable.
+    """
+    folder = folder if folder is not None else cache_folder("corpora")
+    return _spool(source, records, _NAMES[:1], folder, 1, progress)[0]
+
+
 def open_spooled(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:
     """Open a spooled corpus in another process from its `SpooledCorpus.facts`; its file must exist in ``folder``."""
     folder = folder if folder is not None else cache_folder("corpora")

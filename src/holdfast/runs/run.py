@@ -67,6 +67,7 @@ class Run:
         console: console for progress; None: no output.
         command: words of the command, for the result; None: those of this process.
         result_file: path of the result; None: ``results.json`` in the folder.
+        kept: names of subfolders with content that took long: while one exists, a failed run can be resumed.
 
     Attributes:
         record: content of ``run.json``, after `begin`.
@@ -83,10 +84,12 @@ class Run:
         console: Console | None,
         command: list[str] | None,
         result_file: Path | None = None,
+        kept: tuple[str, ...] = (),
     ) -> None:
         self.verb, self.folder, self.resume, self.save_steps, self.command = verb, folder, resume, save_steps, command
         self.console = console or Console(quiet=True)
         self.result_file = result_file or folder / RESULT_FILE
+        self._kept = kept
         self.record: dict[str, Any] = {}
         self.checkpoint: Path | None = None
 
@@ -101,7 +104,7 @@ class Run:
             try:
                 yield self
             except UserError:
-                if self.record and is_first_process() and not checkpoints(self.folder):
+                if self.record and is_first_process() and not (checkpoints(self.folder) or self._worth_keeping()):
                     self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING)
                     for name in (RUN_FILE, METRICS_FILE):
                         (self.folder / name).unlink(missing_ok=True)
@@ -295,6 +298,9 @@ class Run:
         """Print each line that is not empty, without markup."""
         for line in filter(None, lines):
             self.console.print(line, highlight=False, markup=False)
+
+    def _worth_keeping(self) -> bool:
+        return any((self.folder / name).exists() for name in self._kept)
 
     def _clear(self) -> None:
         """Remove files that only an unfinished run needs; checkpoints stay if ``save_steps`` was given."""
