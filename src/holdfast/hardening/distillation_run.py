@@ -34,6 +34,7 @@ from holdfast.pretraining.model import dropout_of
 from holdfast.pretraining.vocabulary import own_tokenizer
 from holdfast.progress import stage
 from holdfast.runs.run import Run
+from holdfast.runs.run_log import DISTILL_FILE
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
 from holdfast.text_prompts import prompt_of, prompt_protocol
 from holdfast.training.corpus_checks import refuse_single_text
@@ -44,7 +45,6 @@ from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, tea
 from holdfast.training.trainer import HoldfastTrainer
 
 METHOD = "anchored"
-RESULT_FILE = "distill.json"
 VECTORS_FOLDER = "teacher-vectors"
 """The folder of the teacher's vectors in that of the run, unless another was named."""
 _TRAINING = (
@@ -91,7 +91,7 @@ def distill(
         save_steps=settings.save_steps,
         console=console,
         command=command,
-        result_file=output / RESULT_FILE,
+        result_file=output / DISTILL_FILE,
         kept=(VECTORS_FOLDER,),
     )
     with run.alone():
@@ -270,14 +270,13 @@ def _finish(
     made |= {"texts_per_second": speed, "teacher_texts_per_second": teacher_speed, "speed": speed / teacher_speed}
     made |= {"train_seconds": seconds, "dimensions": student.get_embedding_dimension()}
     device = student.device
-    if settings.export == "fp16":
-        student.half()
-    student.to("cpu")
-    export(student, run.folder, "")
+    half = settings.export == "fp16"
+    student.to("cpu", dtype=torch.float16 if half else torch.float32)
+    export(student, run.folder, "", half=half)
     made["megabytes"] = (
         sum(path.stat().st_size for path in run.folder.glob("**/*.safetensors") if _is_model(path)) / 1e6
     )
-    export(student, run.folder, student_card(run.record, made, rows))
+    export(student, run.folder, student_card(run.record, made, rows), half=half)
     return run.finish(run.protocol() | read_as(parts.teacher), rows, {"train_seconds": seconds}, device, made=made)
 
 

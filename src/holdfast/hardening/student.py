@@ -27,6 +27,7 @@ from holdfast.number_ranges import in_range
 from holdfast.option_parsing import option_value
 
 _POOLING = "mean"
+_NO_PROMPTS = {"query": "", "document": ""}  # as sentence-transformers gives a model without prompts
 _HEAD_SIZE = 64  # numbers per attention head, as in BERT
 _LAYER_KINDS = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet")
 """Model types of which layers can be left out: all their layers are alike."""
@@ -118,7 +119,7 @@ def build_student(
         model = _teacher_layers(teacher, student.layers)
     else:
         model = _existing(student)
-    model.prompts, model.default_prompt_name = {}, None
+    model.prompts, model.default_prompt_name = dict(_NO_PROMPTS), None
     name = student if isinstance(student, str) else "the student"
     extend_positions(model, max_positions, name)
     projection = project(model, teacher)
@@ -145,7 +146,7 @@ def without_projection(student: SentenceTransformer, projection: Dense) -> Sente
     """Return the student without its projection: the other modules are shared, and its dimension is its own."""
     modules = [module for module in student.children() if module is not projection]
     plain = SentenceTransformer(modules=modules, device=str(student.device))
-    plain.prompts, plain.default_prompt_name = {}, None
+    plain.prompts = dict(_NO_PROMPTS)
     return plain
 
 

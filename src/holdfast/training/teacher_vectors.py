@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from holdfast.data.corpus import SpooledCorpus
@@ -65,6 +66,7 @@ def vectors_identity(
     return {
         "teacher_sha256": teacher_sha256,
         "prompt": prompt_of(teacher) or "",
+        "poolings": [module.pooling_mode for module in teacher.modules() if isinstance(module, Pooling)],
         "max_seq_length": input_limit(teacher),
         "precision": precision,
         "texts_sha256": corpus.sha256,
