@@ -13,21 +13,20 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 from sentence_transformers.sentence_transformer.modules import Dense
 from transformers import set_seed
 
-from holdfast import precision as arithmetic
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
 from holdfast.data.joined_texts import DividedCorpus, divided
 from holdfast.data.registry import is_local, load_pairs
-from holdfast.data.sources import CORPORA
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.encoding import encode_sentences
 from holdfast.errors import UserError
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.hardening.distill_settings import DistillSettings
-from holdfast.hardening.student import NewStudent, Student, build_student, parse_student, without_projection
+from holdfast.hardening.distillation_record import METHOD, objective_options, run_record, settings_record
+from holdfast.hardening.student import Student, build_student, parse_student, without_projection
 from holdfast.hardening.student_card import student_card
 from holdfast.hardening.student_evaluation import CLEAN, StudentEvaluator, noisy, rows_of, speeds
 from holdfast.input_limits import cut_line, limited_to, lowered, set_limit
-from holdfast.model_lookup import model_identity, resolve_model
+from holdfast.model_lookup import resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives.anchored import Anchored
 from holdfast.pretraining.model import dropout_of
@@ -36,20 +35,15 @@ from holdfast.progress import stage
 from holdfast.runs.run import Run
 from holdfast.runs.run_log import DISTILL_FILE
 from holdfast.runs.training_progress import TrainingProgress, TrainingStage
-from holdfast.text_prompts import prompt_of, prompt_protocol
+from holdfast.text_prompts import prompt_of
 from holdfast.training.corpus_checks import refuse_single_text
 from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export
-from holdfast.training.method_options import method_options, option_defaults
 from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, teacher_vectors
 from holdfast.training.trainer import HoldfastTrainer
 
-METHOD = "anchored"
 VECTORS_FOLDER = "teacher-vectors"
 """The folder of the teacher's vectors in that of the run, unless another was named."""
-_TRAINING = (
-    *("batch_size", "learning_rate", "warmup_share", "epochs", "max_steps", "dropout", "max_length", "seed", "export"),
-)
 
 
 @dataclass(frozen=True)
@@ -100,11 +94,11 @@ def distill(
 
 def _distill(settings: DistillSettings, run: Run) -> dict[str, Any]:
     student = parse_student(settings.student)
-    identity = _settings_record(settings, student)
+    identity = settings_record(settings, student)
     if (finished := run.finished(identity)) is not None:
         return finished
     parts = _parts(settings, student, run)
-    run.begin(_record(settings, identity, parts))
+    run.begin(run_record(settings, identity, parts.texts, parts.teacher, parts.student))
     _print_sizes(parts, run)
     set_limit(parts.teacher, lowered(settings.max_length, parts.teacher))
     vectors = _vectors(settings, parts, run)
@@ -119,7 +113,7 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
     """Load the teacher, read the corpus, and build the student."""
     if settings.pooling is None and not (resolve_model(settings.teacher) / "modules.json").exists():
         raise UserError(f"{settings.teacher} is a raw masked language model, not an encoder: name its --pooling")
-    options = method_options(METHOD, None, settings.options) | ({"dropout": True} if settings.dropout else {})
+    options = objective_options(settings)
     with stage(run.console, f"loading {settings.teacher}", announce=False):
         teacher = load_sentence_transformer(settings.teacher, pooling=settings.pooling, prompts=settings)
     if prompt := prompt_of(teacher):
@@ -299,47 +293,3 @@ def _print_sizes(parts: _Parts, run: Run) -> None:
         if parts.projection is not None
         else "",
     )
-
-
-def _record(settings: DistillSettings, identity: dict[str, Any], parts: _Parts) -> dict[str, Any]:
-    """Return the content of ``run.json``, with which a resumed run must agree."""
-    corpus = parts.texts.training
-    config: Any = parts.student.transformers_model.config  # type: ignore[union-attr]
-    known = next((entry.licence for entry in CORPORA if entry.name == settings.corpus), None)
-    return {
-        **identity,
-        "training": {
-            **identity["training"],
-            "precision": arithmetic.resolve(settings.precision, parts.student.device),
-        },
-        "corpus": {"source": corpus.source, "sentences": corpus.sentences, "sha256": corpus.sha256},
-        "held_out": len(parts.texts.held_out),
-        "shape": {
-            name: getattr(config, key)
-            for name, key in (("layers", "num_hidden_layers"), ("hidden", "hidden_size"), ("vocabulary", "vocab_size"))
-        },
-        "max_seq_length": lowered(settings.max_length, parts.student),
-        "dimensions": parts.teacher.get_embedding_dimension(),
-        "attribution": settings.attribution or known,
-        **{f"teacher_{key}": value for key, value in prompt_protocol(parts.teacher, sides=False).items()},
-    }
-
-
-def _settings_record(settings: DistillSettings, student: Student) -> dict[str, Any]:
-    """Return the part of the record that follows from the settings, without reading data."""
-    named = model_identity(resolve_model(student))["model_sha256"] if isinstance(student, str) else None
-    return {
-        "method": METHOD,
-        "options": {**option_defaults(Anchored), **method_options(METHOD, None, settings.options)},
-        "teacher": settings.teacher,
-        "teacher_sha256": model_identity(resolve_model(settings.teacher))["model_sha256"],
-        "pooling": settings.pooling,
-        **({"prompt_options": settings.prompt_settings} if settings.prompt_settings else {}),
-        "student": str(student) if isinstance(student, NewStudent) else settings.student,
-        "student_sha256": named,
-        "space": settings.space,
-        "max_positions": settings.max_positions,
-        "join": settings.join,
-        "training": {name: getattr(settings, name) for name in _TRAINING},
-        "eval_steps": settings.eval_steps,
-    }
