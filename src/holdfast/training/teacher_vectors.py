@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from torch import Tensor
 from holdfast.data.corpus import SpooledCorpus
 from holdfast.encoding import Vectors, encode_sentences
 from holdfast.errors import EndsRun, UserError
-from holdfast.files import cannot_write, created_folder, locked, read_object, write_json
+from holdfast.files import cannot_write, created_folder, locked, read_object, sha256, write_json
 from holdfast.input_limits import input_limit
 from holdfast.precision import ResolvedPrecision
 from holdfast.progress import stage
@@ -117,17 +118,14 @@ def open_vectors(path: Path, identity: dict[str, Any]) -> TeacherVectors:
     Raises:
         EndsRun: the file is damaged, or holds vectors of another teacher or of other texts.
     """
-    noted = read_object(_notes(path)).get("identity")
+    notes = read_object(_notes(path))
+    noted = notes.get("identity")
     if noted != identity:
         differing = [key for key in identity if not isinstance(noted, dict) or noted.get(key) != identity[key]]
         raise EndsRun(f"{path} holds other vectors ({', '.join(differing)} differ): delete it, or name another folder")
-    try:
-        rows = np.load(path, mmap_mode="r")
-    except (OSError, ValueError) as error:
-        raise EndsRun(f"{path} is damaged: delete it, and run again") from error
-    if rows.shape != (identity["rows"], identity["dimensions"]) or rows.dtype != np.float16:
-        raise EndsRun(f"{path} is damaged: it holds {rows.shape} of {rows.dtype}: delete it, and run again")
-    return TeacherVectors(path, rows)
+    if sha256(path) != notes.get("file_sha256"):  # a second or two for a gigabyte
+        raise EndsRun(f"{path} is damaged: delete it, and run again")
+    return TeacherVectors(path, np.load(path, mmap_mode="r"))
 
 
 def sampled_texts(
@@ -159,8 +157,8 @@ def _write(
     done = _done_rows(partial, notes, identity, shape)
     total = corpus.sentences
     try:
-        mode = "r+" if done else "w+"
-        rows: Any = np.lib.format.open_memmap(partial, mode=mode, dtype=np.float16, shape=shape)
+        rows: Any = np.lib.format.open_memmap(partial, mode="r+" if done else "w+", dtype=np.float16, shape=shape)
+        _reserve(partial)
         with stage(console, "computing the teacher's vectors", unit="texts", total=total) as shown:
             shown.restart(total=total, first=done)
             for start in range(done, total, block):
@@ -178,9 +176,21 @@ def _write(
                 write_json(notes, {"identity": identity, "rows_done": start + len(texts)})
                 shown.update(start + len(texts))
         del rows
+        write_json(notes, {"identity": identity, "rows_done": total, "file_sha256": sha256(partial)})
         partial.replace(path)
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _reserve(path: Path) -> None:
+    """Reserve the disk space of a sparse file: writing to a memory map on a full disk would kill the process.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _done_rows(partial: Path, notes: Path, identity: dict[str, Any], shape: tuple[int, int]) -> int:
