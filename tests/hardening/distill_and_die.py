@@ -64,7 +64,7 @@ def main() -> None:
         batch_size=8,
         learning_rate=1e-2,
         join=0.3,
-        held_out=5,
+        hold_out=5,
         dropout=0.1,
         save_steps=4,
         eval_steps=5,

@@ -17,7 +17,7 @@ import hashlib
 import json
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,19 +131,22 @@ def spool_corpus(
     return spooled
 
 
-def spool_records(
+def spool_texts(
     source: str,
-    records: Iterator[Record],
+    texts: Iterable[str],
+    *,
+    at_least: int = 1,
     folder: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> SpooledCorpus:
-    """Store records of one text each, made from a corpus, as `spool_corpus` stores those of files.
+    """Store texts that were read already, stripped and without line breaks, as `spool_corpus` stores a corpus.
 
     Raises:
-        UserError: there are none, the disk is full or the folder is not writable.
+        UserError: as for `spool_corpus`, on too few texts or a folder that cannot be written.
     """
+    records = ((text,) for text in texts)
     folder = folder if folder is not None else cache_folder("corpora")
-    return _spool(source, records, _NAMES[:1], folder, 1, progress)[0]
+    return _spool(source, records, _NAMES[:1], folder, at_least, progress)[0]
 
 
 def open_spooled(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.data.corpus import SpooledCorpus, spool_records
+from holdfast.data.corpus import SpooledCorpus, spool_texts
 
 MOST_JOINED = 8
 """Maximum number of consecutive texts in a joined one."""
@@ -59,7 +59,7 @@ def divided(
     if not kept and not join:
         return DividedCorpus(corpus, [])
     texts = _joined(_without(corpus, frozenset(kept)), join, seed, max_chars)
-    return DividedCorpus(spool_records(corpus.source, ((text,) for text in texts), folder, progress), kept)
+    return DividedCorpus(spool_texts(corpus.source, texts, folder=folder, progress=progress), kept)
 
 
 def _without(corpus: SpooledCorpus, removed: frozenset[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from holdfast.errors import UserError, one_of
 from holdfast.launch import require_single_process
-from holdfast.number_ranges import check_numbers
+from holdfast.number_ranges import check_numbers, in_range
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import PromptOptions
@@ -32,7 +32,7 @@ class DistillSettings(PromptOptions):
             student's own dimension.
         max_positions: Tokens that the student can read at least.
         join: Share of the training texts that are 2 to 8 consecutive texts of the corpus, joined.
-        held_out: Texts of the corpus, at most a tenth, that are not trained on and measure the student.
+        hold_out: Texts of the corpus, at most a tenth, that are not trained on and measure the student.
         column: Column of the corpus that holds the texts.
         data: Folder of labelled data sets, for STS-B dev; None: $HOLDFAST_DATA.
         pooling: cls, mean, max or prompt, for a teacher that is a raw masked language model.
@@ -66,7 +66,7 @@ class DistillSettings(PromptOptions):
     space: Annotated[Space, Spelling(flag="--dimensions", metavar="teacher|student")] = "teacher"
     max_positions: int = 256
     join: float = 0.1
-    held_out: int = 1000
+    hold_out: int = 1000
     column: str | None = None
     data: Folder | None = None
     pooling: str | None = None
@@ -101,5 +101,5 @@ class DistillSettings(PromptOptions):
         for name in ("warmup_share", "dropout", "join"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"--{name.replace('_', '-')} must be from 0 to below 1, got {getattr(self, name)}")
-        if self.max_length < 3:
-            raise UserError(f"--max-length {self.max_length}: at least 3 tokens are needed to hold one word")
+        for name in ("max_length", "max_positions"):
+            in_range(name, getattr(self, name), least=3)  # room for one word

@@ -130,7 +130,7 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
     with stage(run.console, "preparing the texts", unit="texts", announce=False) as shown:
         texts = divided(
             corpus,
-            held_out=settings.held_out,
+            held_out=settings.hold_out,
             join=settings.join,
             seed=settings.seed,
             max_chars=settings.max_chars,
