@@ -246,10 +246,27 @@ def test_a_run_is_resumed_with_the_same_teacher_and_student_only(
     for changed, says in (
         ({"teacher": "other"}, "teacher was 'teacher' and is now 'other'"),
         ({"student": "layers=1,hidden=16,vocabulary=60"}, "cannot resume new: .* and is now "),
-        ({"join": 0.2}, "join was 0.1 and is now 0.2"),
+        ({"learning_rate": 0.01}, "training learning_rate was 0.0005 and is now 0.01"),
     ):
         with pytest.raises(UserError, match=says):
             distill(settings(**changed), resume=True)
+    assert distill(settings(), resume=True)["made"]["steps"] == 3
+
+
+def test_a_failed_run_keeps_the_teachers_vectors(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise UserError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.training.teacher_vectors.encode_sentences", fail)
+        with pytest.raises(UserError, match="the disk is full"):
+            distill(settings())
+    assert not (here / "new").exists(), "nothing was computed yet"
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.hardening.distillation_run.HoldfastTrainer", fail)
+        with pytest.raises(UserError, match="the disk is full"):
+            distill(settings())
+    monkeypatch.setattr("holdfast.training.teacher_vectors.encode_sentences", fail)
     assert distill(settings(), resume=True)["made"]["steps"] == 3
 
 

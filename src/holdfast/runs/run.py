@@ -67,7 +67,8 @@ class Run:
         console: console for progress; None: no output.
         command: words of the command, for the result; None: those of this process.
         result_file: path of the result; None: ``results.json`` in the folder.
-        kept: names of subfolders with content that took long: while one exists, a failed run can be resumed.
+        kept: names of subfolders for content that takes long, with notes in JSON on what is done: once there are notes,
+            a failed run can be resumed.
 
     Attributes:
         record: content of ``run.json``, after `begin`.
@@ -105,7 +106,7 @@ class Run:
                 yield self
             except UserError:
                 if self.record and is_first_process() and not (checkpoints(self.folder) or self._worth_keeping()):
-                    self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING)
+                    self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING, *self._kept)
                     for name in (RUN_FILE, METRICS_FILE):
                         (self.folder / name).unlink(missing_ok=True)
                 raise
@@ -300,7 +301,7 @@ class Run:
             self.console.print(line, highlight=False, markup=False)
 
     def _worth_keeping(self) -> bool:
-        return any((self.folder / name).exists() for name in self._kept)
+        return any(True for name in self._kept for _ in (self.folder / name).glob("*.json"))
 
     def _clear(self) -> None:
         """Remove files that only an unfinished run needs; checkpoints stay if ``save_steps`` was given."""
