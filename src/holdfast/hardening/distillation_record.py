@@ -63,7 +63,6 @@ def run_record(
     """Return the content of ``run.json``; ``identity`` is the `settings_record`."""
     corpus = texts.training
     config: Any = student.transformers_model.config  # type: ignore[union-attr]
-    known = next((entry.licence for entry in CORPORA if entry.name == settings.corpus), None)
     return {
         **identity,
         "training": {**identity["training"], "precision": arithmetic.resolve(settings.precision, student.device)},
@@ -72,6 +71,13 @@ def run_record(
         "shape": {name: getattr(config, key) for name, key in _SHAPE.items()},
         "max_seq_length": lowered(settings.max_length, student),
         "dimensions": teacher.get_embedding_dimension(),
-        "attribution": settings.attribution or known,
+        "attribution": settings.attribution or _known_licences(settings.corpus),
         **{f"teacher_{key}": value for key, value in prompt_protocol(teacher, sides=False).items()},
     }
+
+
+def _known_licences(source: str) -> str | None:
+    """Return the licences of a corpus, joined, if all of its parts are registered corpora; else None."""
+    known = {entry.name: entry.licence for entry in CORPORA}
+    licences = [known.get(part.strip()) for part in source.split(",")]
+    return None if None in licences else "; ".join(dict.fromkeys(filter(None, licences)))

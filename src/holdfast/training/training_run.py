@@ -153,7 +153,6 @@ def _run(
         run.print(_duplicates_line(config, corpus, encoder, record["options"]))
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
     best = KeepBest(config.output, _METRIC) if dev else None
-    vectors = _vectors(config, model, objective, corpus, run)
     trainer = HoldfastTrainer(
         model=model,
         args=_arguments(config, run, evaluate=dev is not None, on_cpu=model.device.type == "cpu"),
@@ -161,7 +160,7 @@ def _run(
         loss=objective,
         evaluator=dev,
         keep_checkpoints=config.keep_checkpoints,
-        vectors=vectors,
+        vectors=_vectors(config, model, objective, corpus, run),
         shard=shard,
     )
     shown = TrainingStage(run.console, (config.batch_size or 1) * config.accumulate)
