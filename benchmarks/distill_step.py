@@ -6,7 +6,7 @@ over the rounds, of which the first warms up. A step is that of the real trainer
 the optimiser's step. The student's targets are random, which costs the same.
 
     python benchmarks/distill_step.py --model TEACHER --corpus FILE [--student layers=4,hidden=256,vocabulary=12000]
-        [--rounds 3] [--steps 20] [--batch-size 128] [--threads 1]
+        [--rounds 3] [--steps 20] [--batch-size 128] [--join 0] [--threads 1]
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from transformers import PrinterCallback
 
 from claims import Claim, machine, save
 from holdfast.data.corpus import SpooledCorpus, spool_corpus
+from holdfast.data.joined_texts import divided
 from holdfast.encoder import Encoder, freeze_unused
 from holdfast.encoding import encode_sentences
+from holdfast.hardening.distillation_run import ROWS_PER_GROUP
 from holdfast.hardening.student import build_student, parse_student
 from holdfast.models import load_sentence_transformer
 from holdfast.objectives.anchored import Anchored
@@ -47,6 +49,7 @@ def steps_of(student: Any, corpus: SpooledCorpus, dimensions: int, given: argpar
     def run() -> int:
         objective = Anchored(student, noise=0.0)
         objective.use_labels()
+        objective.length_groups = max(1, given.batch_size // ROWS_PER_GROUP) if student.device.type == "cpu" else None
         with tempfile.TemporaryDirectory() as folder:
             arguments = SentenceTransformerTrainingArguments(
                 folder,
@@ -79,11 +82,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--join", type=float, default=0.0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    corpus = spool_corpus(given.corpus)
+    corpus = divided(spool_corpus(given.corpus), join=given.join).training
     teacher = load_sentence_transformer(given.model)
     dimensions = teacher.get_embedding_dimension() or 0
     student, _ = build_student(

@@ -45,6 +45,10 @@ from holdfast.training.trainer import HoldfastTrainer
 VECTORS_FOLDER = "teacher-vectors"
 """The folder of the teacher's vectors in that of the run, unless another was named."""
 
+ROWS_PER_GROUP = 16
+"""Texts of like length that are run together on a CPU. Joined texts are much longer than others: groups of 32 have 2.1
+times the tokens of the texts, groups of 16 have 1.4 times, and a step takes 0.7 of the time."""
+
 
 @dataclass(frozen=True)
 class _Parts:
@@ -151,6 +155,8 @@ def _parts(settings: DistillSettings, student: Student, run: Run) -> _Parts:
     try:
         objective = Anchored(model, **options)
         objective.use_labels()
+        if model.device.type == "cpu":
+            objective.length_groups = max(1, settings.batch_size // ROWS_PER_GROUP)
     except ValueError as error:
         raise UserError(f"{METHOD}: {error}") from error
     return _Parts(teacher, model, projection, objective, texts)

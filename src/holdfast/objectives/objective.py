@@ -40,6 +40,7 @@ class Objective(nn.Module, ABC):
     Attributes:
         diagnostics: scalars of the last forward pass that are logged and not optimised.
         followed_by_trainer: True if a trainer calls :meth:`follow`.
+        length_groups: groups by length into which the encoder splits a batch; None: the encoder's default.
     """
 
     TITLE: ClassVar[str]
@@ -83,11 +84,12 @@ class Objective(nn.Module, ABC):
         self.duplicates = duplicates
         self.diagnostics: dict[str, Tensor] = {}
         self.followed_by_trainer = False
+        self.length_groups: int | None = None
 
     @property
     def encoder(self) -> Encoder:
         """The encoder over the current (possibly wrapped) model."""
-        return Encoder(self.model)
+        return Encoder(self.model, length_groups=self.length_groups)
 
     @property
     def is_training_pass(self) -> bool:
