@@ -307,7 +307,7 @@ def test_every_backbone_trains_in_full_precision_of_the_loss(
     ("options", "says"),
     [
         ({"clean": -1.0}, "clean must not be negative"),
-        ({"noise": 0.0}, "one of noise and adversarial"),
+        ({"noise": 0.0, "clean": 0.0}, "one of clean, noise and adversarial"),
         ({"steps": 0}, "steps must be 1 or more"),
         ({"tries": 0}, "tries must be 1 or more"),
         ({"edits": "swop"}, "unknown edit 'swop'"),
@@ -355,3 +355,12 @@ def test_the_attack_has_the_dropout_of_the_training(
         torch.manual_seed(seed)
         deltas.append(objective.attack(encoder, features, x, anchors))
     assert torch.equal(*deltas) is not dropout
+
+
+def test_the_clean_term_alone_trains_only_towards_a_teacher(exact_model: Any, sentences: list[str]) -> None:
+    objective = Anchored(exact_model, noise=0.0)
+    features = dict(exact_model.preprocess(sentences))
+    with pytest.raises(UserError, match="one of noise and adversarial must be more than 0"):
+        objective([features])
+    objective.use_labels()
+    assert objective([features], torch.randn(len(sentences), 16))["anchor"].item() > 0.01

@@ -43,6 +43,8 @@ class HardenSettings(RolePromptOptions):
         texts: Texts of the audits; None: as for `holdfast audit`.
         examples: Texts to attack in each audit; None: as for `holdfast audit`.
         masked_lm: Masked language model of the audits; None: as for `holdfast audit`.
+        vectors: Folder for the model's vectors of all training texts, computed once and kept; worth it for several
+            epochs or runs. None: computed in each step.
     """
 
     EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
@@ -67,6 +69,7 @@ class HardenSettings(RolePromptOptions):
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
     examples: int | None = None
     masked_lm: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
+    vectors: Folder | None = None
 
     def sources_of_synonyms(self) -> list[Path]:
         """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
@@ -83,7 +86,7 @@ class HardenSettings(RolePromptOptions):
             options["synonyms"] = ",".join(map(str, found))
         same = (
             *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
-            *("learning_rate", "max_length", "seed", "precision", "save_steps"),
+            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors"),
         )
         return TrainConfig(
             METHOD,

@@ -97,8 +97,8 @@ class Anchored(Objective):
     ) -> None:
         super().__init__(model)
         check_not_negative(clean=clean, noise=noise, adversarial=adversarial)
-        if noise == adversarial == 0.0:
-            raise ValueError("one of noise and adversarial must be more than 0")
+        if clean == noise == adversarial == 0.0:
+            raise ValueError("one of clean, noise and adversarial must be more than 0")
         if steps < 1 or radius <= 0.0:
             raise ValueError(f"steps must be 1 or more and radius above 0, got {steps} and {radius}")
         if tries < 1:
@@ -113,19 +113,33 @@ class Anchored(Objective):
         # Steps of ε/2: two steps from the centre reach the edge of the ball.
         self.ascent = MixedAscent(steps, 0, radius / 2, 0.0, 1.0, radius, norm)
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
-        self.original = copy.deepcopy(unwrap(model)).requires_grad_(False).eval()
+        self.original: nn.Module | None = copy.deepcopy(unwrap(model)).requires_grad_(False).eval()
         # A seed and the number of optimiser steps, which determine the changes of a sentence.
         self.register_buffer("draws", torch.stack([torch.randint(2**31, ()), torch.tensor(0)]))
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> dict[str, Tensor]:
-        """Run one pass of f₀ and one of f per term; return the terms with a positive weight, scalars."""
+        """Run one pass of f₀ and one of f per term; return the terms with a positive weight, scalars.
+
+        After `use_labels` the ``labels`` (B, d) are the vectors f₀(x), and no pass of f₀ is made.
+        """
         self.catch_up()
         sentences, _ = self.columns(sentence_features)
-        with torch.no_grad(), evaluating(self.original):
-            anchors = Encoder(self.original).encode(sentences)
+        anchors = self._anchors(sentences) if self.original is not None else labels
+        assert anchors is not None, "after use_labels each batch needs labels"
         encoder = self.encoder
         with contextlib.nullcontext() if self.dropout else evaluating(encoder.model):
             return self._terms(encoder, sentences, anchors)
+
+    def use_labels(self) -> None:
+        """Take the vectors of a teacher from the batches: the copy of the encoder is not needed."""
+        self.original = None
+
+    def _anchors(self, sentences: Features) -> Tensor:
+        assert self.original is not None
+        if self.noise == self.adversarial == 0.0:  # the clean term alone begins, and stays, at its minimum
+            raise UserError("anchored: one of noise and adversarial must be more than 0, except in a distillation")
+        with torch.no_grad(), evaluating(self.original):
+            return Encoder(self.original).encode(sentences)
 
     def follow(self) -> None:
         """Count the optimiser step, so that the next one draws other changes."""

@@ -69,6 +69,8 @@ class Run:
         console: console for progress; None: no output.
         command: words of the command, for the result; None: those of this process.
         result_file: path of the result; None: ``results.json`` in the folder.
+        kept: names of subfolders for content that takes long, with notes in JSON on what is done: once there are notes,
+            a failed run can be resumed.
 
     Attributes:
         record: content of ``run.json``, after `begin`.
@@ -85,10 +87,12 @@ class Run:
         console: Console | None,
         command: list[str] | None,
         result_file: Path | None = None,
+        kept: tuple[str, ...] = (),
     ) -> None:
         self.verb, self.folder, self.resume, self.save_steps, self.command = verb, folder, resume, save_steps, command
         self.console = console or Console(quiet=True)
         self.result_file = result_file or folder / RESULT_FILE
+        self._kept = kept
         self.record: dict[str, Any] = {}
         self.checkpoint: Path | None = None
 
@@ -103,8 +107,8 @@ class Run:
             try:
                 yield self
             except UserError:
-                if self.record and is_first_process() and not checkpoints(self.folder):
-                    self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING)
+                if self.record and is_first_process() and not (checkpoints(self.folder) or self._worth_keeping()):
+                    self._remove(BEST_FOLDER, _EVAL_FOLDER, run_folder.STAGING, *self._kept)
                     for name in (RUN_FILE, METRICS_FILE):
                         (self.folder / name).unlink(missing_ok=True)
                 raise
@@ -303,6 +307,9 @@ class Run:
         """Print each line that is not empty, without markup."""
         for line in filter(None, lines):
             self.console.print(line, highlight=False, markup=False)
+
+    def _worth_keeping(self) -> bool:
+        return any(True for name in self._kept for _ in (self.folder / name).glob("*.json"))
 
     def _clear(self) -> None:
         """Remove files that only an unfinished run needs; checkpoints stay if ``save_steps`` was given."""

@@ -13,6 +13,7 @@ from holdfast.files import read_object
 from holdfast.progress import duration
 from holdfast.runs.run_log import (
     BEGUN,
+    DISTILL_FILE,
     FAILED,
     METRICS_FILE,
     RESULT_FILE,
@@ -131,6 +132,9 @@ def _result(folder: Path) -> dict[str, Any]:
     result = read_object(folder / RESULT_FILE)
     if result.get("kind") in TRAININGS:
         return result
+    distilled = read_object(folder / DISTILL_FILE)
+    if distilled.get("kind") == "distill":
+        return distilled
     folder = folder.resolve()  # "." has no name
     beside = read_object(folder.parent / f"{folder.name}.json")
     return beside if beside.get("kind") == "finetune" else {}  # not the result of an evaluation of the model
@@ -170,6 +174,8 @@ def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], n
 
 
 def _what(record: Mapping[str, Any]) -> str:
+    if "teacher" in record:
+        return f"student of {record['teacher']}"
     if "method" in record:
         return str(record["method"])
     if "task" in record:
