@@ -47,6 +47,8 @@ RANGES: Mapping[str, Range] = {
     "learning_rate": Range(0, 1e20, above=True),  # a rate that is too large is reported by the loss, with the step
     "threshold": Range(-1, 1),
     "margin": Range(0, 1000),
+    "query_share": Range(0, 1, above=True),
+    "hold_out": Range(0, 10**6),  # 0: nothing
     "perplexity": Range(1, 10**6),
     "max_grad_norm": Range(0, 10**9),  # 0: no clipping
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 EVALUATIONS = 5
 """Evaluations of a run, unless their number is given."""
-PAIRS = 1000
+PAIRS = 500
 """Pairs of changed texts that choose, and that report."""
 SEED = 0
 """Seed of all that is drawn for the goal, whatever the training's seed: runs with different seeds can be compared."""
@@ -92,9 +91,9 @@ class GoalChoice:
         self._precision, self._limit, self._console = precision, max_seq_length, console
         sts_dev = self.sts_dev(max_seq_length, precision) if self.sts_dev is not None else None
         if self.held is None:
-            return GoalEvaluator(None, sts_dev)
+            return GoalEvaluator(None)
         self._original = weights_of(model)
-        self._parameters = [name for name, _ in model.named_parameters()]
+        self._parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
         self._collection = labelled_collection(self.retrieval) if self.retrieval is not None else None
         self._language = language_of(self.held.documents[:1000], None)
         self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
@@ -105,7 +104,8 @@ class GoalChoice:
         self._index = index
         with stage(console, "measuring the original encoder on the hold-out", unit="texts") as shown:
             self._goal = self._measure_of(model, 0, self._collection, _update(shown))
-        return GoalEvaluator(self._goal, sts_dev)
+        self._evaluator = GoalEvaluator(self._goal, sts_dev)
+        return self._evaluator
 
     def shown(self, metrics: Mapping[str, float]) -> str:
         """Return the scores among the metrics of an evaluation, as text."""
@@ -161,18 +161,21 @@ class GoalChoice:
         with stage(self._console, "measuring interpolations with the original", unit="encoders", total=total) as shown:
             for step, own in trained.items():
                 for weight in self.weights:
-                    self._load(model, self._mixed(own, weight))
-                    found = self._goal.measure(model)
-                    candidates.append(judge(self._goal.original_outcomes, found, step=step, weight=weight, seed=SEED))
+                    candidates.append(self._candidate(model, own, step, weight))
                     shown.update(len(candidates))
         return candidates
+
+    def _candidate(self, model: SentenceTransformer, trained: Weights, step: int, weight: float) -> Candidate:
+        if weight == 1.0 and step in self._evaluator.judged:  # measured by this process in the training
+            return self._evaluator.judged[step]
+        self._load(model, self._mixed(trained, weight))
+        return judge(self._goal.original_outcomes, self._goal.measure(model), step=step, weight=weight)
 
     def _mixed(self, trained: Weights, weight: float) -> Weights:
         return interpolated(self._original, trained, weight, self._parameters)
 
     def _load(self, model: SentenceTransformer, weights: Weights) -> None:
         model.load_state_dict(weights)
-        gc.collect()
 
     def _reported(self, model: SentenceTransformer, original_kept: bool) -> list[dict[str, Any]]:
         """Return the rows of the old index for the weights in ``model``, which stay as they are."""

@@ -27,11 +27,15 @@ class GoalEvaluator(BaseEvaluator):
     Args:
         goal: the measure; None in a process that is never asked.
         sts_dev: the evaluator of STS-B dev, a guard that is logged; None: it is not at hand.
+
+    Attributes:
+        judged: the encoders that were measured, by their step.
     """
 
     def __init__(self, goal: Goal | None, sts_dev: StsDev | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.goal, self.sts_dev = goal, sts_dev
+        self.judged: dict[int, Candidate] = {}
         self.primary_metric = SCORE
 
     def __call__(  # type: ignore[override]  # the base class takes all kinds of models, this class only encoders
@@ -44,6 +48,7 @@ class GoalEvaluator(BaseEvaluator):
         """Return the metrics of ``model``: see `metrics_of`."""
         assert self.goal is not None
         found = judge(self.goal.original_outcomes, self.goal.measure(model), step=steps)
+        self.judged[steps] = found
         metrics = metrics_of(found)
         if self.sts_dev is not None:
             try:

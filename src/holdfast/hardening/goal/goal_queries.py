@@ -104,15 +104,16 @@ def goal_texts(
 
 
 def part_of(text: str, seed: int = 0) -> str | None:
-    """Return a query for a text: a sentence of a passage, else 5 to 10 consecutive words; None for a very short text.
+    """Return a query for a text: a sentence of a passage, else 5 to 10 consecutive words, at most two thirds of them.
 
-    It depends on the text and the seed alone.
+    Texts of fewer than 5 words are their own queries; a text without a word has none, None. The query depends on the
+    text and the seed alone.
     """
     if drawn := pseudo_queries([text], seed=seed):
         return drawn[0].text
     spans = Words.of(text).spans
     if len(spans) < _LEAST_WORDS:
-        return None
+        return text if spans else None
     rng = random.Random(f"{seed}/part/{text}")
     length = max(CROP[0] - 2, min(rng.randint(*CROP), int(_LARGEST_CROP * len(spans))))
     begin = rng.randint(0, len(spans) - length)

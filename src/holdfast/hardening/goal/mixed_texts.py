@@ -16,10 +16,10 @@ from holdfast.hardening.goal.hold_out import LARGEST_SHARE, HoldOut, Keys, Rows,
 from holdfast.launch import is_first_process
 from holdfast.training.training_texts import WeightChoice
 
-BANK = 30_000
+BANK = 20_000
 """Documents of the old index, held-out ones included."""
 LEAST = 200
-"""Held-out texts by which weights can be chosen, at least: with fewer nothing is held out."""
+"""Held-out texts of the corpus by which weights can be chosen, at least: with fewer nothing is held out."""
 _ROWS_AT_ONCE = 1000
 
 
@@ -97,8 +97,8 @@ class MixedTexts:
         Raises:
             UserError: a source is missing, damaged or empty, or the training set is smaller than a batch.
         """
-        texts = self._spooled(self.corpus, self.column, progress)
-        queries = None if self.queries is None else self._spooled(self.queries, None, progress)
+        texts = self._spooled(self.corpus, self.column, self.at_least, progress)
+        queries = None if self.queries is None else self._spooled(self.queries, None, 1, progress)
         sources = [source for source in (texts, queries) if source is not None]
         keys = [_keys(source) for source in sources] if self.held_texts or self.held_queries else []
         facts = {"sources": [source.facts() for source in sources], "held_out": self._hold_out(sources, keys)}
@@ -129,8 +129,8 @@ class MixedTexts:
         if self.choose is None or not (self.held_texts or self.held_queries):
             return None, "nothing is held out: the last step is kept, and nothing is checked"
         return None, (
-            f"fewer than {LEAST} texts can be held out, at most {LARGEST_SHARE:.0%} of the corpus: the last step is "
-            "kept, and nothing is checked"
+            f"the corpus is too small to choose the weights by: {LEAST} texts, and as many to measure the result, would "
+            f"be more than {LARGEST_SHARE:.0%} of it or than --hold-out; the last step is kept, and nothing is checked"
         )
 
     def _held_line(self) -> str:
@@ -141,9 +141,11 @@ class MixedTexts:
         of_queries = f" and {queries:,} queries" if queries else ""
         return f"held out: {texts:,} texts{of_queries}; half choose the weights, half measure the result"
 
-    def _spooled(self, source: str, column: str | None, progress: Callable[[int], None]) -> SpooledCorpus:
+    def _spooled(
+        self, source: str, column: str | None, at_least: int, progress: Callable[[int], None]
+    ) -> SpooledCorpus:
         return spool_corpus(
-            source, column=column, data=self.data, max_chars=self.max_chars, at_least=1, progress=progress
+            source, column=column, data=self.data, max_chars=self.max_chars, at_least=at_least, progress=progress
         )
 
     def _held_out(self, keys: list[Keys]) -> list[HoldOut]:
@@ -152,8 +154,8 @@ class MixedTexts:
         return [hold_out(own, number) for own, number in zip(keys, most, strict=False)]
 
     def _hold_out(self, sources: list[SpooledCorpus], keys: list[Keys]) -> bool:
-        """Return True if enough can be held out to choose by."""
-        return bool(keys) and sum(len(each.choosing) for each in self._held_out(keys)) >= LEAST
+        """Return True if enough of the corpus can be held out to choose by."""
+        return bool(keys) and len(self._held_out(keys)[0].choosing) >= LEAST
 
     def _mixed(self, rows: list[Rows]) -> list[Rows]:
         """Return the rows of the corpus and of the queries to train on, in the share that was asked for."""
