@@ -234,7 +234,16 @@ GOAL = "goal"
 _METRIC = "eval_stsb_dev_spearman"
 _PROTOCOL = (
     *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection", GOAL),
-    *("queries", "query_share", "held_out", "base_model", "base_model_sha256", "max_seq_length", "dimensions", "prompt"),
+    *(
+        "queries",
+        "query_share",
+        "held_out",
+        "base_model",
+        "base_model_sha256",
+        "max_seq_length",
+        "dimensions",
+        "prompt",
+    ),
 )
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",

@@ -1,4 +1,4 @@
-"""What a verb may give to a training in place of a corpus and of STS-B dev: its texts, and the choice of the weights."""
+"""What a verb may give to a training beside its settings: the texts, and the choice of the weights that are kept."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def test_the_best_admissible_weights_are_kept(candidates: list[Candidate], step:
 def outcomes(nearer: Any = (), **right: tuple[int, int]) -> Outcomes:
     """Outcomes by GROUP_VERSION: so many of so many queries find their document."""
     found = {
-        tuple(name.split("_")): np.arange(total) < count for name, (count, total) in right.items()  # type: ignore[misc]
+        tuple(name.split("_")): np.arange(total) < count
+        for name, (count, total) in right.items()  # type: ignore[misc]
     }
     return Outcomes(found, tuple(group for group in ("texts",) if (group, "clean") in found), np.array(nearer, float))
 

@@ -18,7 +18,7 @@ TEXTS = [f"the {number} house in the park" for number in range(100)]
 
 def test_the_same_texts_are_held_out_in_any_order() -> None:
     held = hold_out(keys_of(TEXTS), 10)
-    back = TEXTS[::-1] + [TEXTS[0].upper()]
+    back = [*TEXTS[::-1], TEXTS[0].upper()]
     other = hold_out(keys_of(back), 10)
     assert [TEXTS[row] for row in held.choosing] == [back[row].lower() for row in other.choosing]
     assert [TEXTS[row] for row in held.reporting] == [back[row].lower() for row in other.reporting]

@@ -21,8 +21,21 @@ if TYPE_CHECKING:
     from holdfast.hardening.goal.old_index import OldIndex
 
 __all__ = [
-    *("Candidate", "Goal", "GoalChoice", "GoalTexts", "HoldOut", "MixedTexts", "OldIndex", "Outcomes", "QueryGroup"),
-    *("goal_texts", "hold_out", "interpolated", "judge", "kept", "old_index_rows"),
+    "Candidate",
+    "Goal",
+    "GoalChoice",
+    "GoalTexts",
+    "HoldOut",
+    "MixedTexts",
+    "OldIndex",
+    "Outcomes",
+    "QueryGroup",
+    "goal_texts",
+    "hold_out",
+    "interpolated",
+    "judge",
+    "kept",
+    "old_index_rows",
 ]
 
 __getattr__ = lazy_exports(

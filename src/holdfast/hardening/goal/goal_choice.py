@@ -144,9 +144,7 @@ class GoalChoice:
         """Return the measure on one half of the hold-out, 0 or 1; ``model`` has the original weights."""
         held = self.held
         assert held is not None
-        places, queries = (
-            (held.reporting, held.reporting_queries) if half else (held.choosing, held.choosing_queries)
-        )
+        places, queries = (held.reporting, held.reporting_queries) if half else (held.choosing, held.choosing_queries)
         pairs = []
         if self.tagger is not None and self._language.is_english:
             pairs = meaning_pairs(held.documents, places, self.tagger, most=PAIRS, seed=SEED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from sentence_transformers.base.evaluation import BaseEvaluator
@@ -51,10 +52,8 @@ class GoalEvaluator(BaseEvaluator):
         self.judged[steps] = found
         metrics = metrics_of(found)
         if self.sts_dev is not None:
-            try:
+            with contextlib.suppress(UserError):  # vectors without a score: the goal can be measured all the same
                 metrics |= self.sts_dev(model)
-            except UserError:  # vectors without a score must not end a training whose goal can be measured
-                pass
         return metrics
 
 

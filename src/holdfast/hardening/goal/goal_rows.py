@@ -39,8 +39,8 @@ def old_index_rows(before: Outcomes, after: Outcomes, *, system: str = "", seed:
             "same_top10": 100.0 * float(after.nearness.same_top10.mean()),
         }
     for (group, version), found in before.found.items():
-        if version == CLEAN and (group in before.labelled or system == ""):
-            continue  # clean queries of labelled groups are the first row; the others find what they find
+        if version == CLEAN:
+            continue  # those of labelled groups are the first row; by definition, the original finds all others
         split = version if group == TEXTS else f"{group} {version}"
         rows.append(_row(split, 100.0 * found, 100.0 * after.found[group, version], "recall@1", seed, system))
     if before.nearer.size and not system:

@@ -111,8 +111,9 @@ class Goal:
             }
         encoded = self._encode(model, None)
         self._references = {
-            group.name: _Reference(encoded[group.name, CLEAN], self._index(group).nearest(encoded[group.name, CLEAN], TEN))
+            group.name: _Reference(own, self._index(group).nearest(own, TEN))
             for group in self.texts.groups
+            for own in [encoded[group.name, CLEAN]]
         }
         self.original_outcomes = self._outcomes(encoded, self._nearer(model, None), None)
         del self.original  # its weights change in the training

@@ -129,8 +129,8 @@ class MixedTexts:
         if self.choose is None or not (self.held_texts or self.held_queries):
             return None, "nothing is held out: the last step is kept, and nothing is checked"
         return None, (
-            f"the corpus is too small to choose the weights by: {LEAST} texts, and as many to measure the result, would "
-            f"be more than {LARGEST_SHARE:.0%} of it or than --hold-out; the last step is kept, and nothing is checked"
+            f"the corpus is too small to choose the weights by: {LEAST} texts, and as many to measure the result, are "
+            f"more than {LARGEST_SHARE:.0%} of it or than --hold-out; the last step is kept, and nothing is checked"
         )
 
     def _held_line(self) -> str:
