@@ -50,7 +50,7 @@ def prepared(model: SentenceTransformer, **given: Any) -> tuple[GoalChoice, Any]
 
 def cured(model: SentenceTransformer) -> None:
     """Make the encoder read a mistyped word as nothing in particular."""
-    embeddings(model)[UNKNOWN] = embeddings(model)[2:].mean(dim=0)
+    embeddings(model)[UNKNOWN] = 100.0 * embeddings(model)[2:].mean(dim=0)  # layer norm removes the length
 
 
 def destroyed(model: SentenceTransformer) -> None:

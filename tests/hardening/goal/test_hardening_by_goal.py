@@ -17,17 +17,6 @@ from holdfast.results import read_result
 from holdfast.runs.run_log import read_log
 
 SMALL = "--batch-size 16 --precision fp32 --noise typing=0.3 --hold-out 200 --evaluations 2".split()
-    "--batch-size",
-    "16",
-    "--precision",
-    "fp32",
-    "--noise",
-    "typing=0.3",
-    "--hold-out",
-    "200",
-    "--evaluations",
-    "2",
-]
 
 
 def words(output: str, *more: str) -> list[str]:
