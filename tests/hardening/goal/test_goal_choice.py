@@ -48,9 +48,9 @@ def prepared(model: SentenceTransformer, **given: Any) -> tuple[GoalChoice, Any]
     return choice, choice.prepare(model, precision="fp32", max_seq_length=None, console=None)
 
 
-def cured(model: SentenceTransformer) -> None:
-    """Make the encoder read a mistyped word as nothing in particular."""
-    embeddings(model)[UNKNOWN] = 100.0 * embeddings(model)[2:].mean(dim=0)  # layer norm removes the length
+def cured(model: SentenceTransformer, length: float = 1.0) -> None:
+    """Make the encoder read a mistyped word as nothing in particular; layer norm removes most of the length."""
+    embeddings(model)[UNKNOWN] = length * embeddings(model)[5:].mean(dim=0)
 
 
 def destroyed(model: SentenceTransformer) -> None:
@@ -95,7 +95,7 @@ def test_an_improvement_is_kept(model: SentenceTransformer, tmp_path: Path) -> N
 def test_the_weights_that_are_kept_are_those_that_were_measured(model: SentenceTransformer, tmp_path: Path) -> None:
     choice, evaluator = prepared(model, weights=(0.5,))
     at_start = embeddings(model)[UNKNOWN].clone()
-    cured(model)
+    cured(model, 100.0)
     at_end = embeddings(model)[UNKNOWN].clone()
     selected = choice.choose(model, KeepBest(tmp_path, choice.metric), 9)["selected"]
     assert (selected["step"], selected["weight"]) == (9, 0.5)
