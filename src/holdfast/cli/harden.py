@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     resumes=True,
     examples="""
 holdfast harden sentence-transformers/all-MiniLM-L6-v2 --corpus mine.txt --output hardened
+holdfast harden my-encoder --corpus mine.txt --queries asked.txt --noise typing,speech --output hardened
 holdfast harden my-encoder --corpus mine.txt --synonyms my-thesaurus.tsv --data ~/sts-data --output hardened
 """,
 )

@@ -1,4 +1,4 @@
-"""What a verb may give to a training beside its settings: the texts, and the choice of the weights that are kept."""
+"""Parts of a training that a verb may replace: the texts, and the choice of the weights that are kept."""
 
 from __future__ import annotations
 

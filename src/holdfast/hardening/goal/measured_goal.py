@@ -30,7 +30,7 @@ TEN = 10
 
 @dataclass(frozen=True)
 class Nearness:
-    """How near clean queries stay to what they were with the original encoder, each (n,).
+    """The nearness of clean queries to what they were with the original encoder, each (n,).
 
     Attributes:
         cosine: cosine to the original encoder's vector of the query.
@@ -45,7 +45,7 @@ class Nearness:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What an encoder finds.
+    """The findings of an encoder.
 
     Attributes:
         found: for each group and version, whether each query finds a relevant document first, (n,).
@@ -68,7 +68,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class _Reference:
-    """What the original encoder gives for clean queries of a group."""
+    """Vectors and first documents of clean queries of a group, by the original encoder."""
 
     vectors: Vectors
     ten: Positions

@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Held:
-    """What is held out of the training.
+    """The texts that are held out of the training.
 
     Attributes:
         documents: the documents of the old index, all different.
