@@ -58,8 +58,8 @@ def harden(
         out; a row for the average of the seven STS test sets, if they are available; and one per item of the audit:
         ``metrics`` has ``{before, after}`` of its main figure with their intervals, and ``{difference,
         difference_low, difference_high, p}``; ``verdicts`` is ``[before, after]``, and empty for the others. There are
-        no rows without an audit. ``selected`` tells which step and weight were kept. With several processes, all but
-        the first return an empty result.
+        no rows of the last two kinds without an audit. ``selected`` tells which step and weight were kept. With several
+        processes, all but the first return an empty result.
 
     Raises:
         UserError: an error in the settings or the data, or an error of the training or the audit.
