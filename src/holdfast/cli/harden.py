@@ -52,7 +52,8 @@ def harden(settings: HardenSettings, call: Call) -> None:
 
 def lines_of(result: Mapping[str, Any]) -> list[str]:
     """Return lines on what was kept, and on clean queries in the old index; none where nothing was held out."""
-    lines = [f"kept: {line}" for line in [result["selected"].get("line")] if line]
+    selected = result["selected"]
+    lines = [("kept: " if selected["step"] else "") + selected["line"]] if "line" in selected else []
     for row in result["results"]:
         if "same_top1" in row["metrics"]:
             metrics = row["metrics"]
