@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from holdfast.distributed import joined
 from holdfast.errors import EndsRun, UserError
 from holdfast.files import write_json
-from holdfast.launch import is_first_process
+from holdfast.launch import is_first_process, processes
 from holdfast.model_lookup import altered_files
 from holdfast.models import saved_plainly
 from holdfast.results import environment, new_result, read_result, write_result
@@ -45,7 +45,9 @@ from holdfast.runs.run_record import (
     refuse_log_of_another,
     shown,
 )
+from holdfast.runs.stop_checkpoint import STOPPING, CheckpointAtStop
 from holdfast.runs.training_progress import MetricsFile, TrainingProgress, logging_steps
+from holdfast.stopping import DeferredStop
 
 SAVE_STEPS = 500
 """Steps between checkpoints, unless they were given."""
@@ -243,14 +245,20 @@ class Run:
         callbacks: Iterable[TrainerCallback],
         context: contextlib.AbstractContextManager[None],
     ) -> float:
-        """Train to the end inside ``context``, with progress, a log and further callbacks; return the seconds."""
+        """Train to the end inside ``context``, with progress, a log and further callbacks; return the seconds.
+
+        A stop by signal waits for the end of the step, at which a checkpoint is written.
+        """
         metrics = MetricsFile(self.folder / METRICS_FILE)
+        stop = DeferredStop(lambda: self.print(STOPPING))
+        # The processes of a group would have to agree on the step: there a stop is immediate.
+        waiting = stop.waiting() if processes() == 1 else contextlib.nullcontext()
         trainer.remove_callback(PrinterCallback)
-        for callback in (progress, metrics, *callbacks):
+        for callback in (progress, metrics, *callbacks, CheckpointAtStop(stop)):
             trainer.add_callback(callback)
         began = time.monotonic()
         try:
-            with metrics, context:
+            with metrics, context, waiting:
                 trainer.train_from(self.checkpoint)
         finally:
             progress.stage.close()

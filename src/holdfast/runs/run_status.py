@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from holdfast.errors import UserError
 from holdfast.files import read_object
+from holdfast.progress import duration
 from holdfast.runs.run_log import (
     BEGUN,
     DISTILL_FILE,
@@ -167,14 +168,6 @@ def _state(log: Sequence[Record], begun_here: bool, result: Mapping[str, Any], n
         return ("measuring", "trained; saving and measuring") if trained else ("running", "running")
     after = "after its last step, before its result was written" if trained else f"after step {log[-1]['step']}"
     return "gone", f"its process ended without a log record {after}; continue it with --resume"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as text: in seconds, minutes, or hours and minutes."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 # --- contents of the log -----------------------------------------------------------------------------------------

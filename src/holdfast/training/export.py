@@ -42,7 +42,8 @@ def model_card(
 
     Args:
         record: the run's record (``run.json``): method, options, base model, corpus, training settings, versions.
-        selection: how the weights were chosen: ``protocol``, and if a step was selected ``step`` and ``score``.
+        selection: how the weights were chosen: ``protocol``, and if a step was selected ``step`` and ``score``, or
+            ``line``, a sentence on the choice.
         sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`; None: no test data was available.
     """
     method = objective_class(record["method"])
@@ -52,7 +53,8 @@ def model_card(
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", *names],
     }
-    chosen = f", step {selection['step']} with {selection['score']:.2f}" if selection.get("step") else ""
+    chosen = f", step {selection['step']} with {selection['score']:.2f}" if "score" in selection else ""
+    chosen = f"; {selection['line']}" if "line" in selection else chosen
     training = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record))
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}
