@@ -80,6 +80,11 @@ def save_spelling(correction: SpellingCorrection, folder: str | Path) -> None:
     write_json(target / _RECORD, record)
 
 
+def has_spelling(model: Path) -> bool:
+    """Return True if a model's folder has a correction, complete: its record is written last."""
+    return (model / SPELLING_FOLDER / _RECORD).is_file()
+
+
 def spelling_step(folder: str | Path) -> SpellingCorrection:
     """Load the correction in a folder, or in the folder `spelling` of a model: a function from a text to a text.
 

@@ -6,16 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from holdfast.errors import NotInstalled
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
 if TYPE_CHECKING:
+    from holdfast.hardening.corpus_spelling import CorpusSpelling
     from holdfast.hardening.goal.mixed_texts import MixedTexts
 
 METHOD = "anchored"
 AUTO, NONE = "auto", "none"
+EDITS = ("typing", "speech")
+"""Noise in training, unless the options of the method name others: as people type, and as a recogniser writes."""
 HOLD_OUT = 4000
 """Texts of the corpus that choose the weights, at most, unless their number is given."""
 MAX_LENGTH = 64
@@ -38,8 +42,11 @@ class HardenSettings(RolePromptOptions):
             `holdfast evaluate`; X is the share of words.
         retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
         evaluations: Evaluations on the hold-out while training.
-        synonyms: Against typing errors and these: neighbours, wordnet, a file of lists or vectors, or several joined by
-            commas; auto: neighbours and wordnet, those that are at hand; none.
+        spelling: Write a spelling correction of queries, with the words of the corpus, into the model's folder.
+        misspellings: Known misspellings of words, which the noise typing draws in training: lines WORD, tab,
+            misspellings with blanks between them, or MISSPELLING->WORD.
+        synonyms: Against noise and these: neighbours, wordnet, a file of lists or vectors, or several joined by commas;
+            auto: neighbours and wordnet, those that are at hand; none.
         options: Option of the method `anchored`; repeatable.
         column: Column of the corpus that holds the sentences.
         data: Folder of labelled data sets; None: $HOLDFAST_DATA, else the hub.
@@ -72,7 +79,9 @@ class HardenSettings(RolePromptOptions):
     noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
     retrieval: Folder | None = None
     evaluations: int = 5
-    synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = AUTO
+    spelling: Annotated[bool, Spelling(flag="--spelling/--no-spelling")] = True
+    misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
+    synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE
     options: Assignments = field(default_factory=dict)
     column: str | None = None
     data: Folder | None = None
@@ -99,13 +108,27 @@ class HardenSettings(RolePromptOptions):
             return []
         return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
 
+    def usable_edits(self) -> tuple[list[str], dict[str, str]]:
+        """Return those of `EDITS` that can be made here, and the reasons of the others."""
+        from holdfast.edits.noise import noise_edits
+
+        usable, reasons = [], {}
+        for kind in EDITS:
+            try:
+                noise_edits([kind])
+            except NotInstalled as error:
+                reasons[kind] = str(error)
+            else:
+                usable.append(kind)
+        return usable, reasons
+
     @property
     def held_texts(self) -> int:
         """The largest number of the corpus's texts that choose the weights."""
         return HOLD_OUT * self.audited if self.hold_out is None else self.hold_out
 
-    def texts_to_train_on(self) -> MixedTexts:
-        """Return the training texts, which hold texts out and choose the weights by them.
+    def texts_to_train_on(self) -> tuple[MixedTexts, CorpusSpelling | None]:
+        """Return the training texts, which hold texts out to choose the weights by, and their spelling correction.
 
         Raises:
             UserError: a kind of noise or the labelled collection is unknown.
@@ -114,6 +137,7 @@ class HardenSettings(RolePromptOptions):
         from holdfast.attacks.resources import Resources
         from holdfast.data.registry import is_local
         from holdfast.edits.noise import Noise
+        from holdfast.hardening.corpus_spelling import CorpusSpelling
         from holdfast.hardening.goal.goal_choice import GoalChoice, sts_dev_of
         from holdfast.hardening.goal.goal_queries import labelled_collection
         from holdfast.hardening.goal.mixed_texts import Held, MixedTexts
@@ -132,10 +156,11 @@ class HardenSettings(RolePromptOptions):
                 tagger=lambda: Resources(SETS["light"], data=self.data).tagger,
                 evaluations=self.evaluations,
                 sts_dev=sts_dev,
+                systems=dict if spelling is None else spelling.systems,
             )
 
         batch = self.training().completed(objective_class(METHOD)).batch_size or 1
-        return MixedTexts(
+        texts = MixedTexts(
             self.corpus,
             self.queries,
             self.query_share,
@@ -148,10 +173,15 @@ class HardenSettings(RolePromptOptions):
             seed=self.seed,
             choose=choose,
         )
+        # `choose` is called after the texts were read.
+        spelling = CorpusSpelling(texts.all_texts) if self.spelling else None
+        return texts, spelling
 
     def training(self) -> TrainConfig:
         """Return the configuration of the training."""
-        options = dict(self.options)
+        options = {"edits": ",".join(self.usable_edits()[0]), **self.options}
+        if self.misspellings is not None:
+            options.setdefault("misspellings", str(self.misspellings))
         if found := self.sources_of_synonyms():
             options["synonyms"] = ",".join(map(str, found))
         same = (

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import random
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import torch
@@ -16,6 +17,7 @@ from holdfast.adversary.ascent import MixedAscent, gaussian
 from holdfast.adversary.balls import Norm, sentence_norm
 from holdfast.adversary.gradient_encoder import recovered_texts, with_texts
 from holdfast.backbone import Features
+from holdfast.edits.misspellings import read_misspellings
 from holdfast.edits.random_edits import SYNONYM, RandomEdits
 from holdfast.edits.synonyms import JoinedSynonyms, read_synonyms
 from holdfast.encoder import Encoder, unwrap
@@ -68,6 +70,8 @@ class Anchored(Objective):
         share: share of a sentence's content words to change, in (0, 1]; at least one word.
         synonyms: source for "synonym", which it adds to the edits: a file of neighbour lists (``.tsv``, ``.tsv.gz``) or
             of word vectors, or a folder of WordNet; several separated by commas.
+        misspellings: file of words with their misspellings, of which the noise "typing" draws (see `holdfast audit
+            --misspellings`).
         tries: number of changed versions of a sentence to draw; the one farthest from the anchor is used.
         steps: ascent steps of δ.
         radius: ε, in units of one embedding coordinate (a power-mean norm).
@@ -85,13 +89,14 @@ class Anchored(Objective):
 
     TITLE: ClassVar = "Anchored"
     SYNONYMS_OPTION: ClassVar = "synonyms"
+    FILE_OPTIONS: ClassVar = ("misspellings",)
     OWN_POSITIVES: ClassVar = "their anchors are the original encoder's vectors"
     IDEA: ClassVar = (
         "changed sentences keep the vectors, and the neighbours, that the original encoder gives the clean ones"
     )
     CITATION: ClassVar = "holdfast; no paper."
     COST: ClassVar = 2.0
-    TRAINING: ClassVar = {"learning_rate": 2e-5, "batch_size": 64, "epochs": 1.0}
+    TRAINING: ClassVar = {"learning_rate": 5e-5, "batch_size": 64, "epochs": 1.0}
 
     draws: Tensor
     bank: Tensor | None
@@ -110,6 +115,7 @@ class Anchored(Objective):
         edits: str = "typing",
         share: float = 0.4,
         synonyms: str | None = None,
+        misspellings: str | None = None,
         tries: int = 1,
         steps: int = 2,
         radius: float = 5e-3,
@@ -134,7 +140,7 @@ class Anchored(Objective):
         self.clean, self.noise, self.relations = clean, noise, relations
         self.adversarial, self.dropout = adversarial, dropout
         self.WANTED_TEXTS = bank if relations else 0  # type: ignore[misc]  # of this objective, not of the class
-        self.random_edits = _random_edits(edits, share, synonyms)
+        self.random_edits = _random_edits(edits, share, synonyms, misspellings)
         # Steps of ε/2: two steps from the centre reach the edge of the ball.
         self.ascent = MixedAscent(steps, 0, radius / 2, 0.0, 1.0, radius, norm)
         # Not named "model": sentence-transformers' trainer replaces every attribute of that name by its model.
@@ -331,12 +337,13 @@ def distances(vectors: Tensor, anchors: Tensor) -> Tensor:
         return 1 - F.cosine_similarity(first, second, dim=1)
 
 
-def _random_edits(edits: str, share: float, synonyms: str | None) -> RandomEdits:
+def _random_edits(edits: str, share: float, synonyms: str | None, misspellings: str | None) -> RandomEdits:
     names: Sequence[str] = [name.strip() for name in edits.split(",") if name.strip()]
+    known = None if misspellings is None else read_misspellings(expanded(Path(misspellings)))
     if synonyms is None:
-        return RandomEdits(tuple(names), share)
+        return RandomEdits(tuple(names), share, misspellings=known)
     sources = [read_synonyms(expanded(path)) for path in paths_in(synonyms)]
     if not sources:
         raise ValueError(f"synonyms names no file or folder: {synonyms!r}")
     joined = sources[0] if len(sources) == 1 else JoinedSynonyms(sources)
-    return RandomEdits(tuple(dict.fromkeys((*names, SYNONYM))), share, joined)
+    return RandomEdits(tuple(dict.fromkeys((*names, SYNONYM))), share, joined, misspellings=known)
