@@ -35,7 +35,9 @@ _ALONE = (
 )
 """Commands that write files and run as a single process."""
 _CONTINUE: dict[str, str] = {
-    **dict.fromkeys(("pretrain", "train", "finetune", "attack", "audit", "harden", "distill"), "; continue with --resume"),
+    **dict.fromkeys(
+        ("pretrain", "train", "finetune", "attack", "audit", "harden", "distill"), "; continue with --resume"
+    ),
     **dict.fromkeys(("reproduce", "demo"), "; the same command goes on from here"),
 }
 _NEED_OUTPUT = ("attack", "audit")
