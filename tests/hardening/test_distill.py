@@ -194,19 +194,19 @@ def test_a_method_without_a_teacher_refuses_vectors(here: Path, capsys: pytest.C
 
 
 class Seeing(Anchored):
-    """Anchored that wants to see texts."""
+    """Anchored that notes the texts of its bank."""
 
-    WANTED_TEXTS = 7
     seen: list[Any] = []  # noqa: RUF012 - of the test
 
     def see_texts(self, texts: Any, vectors: torch.Tensor | None) -> None:
         self.seen.append((texts, vectors))
+        super().see_texts(texts, vectors)
 
 
 def test_the_objective_sees_a_sample_of_the_texts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.hardening.distillation_run.Anchored", Seeing)
     Seeing.seen.clear()
-    distill(settings(join=0.0))
+    distill(settings(join=0.0, options={"bank": 7}))
     ((texts, vectors),) = Seeing.seen
     assert len(texts) == 7
     teacher = SentenceTransformer("teacher", device="cpu").encode(texts)
