@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from holdfast.model_lookup import BUNDLED_MODEL
+from holdfast.model_lookup import BUNDLED_MLM
 from holdfast.settings import PYTHON_ONLY, Folder
 
 METHODS = ("simcse", "robustembed")
@@ -39,7 +39,7 @@ class DemoSettings:
         seed: Random seed of all draws.
     """
 
-    model: str = BUNDLED_MODEL
+    model: str = BUNDLED_MLM
     output: Folder = Path("holdfast-demo")
     corpus: Annotated[Sequence[str] | None, PYTHON_ONLY] = None
     steps: Annotated[int, PYTHON_ONLY] = 60
