@@ -21,7 +21,8 @@ _NAMES = {
     "typing": "typing errors, as people make them",
     "typing=0.2": "in a fifth of the words",
 }
-_UNITS = {"success_rate": " %", "found": " %"}
+_UNITS = dict.fromkeys(("success_rate", "neighbour_changed", "found", "found@1"), " %")
+_METRICS = {"success_rate": " (attacked)", "found": " (found)", "found@1": " (found)"}
 _HOLD_ROWS, _FOUND_CHARS = 8, 110
 
 
@@ -86,8 +87,7 @@ def _card_table(rows: Rows) -> Table:
 
 
 def _item(row: Mapping[str, Any]) -> str:
-    attacked = {"success_rate": " (attacked)", "found": " (found)"}
-    return f"{row['item'].removeprefix('written ')}{attacked.get(row['metric'], '')}"
+    return f"{row['item'].removeprefix('written ')}{_METRICS.get(row['metric'], '')}"
 
 
 def _difference(row: Mapping[str, Any], digits: int) -> str:

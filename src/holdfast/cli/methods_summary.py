@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIMILARITY, _HARD = "similarity, all pairs (Spearman)", "  hard pairs"
 _MOVEMENT = "{} noise: vectors move by"
-_VERDICTS = ("holds", "bends", "breaks", "absent")
+_VERDICTS = ("holds", "bends", "breaks", "too few", "absent")
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -67,7 +67,13 @@ def _expected(model: str) -> str:
 
 def _counted(verdicts: Sequence[str]) -> str:
     counts = Counter(verdicts)
-    words = {"holds": "hold", "bends": "bend", "breaks": "break", "absent": "could not be measured"}
+    words = {
+        "holds": "hold",
+        "bends": "bend",
+        "breaks": "break",
+        "too few": "have too few texts",
+        "absent": "could not be measured",
+    }
     return ", ".join(f"{counts[verdict]} {words[verdict]}" for verdict in _VERDICTS if counts[verdict])
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from holdfast.evaluation.comparison import Means, difference, resample
 
 LOWER_IS_BETTER = ("success_rate", "neighbour_changed", "different_texts")
+OF_HUNDRED = ("found", "found@1", "spearman")
 AIMED = ("typing", "typos", "noise", "adversarial-typos", "neighbours")
 """Items of the audit that the training of a hardening resembles: texts with typing errors, and their neighbours."""
 IMPROVED, NOT_AIMED = "better", "hardening does not aim at this"
@@ -79,7 +80,7 @@ def card_row(row: Mapping[str, Any], side: str, item: str) -> dict[str, Any]:
         own |= {"difference": metrics["difference"]}
         own |= {end: metrics[f"difference_{end}"] for end in ("low", "high") if f"difference_{end}" in metrics}
     made = {"side": side, "item": item, "metric": row["metric"], "n": row["n"], **own, "verdicts": row["verdicts"]}
-    best = 0.0 if lower else 100.0 if row["metric"] == "found" else 1.0
+    best = 0.0 if lower else 100.0 if row["metric"] in OF_HUNDRED else 1.0
     return {**made, "remark": remark(made, aimed=item in AIMED, lower_is_better=lower, best=best)}
 
 
