@@ -264,6 +264,8 @@ def row(before: float, after: float, low: float, high: float) -> dict[str, Any]:
         ((30, 40, 6, 14), {"aimed": True, "lower_is_better": True, "best": 0.0}, "worse: the price of the other rows"),
         ((0, 0, 0, 0), {"aimed": True, "lower_is_better": True, "best": 0.0}, "cannot be better"),
         ((100, 100, 0, 0), {"aimed": True}, "cannot be better"),
+        ((99.99, 99.98, -0.1, 0.1), {"aimed": False}, "cannot be better"),
+        ((99.9, 99.9, -0.1, 0.1), {"aimed": False}, "hardening does not aim at this"),
     ],
 )
 def test_a_row_improves_or_says_why_not(

@@ -16,6 +16,9 @@ AIMED = ("typing", "typos", "noise", "adversarial-typos", "neighbours")
 """Items of the audit that the training of a hardening resembles: texts with typing errors, and their neighbours."""
 IMPROVED, NOT_AIMED = "better", "hardening does not aim at this"
 
+_SHOWN = 5e-4
+"""Differences below it, as a share of the largest value, are not shown."""
+
 Values = npt.NDArray[Any]
 
 
@@ -48,7 +51,7 @@ def remark(
         return IMPROVED
     if ends is not None and ends[1] < 0:
         return f"worse: {'the price of the other rows' if aimed or meant_to_stay else NOT_AIMED}"
-    if row["before"] == row["after"] == best:
+    if all(abs(row[when] - best) < _SHOWN * max(best, 1.0) for when in ("before", "after")):
         return "cannot be better"
     if meant_to_stay:
         return f"meant to stay: no significant change on {row['n']:,} texts"
