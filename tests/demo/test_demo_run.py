@@ -170,6 +170,16 @@ def test_json_is_the_whole_result(
     assert json.loads(capsys.readouterr().out) == {"retrieval": [], "audits": {}}
 
 
+def test_a_demo_that_kept_the_original_says_so(small: DemoSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    harden = demo_run.harden_encoder
+    monkeypatch.setattr(demo_run, "harden_encoder", lambda *given: {**harden(*given), "selected": {"step": 0}})
+    result = run_demo(small)
+    assert result["kept_original"] is True
+    assert {row["remark"] for row in (*result["retrieval"], *result["card"])} == {"the original was kept"}
+    _, text = summary(result)
+    assert "kept the original encoder" in text
+
+
 @pytest.mark.parametrize(
     ("selected", "kept"), [({"step": 0}, True), ({"step": 20}, False), ({"steps": 2}, False), ({}, False)]
 )

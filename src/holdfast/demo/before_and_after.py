@@ -14,7 +14,7 @@ LOWER_IS_BETTER = ("success_rate", "neighbour_changed", "different_texts")
 OF_HUNDRED = ("found", "found@1", "spearman")
 AIMED = ("typing", "typos", "noise", "adversarial-typos", "neighbours")
 """Items of the audit that the training of a hardening resembles: texts with typing errors, and their neighbours."""
-IMPROVED, NOT_AIMED = "better", "hardening does not aim at this"
+IMPROVED, NOT_AIMED, KEPT = "better", "hardening does not aim at this", "the original was kept"
 
 _SHOWN = 5e-4
 """Differences below it, as a share of the largest value, are not shown."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from holdfast.audit.card import column_of
 from holdfast.audit.item_names import item_name
 from holdfast.data.python_prose import load_python_prose
-from holdfast.demo.before_and_after import card_row, meaning_row, retrieval_row
+from holdfast.demo.before_and_after import KEPT, card_row, meaning_row, retrieval_row
 from holdfast.demo.demo_clock import DemoClock
 from holdfast.demo.demo_folder import REPORT_FILE, RESULT_FILE, lines_of, prepare, refuse_finished
 from holdfast.demo.demo_settings import CORPUS_FILE, HARDENED, TEXTS_FILE, DemoSettings
@@ -164,6 +164,9 @@ def _result(
     ]
     audits = [read_result(settings.file(HARDENED) / name) for name in hardened["protocol"]["audits"]]
     card = _card(hardened, audits[0], nearer, settings.seed)
+    if kept := kept_original(settings, hardened):
+        for row in (*retrieval, *card):
+            row["remark"] = KEPT
     examples, counts = probe.examples(*found)
     result = new_result(
         "demo",
@@ -182,7 +185,7 @@ def _result(
         + [_numbers("demo-card", row["item"], row) for row in card],
     )
     result |= {"output": str(settings.output), "report": str(settings.file(REPORT_FILE))}
-    result |= {"hardened": str(settings.file(HARDENED)), "kept_original": kept_original(settings, hardened)}
+    result |= {"hardened": str(settings.file(HARDENED)), "kept_original": kept}
     result |= {"retrieval": retrieval, "card": card, "examples": examples, "copies": counts}
     result["audits"] = {
         name: [row["verdict"] for row in audit["results"]]
