@@ -19,6 +19,7 @@ from holdfast.cli.check import CheckSettings
 from holdfast.demo.demo_settings import DemoSettings
 from holdfast.errors import UserError
 from holdfast.experiments.reproduce_settings import ReproduceSettings
+from holdfast.hardening.distill_settings import DistillSettings
 from holdfast.hardening.harden_settings import HardenSettings
 from holdfast.pretraining.pretrain_settings import PretrainSettings
 from holdfast.settings import ARGUMENT, PYTHON_ONLY, Assignments, Folder, Spelling, options_of, read_settings
@@ -30,6 +31,7 @@ VERBS: dict[str, type] = {
     "finetune": FinetuneSettings,
     "baseline": BaselineSettings,
     "harden": HardenSettings,
+    "distill": DistillSettings,
     "audit": GatedAuditSettings,
     "check": CheckSettings,
     "attack": AttackSettings,

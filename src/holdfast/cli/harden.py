@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     resumes=True,
     examples="""
 holdfast harden sentence-transformers/all-MiniLM-L6-v2 --corpus mine.txt --output hardened
+holdfast harden my-encoder --corpus mine.txt --queries asked.txt --noise typing,speech --output hardened
 holdfast harden my-encoder --corpus mine.txt --synonyms my-thesaurus.tsv --data ~/sts-data --output hardened
 """,
 )
@@ -41,13 +42,30 @@ def harden(settings: HardenSettings, call: Call) -> None:
     out = console()
     if result["results"]:
         out.print(before_and_after(result))
+    for line in lines_of(result):
+        out.print(line, highlight=False, markup=False)
+    if settings.audited:
         texts = shlex.quote(str(settings.output / AFTER))
         out.print(f"all texts: holdfast show {texts}")
     out.print(f'Load it with: SentenceTransformer("{settings.output}")')
 
 
+def lines_of(result: Mapping[str, Any]) -> list[str]:
+    """Return lines on what was kept, and on clean queries in the old index; none where nothing was held out."""
+    selected = result["selected"]
+    lines = [("kept: " if selected["step"] else "") + selected["line"]] if "line" in selected else []
+    for row in result["results"]:
+        if "same_top1" in row["metrics"]:
+            metrics = row["metrics"]
+            lines.append(
+                f"clean queries: cosine {metrics['cosine']:.3f} to their vectors by the original, in the old index the "
+                f"same first document for {metrics['same_top1']:.1f} %, {metrics['same_top10']:.1f} % of the first ten"
+            )
+    return lines
+
+
 def before_and_after(result: Mapping[str, Any]) -> Table:
-    """Create a table with a row per audit item: its main metric before and after, and the verdicts."""
+    """Create a table with a row per item: its main metric before and after, and the verdicts."""
     from holdfast.results import digits_of
 
     cells = []

@@ -81,7 +81,7 @@ def _make(every: list[ReproduceSettings], call: Call) -> None:
 def _print_plan(tables: list[ReproduceSettings], *, as_json: bool) -> None:
     """Print the number of cells by kind, and the time left as estimated from finished cells."""
     from holdfast.experiments.plan import plan
-    from holdfast.runs.run_status import duration
+    from holdfast.progress import duration
 
     with work_quietly():
         planned = plan(tables)

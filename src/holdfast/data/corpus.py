@@ -17,7 +17,7 @@ import hashlib
 import json
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,24 @@ def spool_corpus(
     if spooled.sentences < at_least:
         raise _too_few(source, spooled.sentences, at_least)
     return spooled
+
+
+def spool_texts(
+    source: str,
+    texts: Iterable[str],
+    *,
+    at_least: int = 1,
+    folder: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> SpooledCorpus:
+    """Store texts that were read already, stripped and without line breaks, as `spool_corpus` stores a corpus.
+
+    Raises:
+        UserError: as for `spool_corpus`, on too few texts or a folder that cannot be written.
+    """
+    records = ((text,) for text in texts)
+    folder = folder if folder is not None else cache_folder("corpora")
+    return _spool(source, records, _NAMES[:1], folder, at_least, progress)[0]
 
 
 def open_spooled(corpus: dict[str, Any], folder: Path | None = None) -> SpooledCorpus:

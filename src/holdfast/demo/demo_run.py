@@ -18,7 +18,7 @@ from holdfast.data.python_prose import load_python_prose
 from holdfast.demo.before_and_after import KEPT, card_row, meaning_row, retrieval_row
 from holdfast.demo.demo_clock import DemoClock
 from holdfast.demo.demo_folder import REPORT_FILE, RESULT_FILE, lines_of, prepare, refuse_finished
-from holdfast.demo.demo_settings import CORPUS_FILE, HARDENED, TEXTS_FILE, DemoSettings
+from holdfast.demo.demo_settings import CORPUS_FILE, HARDENED, QUESTIONS_FILE, TEXTS_FILE, DemoSettings
 from holdfast.demo.demo_texts import audited_texts, load_changed_meanings, load_town, training_corpus
 from holdfast.demo.retrieval_probe import CLEAN, Found, RetrievalProbe
 from holdfast.encoding import encode_sentences
@@ -61,9 +61,11 @@ def run_demo(settings: DemoSettings, console: Console | None = None) -> dict[str
     base = _encoder_folder(settings.start)
     prose = list(settings.prose) if settings.prose is not None else load_python_prose()
     corpus = training_corpus(prose, settings.seed)
-    files = {CORPUS_FILE: lines_of(corpus), TEXTS_FILE: lines_of(audited_texts())}
-    prepare(settings.output, settings.record, model_identity(base)["model_sha256"], files)
-    probe = RetrievalProbe.make(load_town(), settings.seed)
+    town = load_town()
+    files = {CORPUS_FILE: corpus, QUESTIONS_FILE: town.training, TEXTS_FILE: audited_texts()}
+    lines = {name: lines_of(texts) for name, texts in files.items()}
+    prepare(settings.output, settings.record, model_identity(base)["model_sha256"], lines)
+    probe = RetrievalProbe.make(town, settings.seed)
     with clock.stage("retrieval_before", f"asking {settings.start} {len(probe.gold)} questions, clean and mistyped"):
         original = load_sentence_transformer(settings.start)
         index = probe.index(original)
@@ -91,7 +93,9 @@ def harden_encoder(settings: DemoSettings, console: Console) -> dict[str, Any]:
     chosen = HardenSettings(
         model=settings.start,
         corpus=str(settings.file(CORPUS_FILE)),
+        queries=str(settings.file(QUESTIONS_FILE)),
         output=settings.file(HARDENED),
+        noise="typing",  # the noise that is measured here, and one that needs no further library
         synonyms="none",
         data=settings.output,  # not the user's data sets, so that the measurements do not depend on them
         max_steps=settings.steps,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from holdfast.model_lookup import BUNDLED_ENCODER, BUNDLED_MLM
 from holdfast.settings import PYTHON_ONLY, Folder
 
-CORPUS_FILE, TEXTS_FILE, HARDENED = "corpus.txt", "texts.txt", "hardened"
+CORPUS_FILE, QUESTIONS_FILE, TEXTS_FILE, HARDENED = "corpus.txt", "questions.txt", "texts.txt", "hardened"
 
 
 @dataclass(frozen=True)

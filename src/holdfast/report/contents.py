@@ -24,7 +24,7 @@ _KNOWN = (
     *("evaluate", "train", "baseline", "attack", "audit", "finetune", "space", "compare", "harden", "transfer"),
     "reproduce",
 )
-_WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "could not be measured"), strict=True))
+_WORDS = dict(zip(VERDICTS, ("hold", "bend", "break", "have too few texts", "could not be measured"), strict=True))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ RUN_FILE = "run.json"
 """The record of a run, in the same folder as its log."""
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "results.json"
+DISTILL_FILE = "distill.json"
 TRAININGS = ("train", "finetune", "pretrain")
 """Kinds of results whose runs write a log."""
 BEGUN, TRAINED, STOPPED, FAILED = "begun", "trained", "stopped", "failed"
@@ -140,7 +141,10 @@ def terms_of(records: Sequence[Record]) -> list[str]:
 
 
 def score_name(records: Iterable[Record]) -> str | None:
-    """Return the name of the score logged during the run, a correlation or an accuracy; None if there is none."""
+    """Return the name of the score logged during the run; None if there is none.
+
+    It is a share of noise recovered, which chooses the weights where it is measured, a correlation or an accuracy.
+    """
     names = dict.fromkeys(name for record in records for name in record if name.startswith("eval_"))
-    wanted = [name for name in names if name.endswith(("_spearman", "_accuracy"))]
+    wanted = [name for end in ("_recovered", "_spearman", "_accuracy") for name in names if name.endswith(end)]
     return wanted[0] if wanted else None

@@ -143,6 +143,8 @@ def _selected(selected: Any) -> Flag | None:
     if step is None or steps is None:
         return None
     message = f"step {step:g} of {steps:g} was kept" + ("" if score is None else f", score {score:.2f}")
+    if isinstance(line := selected.get("line"), str):
+        return Flag("good" if step else "look", "selection", line)
     if score is not None and step == steps:
         return Flag("look", "selection", f"{message}: the last one, so longer training may be better")
     return Flag("good" if score is not None else "told", "selection", message)

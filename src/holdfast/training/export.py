@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from sentence_transformers import SentenceTransformer
 
-from holdfast.files import write_text
+from holdfast.files import read_object, write_json, write_text
 from holdfast.models import saved_plainly
 from holdfast.runs import run_folder
 from holdfast.training.method_options import objective_class
@@ -18,12 +18,18 @@ from holdfast.user_classes import is_user_class
 MODULES_FILE = "modules.json"
 
 
-def export(model: SentenceTransformer, output: Path, card: str) -> None:
-    """Write ``model`` and its card into ``output``; ``modules.json`` comes last and makes the folder a model."""
+def export(model: SentenceTransformer, output: Path, card: str, *, half: bool = False) -> None:
+    """Write ``model`` and its card into ``output``; ``modules.json`` comes last and makes the folder a model.
+
+    With ``half`` its weights are in fp16, and its configuration lets the libraries compute in fp32.
+    """
 
     def save(folder: Path) -> None:
         with saved_plainly(model.tokenizer):
             model.save_pretrained(str(folder), create_model_card=False)
+        if half:
+            config = read_object(folder / "config.json")
+            write_json(folder / "config.json", {**config, "dtype": "float32"})
         write_text(folder / "README.md", card)
 
     run_folder.export(output, save, MODULES_FILE)
@@ -36,7 +42,8 @@ def model_card(
 
     Args:
         record: the run's record (``run.json``): method, options, base model, corpus, training settings, versions.
-        selection: how the weights were chosen: ``protocol``, and if a step was selected ``step`` and ``score``.
+        selection: how the weights were chosen: ``protocol``, and if a step was selected ``step`` and ``score``, or
+            ``line``, a sentence on the choice.
         sts_rows: rows of :func:`holdfast.evaluation.sts.evaluate_sts`; None: no test data was available.
     """
     method = objective_class(record["method"])
@@ -46,7 +53,8 @@ def model_card(
         "pipeline_tag": "sentence-similarity",
         "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "holdfast", *names],
     }
-    chosen = f", step {selection['step']} with {selection['score']:.2f}" if selection.get("step") else ""
+    chosen = f", step {selection['step']} with {selection['score']:.2f}" if "score" in selection else ""
+    chosen = f"; {selection['line']}" if "line" in selection else chosen
     training = "\n".join(f"| {key} | `{value}` |" for key, value in _settings(record))
     return f"""---
 {yaml.safe_dump(front, sort_keys=False).strip()}

@@ -53,6 +53,8 @@ class TrainConfig(PromptOptions):
         report_to: Loggers, joined by commas: tensorboard, wandb, ...
         report_sts: Measure the finished model on STS where its data is at hand.
         max_chars: Longest line of the corpus, in characters.
+        vectors: Folder for the vectors of the model to start from, computed once for all training texts and kept, for
+            anchored, which then makes no pass of the original in a step; worth it for several epochs or runs.
     """
 
     EXCLUSIVE: ClassVar = (("max_steps", "epochs"),)
@@ -83,6 +85,7 @@ class TrainConfig(PromptOptions):
     report_to: tuple[str, ...] = ()
     report_sts: bool = True
     max_chars: int = 10_000
+    vectors: Folder | None = None
 
     def completed(self, objective: type[Objective]) -> TrainConfig:
         """Return the configuration, with the method's defaults for settings that were not given.

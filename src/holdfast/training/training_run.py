@@ -12,6 +12,7 @@ import torch
 from accelerate import PartialState
 from rich.console import Console
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import set_seed
 
 from holdfast import precision as arithmetic
@@ -23,7 +24,7 @@ from holdfast.errors import UserError
 from holdfast.evaluation.sts import evaluate_sts
 from holdfast.evaluation.sts_dev import StsDev
 from holdfast.input_limits import cut_line, cut_lines, lowered, lowered_line, set_limit
-from holdfast.launch import is_first_process, processes
+from holdfast.launch import is_first_process, processes, require_single_process
 from holdfast.model_lookup import model_identity, resolve_model
 from holdfast.models import load_sentence_transformer, read_as
 from holdfast.objectives import Objective
@@ -41,17 +42,25 @@ from holdfast.training.cpu import FreedMemory, fast_on_cpu
 from holdfast.training.export import export, model_card
 from holdfast.training.method_options import method_options, objective_class, option_defaults
 from holdfast.training.sharding import sharding_requested
+from holdfast.training.teacher_vectors import TeacherVectors, sampled_texts, teacher_vectors
 from holdfast.training.train_config import TrainConfig, resolved_selection
 from holdfast.training.trainer import HoldfastTrainer
+from holdfast.training.training_texts import TrainingTexts, WeightChoice
 from holdfast.user_classes import is_user_class, source_sha256
 
 
 def train(
-    config: TrainConfig, *, resume: bool = False, console: Console | None = None, command: list[str] | None = None
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    console: Console | None = None,
+    command: list[str] | None = None,
+    texts: TrainingTexts | None = None,
 ) -> dict[str, Any]:
     """Train with the settings ``config`` and return the result, which is also written to ``OUTPUT/results.json``.
 
     ``resume``, ``console`` and ``command`` are those of `Run`. A resumed run gives the weights of an unbroken one.
+    ``texts`` gives the texts in place of the corpus of the settings, and may choose the weights that are kept.
 
     Raises:
         UserError: an error in the settings or the data, or as in `Run`.
@@ -60,16 +69,17 @@ def train(
         "train", Path(config.output), resume=resume, save_steps=config.save_steps, console=console, command=command
     )
     with run.alone(), sharding_requested() as shard:
-        return _train(config, run, shard)
+        return _train(config, run, shard, texts)
 
 
-def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
+def _train(config: TrainConfig, run: Run, shard: bool, texts: TrainingTexts | None) -> dict[str, Any]:
     objective_type = objective_class(config.method)
     options = method_options(config.method, config.preset, config.options)
     config = config.completed(objective_type)
     if processes() > 1:
         PartialState(cpu=not torch.accelerator.is_available())
     identity = _settings_record(config, {**option_defaults(objective_type), **options})
+    identity |= {} if texts is None else texts.record()
     if (finished := run.finished(identity)) is not None:
         return finished
     set_seed(config.seed)
@@ -78,23 +88,26 @@ def _train(config: TrainConfig, run: Run, shard: bool) -> dict[str, Any]:
     if prompt := prompt_of(model):
         run.print(f"training puts the prompt {prompt!r} before every sentence; it is never perturbed")
     with stage(run.console, f"reading {config.corpus}", unit="sentences", announce=False) as reading:
-        corpus = _spooled(config, reading.update)
-    selection = resolved_selection(config.selection, config.data)
-    run.begin(_record(config, identity, corpus, selection, model))
+        corpus = _spooled(config, texts, reading.update)
+    choice, line = (None, "") if texts is None else texts.choice()
+    selection = GOAL if choice is not None else resolved_selection(config.selection, config.data)
+    run.begin(_record(config, identity, corpus, selection, model) | ({} if choice is None else {GOAL: choice.record()}))
     where = f"{processes()} process{'es' * (processes() > 1)} on {model.device}, {run.record['training']['precision']}"
     where += ", weights and optimiser sharded" * shard
-    run.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}")
+    run.print(f"{corpus.sentences:,} sentences in {corpus.source}; {where}", line)
     if config.selection == "auto" and selection == "last":
         run.print("no STS-B dev data found (--data or HOLDFAST_DATA): the last step will be kept")
     objective = _objective(config, objective_type, model, options)
-    return _run(config, model, objective, corpus, run, shard)
+    return _run(config, model, objective, corpus, run, shard, choice)
 
 
-def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCorpus:
+def _spooled(config: TrainConfig, texts: TrainingTexts | None, progress: Callable[[int], None]) -> SpooledCorpus:
     """Return the corpus, which one process of each machine reads; refuse one that differs between machines."""
 
-    def spool() -> SpooledCorpus:
-        return spool_corpus(
+    def read() -> dict[str, Any]:
+        if texts is not None:
+            return texts.read(progress)
+        corpus = spool_corpus(
             config.corpus,
             column=config.column,
             positive_column=config.positive_column,
@@ -103,10 +116,10 @@ def _spooled(config: TrainConfig, progress: Callable[[int], None]) -> SpooledCor
             at_least=config.batch_size or 1,
             progress=progress,
         )
+        return corpus.facts()
 
-    if processes() == 1:
-        return spool()
-    corpus = open_spooled(json.loads(found_once_here("corpus", lambda: json.dumps(spool().facts()))))
+    facts = read() if processes() == 1 else json.loads(found_once_here("corpus", lambda: json.dumps(read())))
+    corpus = open_spooled(facts) if texts is None else texts.open(facts)
     if not agree(corpus.sha256):
         raise UserError(f"the corpus {config.corpus} is not the same on every machine of this run")
     return corpus
@@ -136,33 +149,31 @@ def _run(
     corpus: SpooledCorpus,
     run: Run,
     shard: bool,
+    choice: WeightChoice | None,
 ) -> dict[str, Any]:
     record = run.record
     limit = model.max_seq_length  # restored for the exported model
     run.print(lowered_line(config.max_length, text_limit(model, added_tokens(model)), config.model))
+    evaluator, metric = _evaluator(config, model, run, choice)
     set_limit(model, record["max_seq_length"])
-    dev = None
-    if record["selection"] == "stsb-dev":
-        # In the training's precision, which is faster, since it only selects. The final evaluation is in fp32.
-        pairs = load_pairs("stsb", "dev", data=config.data)
-        dev = StsDev(pairs, max_seq_length=limit, precision=record["training"]["precision"])
     encoder = Encoder(model)
     refuse_single_text(corpus, encoder)
     if is_first_process():
         run.print(_duplicates_line(config, corpus, encoder, record["options"]))
     freeze_unused(encoder, encoder.tokenise(corpus.dataset[:2]["sentence"]))
-    best = KeepBest(config.output, _METRIC) if dev else None
+    best = KeepBest(config.output, metric) if evaluator else None
     trainer = HoldfastTrainer(
         model=model,
-        args=_arguments(config, run, evaluate=dev is not None, on_cpu=model.device.type == "cpu"),
+        args=_arguments(config, run, evaluations=_evaluations(evaluator, choice), on_cpu=model.device.type == "cpu"),
         train_dataset=corpus.dataset,
         loss=objective,
-        evaluator=dev,
+        evaluator=evaluator,
         keep_checkpoints=config.keep_checkpoints,
+        vectors=_vectors(config, model, objective, corpus, run),
         shard=shard,
     )
     shown = TrainingStage(run.console, (config.batch_size or 1) * config.accumulate)
-    progress = TrainingProgress(shown, lambda metrics: f"STS-B dev {metrics[_METRIC]:.2f}")
+    progress = TrainingProgress(shown, _sts_dev_shown if choice is None else choice.shown)
     seconds = run.train(trainer, progress, [FreedMemory(), *([best] if best else [])], fast_on_cpu(objective))
     model = trainer.plain_model()
     leave_process_group()  # only the first process does the rest
@@ -172,11 +183,72 @@ def _run(
     truncated = trainer.cut_texts(record["max_seq_length"]).record()
     if line := cut_line(truncated):
         run.print(f"in training {line}")
-    chosen: dict[str, Any] = {"protocol": _PROTOCOLS[record["selection"]], "steps": trainer.state.global_step}
-    if best is not None and best.score is not None:
-        best.restore(model)
-        chosen |= {"step": best.step, "score": best.score}
-    return _finish(config, model, {"selected": chosen, "truncated": truncated}, seconds, run)
+    summary: dict[str, Any] = {"truncated": truncated}
+    chosen: dict[str, Any] = {"steps": trainer.state.global_step}
+    if choice is not None and best is not None:
+        summary |= choice.choose(model, best, trainer.state.global_step)
+        chosen |= {"protocol": choice.protocol, **summary["selected"]}
+    else:
+        chosen["protocol"] = _PROTOCOLS[record["selection"]]
+        if best is not None and best.score is not None:
+            best.restore(model)
+            chosen |= {"step": best.step, "score": best.score}
+    return _finish(config, model, {**summary, "selected": chosen}, seconds, run)
+
+
+def _evaluator(
+    config: TrainConfig, model: SentenceTransformer, run: Run, choice: WeightChoice | None
+) -> tuple[BaseEvaluator | None, str]:
+    """Return the evaluator, with the model's own length limit, and the name of the metric that selects."""
+    # In the training's precision, which is faster, since it only selects. The final evaluation is in fp32.
+    limit, precision = model.max_seq_length, run.record["training"]["precision"]
+    if choice is not None:
+        evaluator = choice.prepare(model, precision=precision, max_seq_length=limit, console=run.console)
+        return evaluator, choice.metric
+    if run.record["selection"] != "stsb-dev":
+        return None, _METRIC
+    pairs = load_pairs("stsb", "dev", data=config.data)
+    return StsDev(pairs, max_seq_length=limit, precision=precision), _METRIC
+
+
+def _evaluations(evaluator: BaseEvaluator | None, choice: WeightChoice | None) -> int | None:
+    """Return the number of evaluations of a run; None: every ``eval_steps`` steps; 0: there are none."""
+    if evaluator is None:
+        return 0
+    return None if choice is None else choice.evaluations
+
+
+def _sts_dev_shown(metrics: dict[str, float]) -> str:
+    return f"STS-B dev {metrics[_METRIC]:.2f}"
+
+
+def _vectors(
+    config: TrainConfig, model: SentenceTransformer, objective: Objective, corpus: SpooledCorpus, run: Run
+) -> TeacherVectors | None:
+    """Return the vectors of the corpus by the model before its training, if they are to be read from a file.
+
+    The objective sees a sample of the texts, if it wants one.
+    """
+    vectors = None
+    if config.vectors is not None:
+        require_single_process("train --vectors")
+        try:
+            objective.use_labels()
+        except ValueError as error:
+            raise UserError(f"--vectors: {error}") from error
+        record = run.record
+        precision = record["training"]["precision"]
+        vectors = teacher_vectors(
+            model,
+            corpus,
+            config.vectors,
+            teacher_sha256=record["base_model_sha256"],
+            precision=precision,
+            console=run.console,
+        )
+    if wanted := objective.WANTED_TEXTS:
+        objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
+    return vectors
 
 
 def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encoder, options: dict[str, Any]) -> str:
@@ -189,10 +261,20 @@ def _duplicates_line(config: TrainConfig, corpus: SpooledCorpus, encoder: Encode
     return duplicates_before(share, batches, duplicates)
 
 
+GOAL = "goal"
 _METRIC = "eval_stsb_dev_spearman"
 _PROTOCOL = (
-    *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection"),
-    *("base_model", "base_model_sha256", "max_seq_length", "dimensions", "prompt"),
+    *("method", "method_sha256", "preset", "options", "pooling", "training", "corpus", "selection", GOAL),
+    *(
+        "queries",
+        "query_share",
+        "held_out",
+        "base_model",
+        "base_model_sha256",
+        "max_seq_length",
+        "dimensions",
+        "prompt",
+    ),
 )
 _PROTOCOLS = {
     "stsb-dev": "the step with the best Spearman ×100 on STS-B dev was kept",
@@ -259,11 +341,14 @@ def _settings_record(config: TrainConfig, options: dict[str, Any]) -> dict[str, 
     }
 
 
-def _arguments(config: TrainConfig, run: Run, *, evaluate: bool, on_cpu: bool) -> SentenceTransformerTrainingArguments:
+def _arguments(
+    config: TrainConfig, run: Run, *, evaluations: int | None, on_cpu: bool
+) -> SentenceTransformerTrainingArguments:
     training = run.record["training"]
     steps = config.max_steps or _steps(config, run.record)
+    eval_steps = math.ceil(steps / evaluations) if evaluations else config.eval_steps
     return SentenceTransformerTrainingArguments(
-        **run.arguments(on_cpu=on_cpu, evaluate=evaluate, eval_steps=config.eval_steps, steps=steps),
+        **run.arguments(on_cpu=on_cpu, evaluate=evaluations != 0, eval_steps=max(1, eval_steps), steps=steps),
         per_device_train_batch_size=training["batch_size"] // training["processes"],
         gradient_accumulation_steps=config.accumulate,
         num_train_epochs=config.epochs or 1.0,

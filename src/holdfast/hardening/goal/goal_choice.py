@@ -1,0 +1,231 @@
+"""The choice of a hardening's weights by its goal: measured during the training, and on interpolations at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.audit.language import language_of
+from holdfast.edits.noise import Noise
+from holdfast.edits.tagging import Tagger
+from holdfast.encoding import Progress
+from holdfast.hardening.goal.choice_rule import RULE, Candidate, judge, kept
+from holdfast.hardening.goal.goal_evaluator import SCORE, GoalEvaluator
+from holdfast.hardening.goal.goal_queries import goal_texts, labelled_collection, usable_noise
+from holdfast.hardening.goal.goal_rows import old_index_rows
+from holdfast.hardening.goal.interpolation import WEIGHTS, Weights, interpolated, weights_of
+from holdfast.hardening.goal.meaning_pairs import meaning_pairs
+from holdfast.hardening.goal.measured_goal import Goal
+from holdfast.hardening.goal.mixed_texts import Held
+from holdfast.hardening.goal.old_index import OldIndex
+from holdfast.input_limits import limited_to
+from holdfast.precision import ResolvedPrecision
+from holdfast.progress import Stage, stage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from sentence_transformers import SentenceTransformer
+
+    from holdfast.data.beir import Collection
+    from holdfast.evaluation.sts_dev import StsDev
+    from holdfast.runs.best_weights import KeepBest
+
+EVALUATIONS = 5
+"""Evaluations of a run, unless their number is given."""
+PAIRS = 500
+"""Pairs of changed texts that choose, and that report."""
+SEED = 0
+"""Seed of all that is drawn for the goal, whatever the training's seed: runs with different seeds can be compared."""
+
+System = Callable[[str], str] | None
+
+
+@dataclass
+class GoalChoice:
+    """Chooses the step and the weight of the interpolation with the original encoder by the goal.
+
+    Args:
+        held: what is held out of the training; None in a process that measures nothing.
+        noise: kinds of noise.
+        retrieval: folder of a labelled collection that is measured too.
+        tagger: returns a part-of-speech tagger for changes of the meaning, or raises a `UserError`.
+        evaluations: evaluations of the run.
+        systems: functions of a query's text, by name, with which both encoders are measured at the end.
+        sts_dev: returns the evaluator of STS-B dev, which is logged and chooses nothing; None: it is not at hand.
+        weights: weights of the interpolations with the original.
+
+    Attributes:
+        metric: as in `holdfast.training.training_texts.WeightChoice`, like ``protocol``.
+    """
+
+    held: Held | None
+    noise: Sequence[Noise]
+    retrieval: Path | None = None
+    tagger: Callable[[], Tagger] | None = None
+    evaluations: int = EVALUATIONS
+    systems: Mapping[str, System] = field(default_factory=dict)
+    sts_dev: Callable[[int | None, ResolvedPrecision], StsDev] | None = None
+    weights: Sequence[float] = WEIGHTS
+    metric: str = f"eval_{SCORE}"
+    protocol: str = RULE
+
+    def record(self) -> dict[str, Any]:
+        """Return what is measured."""
+        return {
+            "noise": [str(each) for each in self.noise],
+            "evaluations": self.evaluations,
+            **({} if self.retrieval is None else {"retrieval": str(self.retrieval)}),
+        }
+
+    def prepare(
+        self,
+        model: SentenceTransformer,
+        *,
+        precision: ResolvedPrecision,
+        max_seq_length: int | None,
+        console: Console | None,
+    ) -> GoalEvaluator:
+        """Encode the old index and the queries with the original encoder, and return the evaluator."""
+        self._precision, self._limit, self._console = precision, max_seq_length, console
+        sts_dev = self.sts_dev(max_seq_length, precision) if self.sts_dev is not None else None
+        if self.held is None:
+            return GoalEvaluator(None)
+        self._original = weights_of(model)
+        self._parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+        self._collection = labelled_collection(self.retrieval) if self.retrieval is not None else None
+        self._language = language_of(self.held.documents[:1000], None)
+        self._noise, reasons = usable_noise(self.noise, english=self._language.is_english)
+        for kind, reason in reasons.items():
+            self._print(f"{kind} noise is not measured: {reason}")
+        with limited_to(model, max_seq_length), stage(console, "encoding the old index", unit="texts") as shown:
+            index = OldIndex.of(model, self.held.documents, precision=precision, progress=_update(shown))
+        self._index = index
+        with stage(console, "measuring the original encoder on the hold-out", unit="texts") as shown:
+            self._goal = self._measure_of(model, 0, self._collection, _update(shown))
+        self._evaluator = GoalEvaluator(self._goal, sts_dev)
+        return self._evaluator
+
+    def shown(self, metrics: Mapping[str, float]) -> str:
+        """Return the scores among the metrics of an evaluation, as text."""
+        recovered = metrics.get("eval_goal_recovered")
+        text = "noise costs nothing" if recovered is None else f"recovered {recovered:.0f} %"
+        return f"{text}, clean {metrics['eval_goal_clean_change']:+.2f}"
+
+    def choose(self, model: SentenceTransformer, best: KeepBest, last: int) -> dict[str, Any]:
+        """Measure interpolations of the last and the best step with the original, and keep the best admissible ones.
+
+        Returns:
+            ``selected`` (the step, the weight, and ``curve``, all that was measured) and ``old_index``, rows for the
+            result, measured on held-out texts that chose nothing.
+        """
+        trained = {last: weights_of(model)}
+        if best.step is not None and best.step != last:
+            best.restore(model)
+            trained[best.step] = weights_of(model)
+        candidates = self._measured(model, trained)
+        chosen = kept(candidates)
+        step, weight = (0, 0.0) if chosen is None else (chosen.step, chosen.weight)
+        self._load(model, self._original if chosen is None else self._mixed(trained[step], weight))
+        line = _line(chosen, candidates)
+        self._print(line)
+        curve = [each.record() for each in sorted(candidates, key=lambda each: (each.step, each.weight))]
+        selected = {"step": step, "weight": weight, "line": line, "curve": curve}
+        if chosen is not None:
+            selected |= {"recovered": chosen.recovered, "clean_change": chosen.clean.difference}
+        return {"selected": selected, "old_index": self._reported(model, chosen is None)}
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    def _measure_of(
+        self, model: SentenceTransformer, half: int, collection: Collection | None, progress: Progress | None
+    ) -> Goal:
+        """Return the measure on one half of the hold-out, 0 or 1; ``model`` has the original weights."""
+        held = self.held
+        assert held is not None
+        places, queries = (held.reporting, held.reporting_queries) if half else (held.choosing, held.choosing_queries)
+        pairs = []
+        if self.tagger is not None and self._language.is_english:
+            pairs = meaning_pairs(held.documents, places, self.tagger, most=PAIRS, seed=SEED)
+        texts = goal_texts(
+            held.documents, places, queries, self._noise, seed=SEED, pairs=pairs, collection=collection, half=half
+        )
+        return Goal(model, self._index, texts, self._precision, self._limit, progress)
+
+    def _measured(self, model: SentenceTransformer, trained: Mapping[int, Weights]) -> list[Candidate]:
+        candidates = []
+        total = len(trained) * len(self.weights)
+        with stage(self._console, "measuring interpolations with the original", unit="encoders", total=total) as shown:
+            for step, own in trained.items():
+                for weight in self.weights:
+                    candidates.append(self._candidate(model, own, step, weight))
+                    shown.update(len(candidates))
+        return candidates
+
+    def _candidate(self, model: SentenceTransformer, trained: Weights, step: int, weight: float) -> Candidate:
+        if weight == 1.0 and step in self._evaluator.judged:  # measured by this process in the training
+            return self._evaluator.judged[step]
+        self._load(model, self._mixed(trained, weight))
+        return judge(self._goal.original_outcomes, self._goal.measure(model), step=step, weight=weight)
+
+    def _mixed(self, trained: Weights, weight: float) -> Weights:
+        return interpolated(self._original, trained, weight, self._parameters)
+
+    def _load(self, model: SentenceTransformer, weights: Weights) -> None:
+        model.load_state_dict(weights)
+
+    def _reported(self, model: SentenceTransformer, original_kept: bool) -> list[dict[str, Any]]:
+        """Return the rows of the old index for the weights in ``model``, which stay as they are."""
+        new = weights_of(model)
+        with stage(self._console, "measuring the kept encoder on the rest of the hold-out", unit="texts") as shown:
+            self._load(model, self._original)
+            goal = self._measure_of(model, 1, self._collection, _update(shown))
+            plain = {name: goal.measure(model, correct) for name, correct in self.systems.items()}
+            self._load(model, new)
+            rows = old_index_rows(goal.original_outcomes, goal.measure(model), seed=SEED)
+            for name, correct in self.systems.items():
+                after = plain[name] if original_kept else goal.measure(model, correct)
+                rows += old_index_rows(plain[name], after, system=name, seed=SEED)
+        return rows
+
+    def _print(self, line: str) -> None:
+        if self._console is not None:
+            self._console.print(line, highlight=False, markup=False)
+
+
+def sts_dev_of(data: Path | None) -> Callable[[int | None, ResolvedPrecision], StsDev]:
+    """Return a function that makes the evaluator of STS-B dev."""
+    from holdfast.data.registry import load_pairs
+    from holdfast.evaluation.sts_dev import StsDev
+
+    def make(max_seq_length: int | None, precision: ResolvedPrecision) -> StsDev:
+        pairs = load_pairs("stsb", "dev", data=data)
+        return StsDev(pairs, max_seq_length=max_seq_length, precision=precision)
+
+    return make
+
+
+def _update(shown: Stage) -> Progress:
+    def update(done: int, total: int) -> None:
+        shown.total = total
+        shown.update(done)
+
+    return update
+
+
+def _line(chosen: Candidate | None, candidates: Sequence[Candidate]) -> str:
+    """Return a sentence on the choice."""
+    if chosen is not None:
+        of = f" at weight {chosen.weight:g} beside the original" if chosen.weight < 1.0 else ""
+        return (
+            f"step {chosen.step}{of}: recovers {chosen.recovered:.0f} % of what noise costs on the hold-out, clean "
+            f"recall {chosen.clean.difference:+.2f} points"
+        )
+    if all(each.recovered is None for each in candidates):
+        why = "noise costs the original less than a point of recall on the hold-out"
+    elif any(each.admissible for each in candidates):
+        why = "no weights recover anything of what noise costs on the hold-out"
+    else:
+        why = "all weights would cost clean recall or the difference between meanings on the hold-out"
+    return f"the original encoder is kept, unchanged: {why}"

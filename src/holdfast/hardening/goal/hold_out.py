@@ -1,0 +1,78 @@
+"""Texts held out of a training: by the hash of each text, so that every process and every resume has the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Keys = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+LARGEST_SHARE = 0.25
+"""Largest share of the different texts of a source that is held out."""
+
+_WORD = re.compile(r"\w+")
+
+
+def normalised(text: str) -> str:
+    """Return the words of a text in lower case, joined by blanks; the text itself if it has no word."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(_WORD.findall(folded)) or text
+
+
+def key_of(text: str) -> int:
+    """Return 64 bits of the SHA-256 of the normalised text: equal for texts that differ in case or punctuation."""
+    return int.from_bytes(hashlib.sha256(normalised(text).encode()).digest()[:8], "big")
+
+
+def keys_of(texts: Iterable[str]) -> Keys:
+    """Return the keys of n texts, (n,)."""
+    return np.fromiter((key_of(text) for text in texts), dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """The rows of a source in the order of their keys, each text once, the held-out ones first.
+
+    Attributes:
+        rows: rows of the different texts, those with the smallest keys first.
+        held: number of the first rows that are held out.
+        keys: keys of the held-out texts, sorted.
+    """
+
+    rows: Rows
+    held: int
+    keys: Keys
+
+    @property
+    def choosing(self) -> Rows:
+        """The held-out rows by which the weights are chosen: every other one."""
+        return self.rows[0 : self.held : 2]
+
+    @property
+    def reporting(self) -> Rows:
+        """The held-out rows that choose nothing, on which the kept weights are measured."""
+        return self.rows[1 : self.held : 2]
+
+
+def hold_out(keys: Keys, most: int) -> HoldOut:
+    """Hold out the texts with the smallest keys: twice ``most``, at most `LARGEST_SHARE` of the different texts.
+
+    Args:
+        keys: keys of all texts of a source, in its order.
+        most: largest number of texts that choose, and of those that report.
+    """
+    distinct, rows = np.unique(keys, return_index=True)
+    held = min(2 * most, int(LARGEST_SHARE * len(distinct)))
+    return HoldOut(rows.astype(np.int64), held, distinct[:held])
+
+
+def training_rows(keys: Keys, held: Keys) -> Rows:
+    """Return the rows whose text is not held out, nor differs from a held-out one only in case and punctuation."""
+    return np.flatnonzero(~np.isin(keys, held)).astype(np.int64)

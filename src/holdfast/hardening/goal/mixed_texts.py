@@ -1,0 +1,203 @@
+"""The training texts of a hardening: a corpus, mixed with texts like queries, without what is held out of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.data.corpus import SpooledCorpus, open_spooled, spool_corpus, spool_texts
+from holdfast.errors import UserError
+from holdfast.hardening.goal.hold_out import LARGEST_SHARE, HoldOut, Keys, Rows, hold_out, keys_of, training_rows
+from holdfast.launch import is_first_process
+from holdfast.training.training_texts import WeightChoice
+
+BANK = 20_000
+"""Documents of the old index, held-out ones included."""
+LEAST = 200
+"""Held-out texts of the corpus by which weights can be chosen, at least: with fewer nothing is held out."""
+_ROWS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Held:
+    """The texts that are held out of the training.
+
+    Attributes:
+        documents: the documents of the old index, all different.
+        choosing: positions of the held-out documents that choose the weights.
+        reporting: positions of those on which the kept weights are measured.
+        choosing_queries: held-out queries that choose.
+        reporting_queries: those that report.
+    """
+
+    documents: list[str]
+    choosing: list[int]
+    reporting: list[int]
+    choosing_queries: list[str]
+    reporting_queries: list[str]
+
+
+@dataclass
+class MixedTexts:
+    """The texts to train on.
+
+    A text that is held out of one source is trained on in neither, nor are texts that differ from it only in case or
+    punctuation. With queries, the training set holds ``share`` of them: the larger source once, the smaller one as
+    often as that takes; or, with ``limit``, a sample of that many texts.
+
+    Args:
+        corpus: source of texts like those that are encoded, as for ``--corpus``.
+        queries: source of texts like those that are searched with; None: there are none.
+        share: share of queries in the training set.
+        held_texts: largest number of the corpus's texts that choose, and of those that report; 0: nothing is held out.
+        held_queries: the same of the queries.
+        limit: number of texts that are enough for the training; None: all.
+        at_least: fewest texts of the training, usually a batch.
+        bank: number of documents of the old index.
+        column: column of the corpus that holds the texts.
+        data: the data folder.
+        max_chars: longest text, in characters.
+        seed: seed of the sample.
+        choose: returns the choice of the weights by what is held out, which is None in all processes but the first;
+            None: the last step is kept.
+
+    Attributes:
+        held: what is held out, after `open` in the first process; None: nothing.
+    """
+
+    corpus: str
+    queries: str | None = None
+    share: float = 0.5
+    held_texts: int = 0
+    held_queries: int = 0
+    limit: int | None = None
+    at_least: int = 1
+    bank: int = BANK
+    column: str | None = None
+    data: Path | None = None
+    max_chars: int = 10_000
+    seed: int = 42
+    choose: Callable[[Held | None], WeightChoice] | None = None
+    held: Held | None = field(default=None, init=False)
+    _holds_out: bool = field(default=False, init=False)
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings that decide on the texts."""
+        record: dict[str, Any] = {"held_out": [self.held_texts, self.held_queries]}
+        return record | ({} if self.queries is None else {"queries": self.queries, "query_share": self.share})
+
+    def read(self, progress: Callable[[int], None]) -> dict[str, Any]:
+        """Read the sources, hold texts out, and store the training set; return facts for `open`.
+
+        Raises:
+            UserError: a source is missing, damaged or empty, or the training set is smaller than a batch.
+        """
+        texts = self._spooled(self.corpus, self.column, self.at_least, progress)
+        queries = None if self.queries is None else self._spooled(self.queries, None, 1, progress)
+        sources = [source for source in (texts, queries) if source is not None]
+        keys = [_keys(source) for source in sources] if self.held_texts or self.held_queries else []
+        facts = {"sources": [source.facts() for source in sources], "held_out": self._hold_out(sources, keys)}
+        if not facts["held_out"] and queries is None:
+            return {**facts, "training": texts.facts()}
+        excluded = np.concatenate([each.keys for each in self._held_out(keys)]) if facts["held_out"] else None
+        rows = [
+            np.arange(source.sentences) if excluded is None else training_rows(own, excluded)
+            for source, own in zip(sources, keys or [np.empty(0, np.uint64)] * len(sources), strict=True)
+        ]
+        name = " + ".join(source.source for source in sources)
+        mixed = rows if queries is None else self._mixed(rows)
+        chosen = (text for source, own in zip(sources, mixed, strict=True) for text in _texts(source, own))
+        training = spool_texts(name, chosen, at_least=self.at_least, progress=progress)
+        return {**facts, "training": training.facts()}
+
+    def open(self, facts: Mapping[str, Any]) -> SpooledCorpus:
+        """Open the training set; in the first process also what is held out."""
+        self._holds_out = bool(facts["held_out"])
+        if self._holds_out and is_first_process():
+            self.held = self._read_held([open_spooled(each) for each in facts["sources"]])
+        return open_spooled(facts["training"])
+
+    def choice(self) -> tuple[WeightChoice | None, str]:
+        """Return the choice of the weights and a line on it; after `open`."""
+        if self._holds_out and self.choose is not None:
+            return self.choose(self.held), self._held_line()
+        if self.choose is None or not (self.held_texts or self.held_queries):
+            return None, "nothing is held out: the last step is kept, and nothing is checked"
+        return None, (
+            f"the corpus is too small to choose the weights by: {LEAST} texts, and as many to measure the result, are "
+            f"more than {LARGEST_SHARE:.0%} of it or than --hold-out; the last step is kept, and nothing is checked"
+        )
+
+    def _held_line(self) -> str:
+        if self.held is None:
+            return ""
+        texts = len(self.held.choosing) + len(self.held.reporting)
+        queries = len(self.held.choosing_queries) + len(self.held.reporting_queries)
+        of_queries = f" and {queries:,} queries" if queries else ""
+        return f"held out: {texts:,} texts{of_queries}; half choose the weights, half measure the result"
+
+    def _spooled(
+        self, source: str, column: str | None, at_least: int, progress: Callable[[int], None]
+    ) -> SpooledCorpus:
+        return spool_corpus(
+            source, column=column, data=self.data, max_chars=self.max_chars, at_least=at_least, progress=progress
+        )
+
+    def _held_out(self, keys: list[Keys]) -> list[HoldOut]:
+        """Return the hold-out of each source; of the queries none that is a text of the corpus too."""
+        most = (self.held_texts, self.held_queries)
+        return [hold_out(own, number) for own, number in zip(keys, most, strict=False)]
+
+    def _hold_out(self, sources: list[SpooledCorpus], keys: list[Keys]) -> bool:
+        """Return True if enough of the corpus can be held out to choose by."""
+        return bool(keys) and len(self._held_out(keys)[0].choosing) >= LEAST
+
+    def _mixed(self, rows: list[Rows]) -> list[Rows]:
+        """Return the rows of the corpus and of the queries to train on, in the share that was asked for."""
+        if not all(len(own) for own in rows):
+            raise UserError(f"--queries {self.queries}: nothing is left to train on beside the hold-out")
+        shares = (1.0 - self.share, self.share)
+        total = max(math.ceil(len(own) / share) for own, share in zip(rows, shares, strict=True) if share > 0.0)
+        sampled = self.limit is not None and self.limit < total
+        total = min(total, self.limit or total)
+        queries = round(self.share * total)
+        seed = self.seed if sampled else 0  # a whole set is shuffled by the trainer, and stored once for all seeds
+        return [_passes(own, count, seed) for own, count in zip(rows, (total - queries, queries), strict=True)]
+
+    def _read_held(self, sources: list[SpooledCorpus]) -> Held:
+        held = self._held_out([_keys(source) for source in sources])
+        texts, bank = held[0], held[0].rows[: max(self.bank, held[0].held)]
+        queries: list[list[str]] = [[], []]
+        if len(sources) > 1:
+            queries = [_texts_list(sources[1], rows) for rows in (held[1].choosing, held[1].reporting)]
+        return Held(
+            _texts_list(sources[0], bank),
+            list(range(0, texts.held, 2)),
+            list(range(1, texts.held, 2)),
+            *queries,
+        )
+
+
+def _passes(rows: Rows, count: int, seed: int) -> Rows:
+    """Return ``count`` of the rows: whole passes, then a drawn part of one, sorted."""
+    passes, rest = divmod(count, len(rows))
+    drawn = np.random.default_rng(seed).permutation(rows)[:rest]
+    return np.sort(np.concatenate([*[rows] * passes, drawn]).astype(np.int64))
+
+
+def _texts(source: SpooledCorpus, rows: Rows) -> Iterator[str]:
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield from source.dataset[rows[start : start + _ROWS_AT_ONCE]]["sentence"]
+
+
+def _texts_list(source: SpooledCorpus, rows: Rows) -> list[str]:
+    return list(_texts(source, rows))
+
+
+def _keys(source: SpooledCorpus) -> Keys:
+    return keys_of(_texts(source, np.arange(source.sentences)))
