@@ -122,8 +122,8 @@ def test_synonyms_are_filtered_but_not_by_the_head_of_the_model(here: Path, monk
     result = run()
     source = result["protocol"]["random_synonyms"]
     assert "; valid ones by WordNet" in source
-    assert source.endswith("masked LM bundled"), "the model has a head of its own"
-    assert result["protocol"]["resources"]["masked_lm"] != "bundled", "which fills words"
+    assert source.endswith("masked LM bundled-mlm"), "the model has a head of its own"
+    assert result["protocol"]["resources"]["masked_lm"] != "bundled-mlm", "which fills words"
     (row,) = [row for row in result["results"] if row["task"] == "audit-adversarial-synonyms"]
     assert row["constants"]["valid_synonyms"] is True
 

@@ -26,7 +26,8 @@ class TrainConfig(PromptOptions):
     Attributes:
         method: simcse, consert, ct, v-advcse, robustembed, adcl, adcse, l2p-csr, combined or anchored (see `holdfast
             methods`), or a class of your own: FILE.py:Class or module:Class.
-        model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name or bundled.
+        model: Encoder to start from, a masked LM or a SentenceTransformer: a folder, a hub name, bundled or
+            bundled-mlm.
         corpus: Sentences: a text file (a sentence per line), .tsv, .jsonl, .parquet, hf:NAME, or - (stdin).
         output: Folder of the run and of the finished model.
         options: Option of the method; repeatable.
