@@ -78,7 +78,7 @@ class HardenSettings(RolePromptOptions):
     hold_out: int | None = None
     noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
     retrieval: Folder | None = None
-    evaluations: int = 5
+    evaluations: int = 3
     spelling: Annotated[bool, Spelling(flag="--spelling/--no-spelling")] = True
     misspellings: Annotated[Path | None, Spelling(metavar="FILE")] = None
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = NONE

@@ -247,7 +247,8 @@ def _vectors(
             console=run.console,
         )
     if wanted := objective.WANTED_TEXTS:
-        objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
+        with stage(run.console, "encoding the texts of the bank"):
+            objective.see_texts(*sampled_texts(corpus, vectors, wanted, config.seed))
     return vectors
 
 
