@@ -32,8 +32,8 @@ from holdfast.precision import resolve
 
 Forms = Literal["one", "both"]
 
-_SAME_TEXT = 1 - 1e-4
-"""Cosine from which a text of the bank is the sentence itself."""
+_SAME_TEXT = 0.999
+"""Cosine from which a text of the bank is the sentence itself, whose vectors may be of two precisions."""
 
 
 class Anchored(Objective):
@@ -309,7 +309,7 @@ def relations_divergence(vectors: Tensor, anchors: Tensor, bank: Tensor, tempera
     Args:
         vectors: (B, d) vectors that learn.
         anchors: (B, d) vectors to learn from.
-        bank: (N, d) unit vectors. Those that equal a row's anchor are left out of the row: the text itself.
+        bank: (N, d) unit vectors. Those that (nearly) equal a row's anchor are left out of the row: the text itself.
         temperature: τ.
     """
     with full_precision(vectors):

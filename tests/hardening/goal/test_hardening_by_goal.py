@@ -55,7 +55,11 @@ def test_the_whole_command(here: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert {each["weight"] for each in selected["curve"]} == {0.25, 0.5, 0.75, 1.0}
     old_index = [row for row in result["results"] if row["task"] == "old index"]
     assert result["results"][: len(old_index)] == old_index
-    assert [row["split"] for row in old_index] == ["clean", "typing", "queries typing", "hold/move"]
+    assert [row["split"] for row in old_index][:4] == ["clean", "typing", "queries typing", "hold/move"]
+    assert [row["split"] for row in old_index][4:] == [
+        f"{split}, spelling" for split in ("clean", "typing", "queries typing")
+    ]
+    assert (here / "new" / "spelling" / "spelling.json").is_file()
     assert [row["n"] for row in old_index][:3] == [200, 200, 75]
     assert any(row["task"] == "audit-typos" for row in result["results"])
     assert "old index.clean" in printed.out
