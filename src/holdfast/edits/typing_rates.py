@@ -114,10 +114,7 @@ class TypingRates:
         return None
 
     def _applied(self, kind: str, word: str, operation: str, rng: random.Random) -> str | None:
-        places = [
-            place * self._letter(kind, operation, word, index) if _applies(operation, word, index) else 0.0
-            for index, place in enumerate(self._places(kind, operation.removesuffix(" near"), len(word)))
-        ]
+        places = self.place_weights(kind, operation, word)
         if not any(places):
             return None
         index = rng.choices(range(len(word)), places)[0]
@@ -128,6 +125,13 @@ class TypingRates:
             choices = choices or dict.fromkeys(KEYBOARD.get(letter, ""), 1.0)
             return _with_letter(word, index, _drawn(choices, rng), operation, rng) if choices else None
         return _changed(word, index, operation)
+
+    def place_weights(self, kind: str, operation: str, word: str) -> list[float]:
+        """Return how likely an operation hits each letter of a word, relative to the others; 0 where it cannot."""
+        return [
+            place * self._letter(kind, operation, word, index) if _applies(operation, word, index) else 0.0
+            for index, place in enumerate(self._places(kind, operation.removesuffix(" near"), len(word)))
+        ]
 
     def _letter(self, kind: str, operation: str, word: str, index: int) -> float:
         """Return how likely the operation hits a letter; one that the table lacks is rare in a misspelling."""

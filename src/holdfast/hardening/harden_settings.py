@@ -38,6 +38,8 @@ class HardenSettings(RolePromptOptions):
             `holdfast evaluate`; X is the share of words.
         retrieval: Folder in BEIR's layout, whose queries choose too, half of them, and measure the result.
         evaluations: Evaluations on the hold-out while training.
+        typo_vocabulary: Misspellings of the training texts' words that become entries of the vocabulary, each with its
+            word's embedding, at most; for WordPiece tokenisers. 0: none.
         synonyms: Against typing errors and these: neighbours, wordnet, a file of lists or vectors, or several joined by
             commas; auto: neighbours and wordnet, those that are at hand; none.
         options: Option of the method `anchored`; repeatable.
@@ -70,6 +72,7 @@ class HardenSettings(RolePromptOptions):
     noise: Annotated[str, Spelling(metavar="KIND[=X],...")] = "typing,speech"
     retrieval: Folder | None = None
     evaluations: int = 5
+    typo_vocabulary: int = 0
     synonyms: Annotated[str, Spelling(metavar="NAME|FILE")] = AUTO
     options: Assignments = field(default_factory=dict)
     column: str | None = None
@@ -129,10 +132,11 @@ class HardenSettings(RolePromptOptions):
                 tagger=lambda: Resources(SETS["light"], data=self.data).tagger,
                 evaluations=self.evaluations,
                 sts_dev=sts_dev,
+                plain=texts.plain,
             )
 
         batch = self.training().completed(objective_class(METHOD)).batch_size or 1
-        return MixedTexts(
+        texts = MixedTexts(
             self.corpus,
             self.queries,
             self.query_share,
@@ -144,7 +148,9 @@ class HardenSettings(RolePromptOptions):
             data=self.data,
             seed=self.seed,
             choose=choose,
+            typo_vocabulary=self.typo_vocabulary,
         )
+        return texts
 
     def training(self) -> TrainConfig:
         """Return the configuration of the training."""
