@@ -86,5 +86,5 @@ def test_capitals_of_a_cased_tokeniser(model: SentenceTransformer) -> None:
 
 
 def test_other_tokenisers_are_refused(make_encoder_model: Callable[..., Any]) -> None:
-    with pytest.raises(UserError, match="needs a fast WordPiece tokeniser"):
+    with pytest.raises(UserError, match="need a fast WordPiece tokeniser"):
         add_typo_vocabulary(make_encoder_model("bert"), PAIRS)

@@ -21,8 +21,9 @@ POSTERIOR = 0.9
 """Probability that an entry is a misspelling of its word and of no other, and no unknown word itself, at least."""
 ERROR_RATE = 0.01
 """Share of mistyped words in the texts for which the entries are meant, against which unknown words are weighed."""
-_CHUNK = 1000
-_SPARE = 2.0  # candidates kept per entry that is wanted, as guards drop some
+_FIRST_LOOK = 1000  # words, after which improbable misspellings are left out
+_SPARE = 2.0  # candidates per entry that is wanted, as guards drop some
+_LARGEST = 0.2  # share of a word's most probable misspelling among all, at most
 
 
 @dataclass(frozen=True)
@@ -110,27 +111,27 @@ def _candidates(
     mass = [sum(counts[word] * kinds[word][kind] for word in words) or 1.0 for kind in (0, 1)]
     mixture = rates.shares("mixture", "")
     found: Scored = {}
-    least = 0.0
+    least, next_look = 0.0, _FIRST_LOOK
     for number, word in enumerate(words, 1):
         own: dict[str, float] = {}
         for kind, name in enumerate((MISSPELLING, SLIP)):
             share = mixture[name] * counts[word] * kinds[word][kind] / mass[kind]
-            if share > least:
+            if share * _LARGEST > least:
                 for typed, part in outcomes(rates, name, word, least / share).items():
                     own[typed] = own.get(typed, 0.0) + share * part
         own |= dict.fromkeys(listed.get(word, ()), max(own.values(), default=0.0))
         for typed, score in own.items():
             best, right, total = found.get(typed, (0.0, word, 0.0))
             found[typed] = (score, word, total + score) if score > best else (best, right, total + score)
-        if number % _CHUNK == 0 and len(found) > _SPARE * size:
-            least = _least(found, size)
-            if counts[word] * max(kinds[word][kind] / mass[kind] for kind in (0, 1)) < least:
-                break  # all others are rarer
+        if number == next_look:
+            least, next_look = _least(found, size), 2 * number
     return found
 
 
 def _least(found: Scored, size: int) -> float:
     """Return a probability that no entry falls short of, less what the second best may have of it."""
+    place = len(found) - int(_SPARE * size)
+    if place <= 0:
+        return 0.0
     scores = np.fromiter((score for score, _, _ in found.values()), float, len(found))
-    place = len(scores) - int(_SPARE * size)
     return float(np.partition(scores, place)[place]) * (1.0 - POSTERIOR)

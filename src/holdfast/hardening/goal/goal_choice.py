@@ -163,11 +163,9 @@ class GoalChoice:
         with self._as_original(model):
             return Goal(model, self._index, texts, self._precision, self._limit, progress)
 
-    def _as_original(
-        self, model: SentenceTransformer, original: bool = True
-    ) -> contextlib.AbstractContextManager[None]:
+    def _as_original(self, model: SentenceTransformer) -> contextlib.AbstractContextManager[None]:
         """Return a context in which the model has the original's vocabulary."""
-        return self.plain.used(model) if self.plain is not None and original else contextlib.nullcontext()
+        return contextlib.nullcontext() if self.plain is None else self.plain.used(model)
 
     def _measured(self, model: SentenceTransformer, trained: Mapping[int, Weights]) -> list[Candidate]:
         candidates = []
@@ -203,7 +201,7 @@ class GoalChoice:
             with self._as_original(model):
                 plain = {name: goal.measure(model, correct) for name, correct in self.systems.items()}
             self._load(model, new)
-            with self._as_original(model, original_kept):
+            with self._as_original(model) if original_kept else contextlib.nullcontext():
                 rows = old_index_rows(goal.original_outcomes, goal.measure(model), seed=SEED)
             for name, correct in self.systems.items():
                 after = plain[name] if original_kept else goal.measure(model, correct)
