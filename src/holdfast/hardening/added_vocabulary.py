@@ -84,7 +84,7 @@ def add_typo_vocabulary(model: SentenceTransformer, pairs: Mapping[str, str] | S
     vocabulary = model.tokenizer.get_vocab()
     given = dict(pairs)
     if normalised(model, "A") == "A":
-        given |= {typed.capitalize(): word.capitalize() for typed, word in given.items()}
+        given = {typed.capitalize(): word.capitalize() for typed, word in given.items()} | given
     new = {typed: word for typed, word in given.items() if typed not in vocabulary and word in vocabulary}
     first = max(vocabulary.values()) + 1
     numbers = {typed: first + number for number, typed in enumerate(new)}
