@@ -87,7 +87,7 @@ class Goal:
         texts: the queries and the pairs, from `holdfast.hardening.goal.goal_queries.goal_texts`.
         precision: precision of the encoders.
         max_seq_length: length limit in tokens while encoding; None: the encoder's.
-        progress: called with (texts done, all texts) while the original encoder is measured.
+        progress: called with (texts done, all texts) while the original encoder encodes the queries.
 
     Attributes:
         original_outcomes: what the original encoder itself finds.
@@ -139,14 +139,14 @@ class Goal:
             for group in self.texts.groups
             for name, own in group.versions.items()
         }
-        vectors = self._vectors(model, [text for own in texts.values() for text in own])
+        vectors = self._vectors(model, [text for own in texts.values() for text in own], self.progress)
         ends = np.cumsum([len(own) for own in texts.values()])
         return dict(zip(texts, np.split(vectors, ends[:-1]), strict=True))
 
-    def _vectors(self, model: SentenceTransformer, texts: Sequence[str]) -> Vectors:
+    def _vectors(self, model: SentenceTransformer, texts: Sequence[str], progress: Progress | None = None) -> Vectors:
         with limited_to(model, self.max_seq_length):
             return encode_sentences(
-                model, texts, role=side_of(model, "query"), precision=self.precision, progress=self.progress
+                model, texts, role=side_of(model, "query"), precision=self.precision, progress=progress
             )
 
     def _nearer(self, model: SentenceTransformer, correct: Callable[[str], str] | None) -> Array:
