@@ -41,6 +41,7 @@ def test_no_entry_is_a_word() -> None:
     pairs = chosen()
     assert all(len(typed) >= 4 for typed in pairs)
     assert not pairs.keys() & english_words()
+    assert not any(word.startswith(typed) for typed, word in pairs.items())
     assert "fetter" in english_words()
     seen = next(iter(pairs))
     again = typo_vocabulary(COUNTS | Counter({seen: 1}), size=5000, vocabulary=WORDS, error_rate=1.0)
@@ -69,6 +70,7 @@ def test_unknown_words_weigh_against_rare_errors() -> None:
 def test_unknown_words_look_like_the_rarest() -> None:
     model = LetterModel(["farel", "marel", "varen", "karel"])
     assert model.probability("narel") > 10 * model.probability("xqzjw")
+    assert model.probability("kar", ended=False) > 10 * model.probability("kar")
     assert LetterModel.unseen_share({"a": 1, "b": 1, "c": 8}) == pytest.approx(0.2)
     assert LetterModel.unseen_share({"a": 4}) == pytest.approx(0.25)
 

@@ -26,9 +26,9 @@ class LetterModel:
                     self._counts[padded[begin : at + 1] + str(at - begin)] += 1
                     self._contexts[padded[begin:at] + str(at - begin)] += 1
 
-    def probability(self, word: str) -> float:
-        """Return the probability of the word among all strings."""
-        padded, found = f"{_END}{_END}{word}{_END}", 1.0
+    def probability(self, letters: str, *, ended: bool = True) -> float:
+        """Return the probability of the letters as a word, or with ``ended=False`` as the beginning of a word."""
+        padded, found = f"{_END}{_END}{letters}{_END * ended}", 1.0
         for at in range(2, len(padded)):
             share = 1.0 / 30
             for begin in (at, at - 1, at - 2):

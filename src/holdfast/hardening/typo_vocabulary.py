@@ -18,7 +18,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 SHORTEST = 4
 """Letters of a misspelling, at least: shorter strings are too often abbreviations and names."""
 POSTERIOR = 0.9
-"""Probability that an entry is a misspelling of its word and of no other, and no unknown word itself, at least."""
+"""Probability that an entry is a misspelling of its word and of no other, and begins no unknown word, at least."""
 ERROR_RATE = 0.01
 """Share of mistyped words in the texts for which the entries are meant, against which unknown words are weighed."""
 _FIRST_LOOK = 1000  # words, after which improbable misspellings are left out
@@ -61,9 +61,10 @@ def typo_vocabulary(
 
     A misspelling of one operation has the probability that `holdfast.edits.typing_rates` gives it, times the share of
     its word in the corpus. It is left out if it occurs in the corpus or in symspellpy's English dictionary, has fewer
-    than `SHORTEST` letters, or if the probability of its word is below ``posterior``, given all words of the corpus and
-    an unknown word: Good and Turing's estimate of the share of unseen words, times the probability of the letters by a
-    trigram model of the corpus's words that occur once. Nothing is drawn: equal counts give equal entries.
+    than `SHORTEST` letters or is the beginning of its word, or if the probability of its word is below ``posterior``,
+    given all words of the corpus and an unknown word that begins with the same letters: Good and Turing's estimate of
+    the share of unseen words, times the probability of the letters by a trigram model of the corpus's words that occur
+    once. Nothing is drawn: equal counts give equal entries.
 
     Args:
         word_counts: counts of lower-case words, from `count_words`.
@@ -87,9 +88,10 @@ def typo_vocabulary(
             break
         if len(typed) < SHORTEST or typed in word_counts or typed in known or typed in vocabulary:
             continue
-        if word not in vocabulary or score < posterior * total:
+        if word not in vocabulary or word.startswith(typed) or score < posterior * total:
             continue
-        if score * error_rate >= posterior * (total * error_rate + unseen * letters.probability(typed)):
+        unknown = unseen * letters.probability(typed, ended=False)  # WordPiece would split a longer one by the entry
+        if score * error_rate >= posterior * (total * error_rate + unknown):
             found.append(Misspelling(typed, word, score * error_rate))
     return found
 
