@@ -19,7 +19,7 @@ SHORTEST = 4
 """Letters of a misspelling, at least: shorter strings are too often abbreviations and names."""
 POSTERIOR = 0.9
 """Probability that an entry is a misspelling of its word and of no other, and begins no unknown word, at least."""
-ERROR_RATE = 0.01
+ERROR_RATE = 0.03
 """Share of mistyped words in the texts for which the entries are meant, against which unknown words are weighed."""
 _FIRST_LOOK = 1000  # words, after which improbable misspellings are left out
 _SPARE = 2.0  # candidates per entry that is wanted, as guards drop some
